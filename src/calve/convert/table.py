@@ -1,0 +1,46 @@
+"""One Iceberg table as the executors need it: the plain values of a table that was loaded in the JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+__all__ = ["Table"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A loaded table, picklable.
+
+    Attributes:
+        identifier: Namespace and name joined by dots, as in `table_identifier`.
+        uuid: The table's UUID: a table that was dropped and created again is another one.
+        location: The table's base location, without a slash at the end.
+        schema_json: The current schema (Iceberg specification, appendix C).
+        spec_json: The default partition spec.
+        format_version: 1, 2 or 3.
+        properties: The table's properties.
+        io_properties: What a FileIO needs to write there (`table.io().properties()`).
+    """
+
+    identifier: str
+    uuid: str
+    location: str
+    schema_json: str
+    spec_json: str
+    format_version: int = 2
+    properties: dict[str, str] = field(default_factory=dict)
+    io_properties: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The current schema as PyIceberg's."""
+        return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        """The default partition spec as PyIceberg's."""
+        return PartitionSpec.model_validate_json(self.spec_json)

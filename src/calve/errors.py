@@ -1,0 +1,177 @@
+"""The error tree of Calve: what failed, where, what to do, and one verdict that policy reads.
+
+Rows never raise: a bad event becomes a reject. Errors pickle, and executors return them as data (`to_dict`), because
+Spark erases exception types at its borders.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, ClassVar
+
+__all__ = [
+    "CalveError",
+    "CommitConflictError",
+    "CommitError",
+    "CommitUnknownError",
+    "ConvertError",
+    "EngineError",
+    "EventError",
+    "InvariantError",
+    "NoTargetError",
+    "OvertakenError",
+    "PositionLostError",
+    "RouteError",
+    "SchemaConflictError",
+    "SettingsError",
+    "SinkUnavailableError",
+    "SourceError",
+    "SourceUnavailableError",
+    "Verdict",
+    "WriteError",
+]
+
+
+class Verdict(enum.Enum):
+    """What policy does about an error; nobody matches strings."""
+
+    AGAIN = "again"  # try again, bounded and backed off
+    LOOK = "look"  # find out what happened, then as AGAIN
+    ASK = "ask"  # hold this target and tell the operator
+    STOP = "stop"  # the pipeline ends
+
+
+class CalveError(Exception):
+    """One failure in one sentence, with the step it happened in, its target and the way out.
+
+    Args:
+        message: What failed, as a sentence without a final full stop.
+        step: The part of the path, e.g. `read`, `convert`, `write`, `commit`.
+        target: The table, topic, file or address that is concerned.
+        hint: The command or setting that helps.
+    """
+
+    verdict: ClassVar[Verdict] = Verdict.STOP
+
+    def __init__(self, message: str, *, step: str = "", target: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.step = step
+        self.target = target
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self).__name__, self.to_dict())
+
+    def to_dict(self) -> dict[str, str]:
+        """Give the error as JSON values; `from_dict` is the way back."""
+        return {
+            "error": type(self).__name__,
+            "message": self.message,
+            "step": self.step,
+            "target": self.target,
+            "hint": self.hint,
+        }
+
+    @staticmethod
+    def from_dict(data: dict[str, str]) -> CalveError:
+        """Rebuild an error that an executor returned; an unknown name is a bug and comes back as `InvariantError`."""
+        return _rebuild(data["error"], data)
+
+
+class SettingsError(CalveError):
+    """The configuration is wrong; told before Spark starts."""
+
+
+class EngineError(CalveError):
+    """Java, Spark or a jar is missing or does not start."""
+
+
+class SourceError(CalveError):
+    """A source cannot go on."""
+
+
+class SourceUnavailableError(SourceError):
+    """A source does not answer at the moment."""
+
+    verdict = Verdict.AGAIN
+
+
+class PositionLostError(SourceError):
+    """What a source should read next is gone; never reloaded silently."""
+
+    verdict = Verdict.ASK
+
+
+class EventError(CalveError):
+    """Events cannot be understood as a whole."""
+
+    verdict = Verdict.ASK
+
+
+class RouteError(CalveError):
+    """Events cannot be given a target."""
+
+    verdict = Verdict.ASK
+
+
+class NoTargetError(RouteError):
+    """A table that a pipeline needs does not exist and may not be created."""
+
+
+class ConvertError(CalveError):
+    """Events cannot be converted as a whole."""
+
+    verdict = Verdict.ASK
+
+
+class SchemaConflictError(ConvertError):
+    """A table's schema cannot become what the events need."""
+
+
+class WriteError(CalveError):
+    """Files cannot be written."""
+
+    verdict = Verdict.AGAIN
+
+
+class SinkUnavailableError(WriteError):
+    """A catalog or a storage does not answer at the moment."""
+
+
+class CommitError(CalveError):
+    """A commit failed for good on one table, which is held."""
+
+    verdict = Verdict.ASK
+
+
+class CommitConflictError(CommitError):
+    """Another writer was faster; look at the table again, then retry."""
+
+    verdict = Verdict.AGAIN
+
+
+class CommitUnknownError(CommitError):
+    """The catalog's answer never came; look whether the commit is there, delete nothing."""
+
+    verdict = Verdict.LOOK
+
+
+class OvertakenError(CommitError):
+    """Another driver runs this pipeline."""
+
+    verdict = Verdict.STOP
+
+
+class InvariantError(CalveError):
+    """A bug in Calve; the evidence is kept."""
+
+
+def _rebuild(name: str, data: dict[str, str]) -> CalveError:
+    kind = globals().get(name)
+    if not (isinstance(kind, type) and issubclass(kind, CalveError)):
+        kind = InvariantError
+    return kind(data["message"], step=data["step"], target=data["target"], hint=data["hint"])

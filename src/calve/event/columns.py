@@ -1,0 +1,12 @@
+"""Names of the columns that a batch of events has on its way."""
+
+__all__ = ["EVENT", "JSON", "MALFORMED", "ROW"]
+
+EVENT = "event"
+"""binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
+MALFORMED = "malformed"
+"""string, optional: the reason why the source itself gives this row up; null for a sound one."""
+JSON = "json"
+"""string: text that DuckDB accepts as a JSON object; the event itself for all but odd rows."""
+ROW = "row"
+"""int64: the position of a row in the batch it came with."""

@@ -1,0 +1,117 @@
+"""What every source must be: a planner on the driver and a reader on the executors.
+
+The driver asks a source what is new (`backlog`), turns a bounded part of it into splits (`plan`) which the ledger
+records before anything runs, and tells it when a position is committed (`acknowledge`). The reader, pickled into the
+tasks, turns one split into Arrow batches. Reading the same split twice yields the same events in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from calve.event.columns import EVENT, MALFORMED
+
+__all__ = [
+    "EVENT",
+    "MALFORMED",
+    "READ_BYTES",
+    "READ_ROWS",
+    "Backlog",
+    "Planned",
+    "Position",
+    "Reader",
+    "Source",
+    "Split",
+]
+
+Position = dict[str, Any]
+"""Where a source has got to, as JSON values; the ledger keeps it and `calve.offsets` shows it."""
+
+READ_ROWS = 131_072
+"""Rows of a batch at most; DuckDB works best at about this size."""
+READ_BYTES = 64 << 20
+"""Bytes of a batch's events at most, about; binary columns end at 2 GiB."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a batch that one task reads.
+
+    Attributes:
+        body: What the reader needs to find the same events again, as JSON values.
+        size_bytes: About how much there is to read, to balance tasks.
+    """
+
+    body: dict[str, Any]
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What waits behind a position: rows (-1: not known) and bytes (estimated where the source does not tell)."""
+
+    rows: int = 0
+    size_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return self.rows != 0 or self.size_bytes != 0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The splits of one batch and the position behind them."""
+
+    splits: list[Split]
+    position: Position = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """Runs on executors; pickled with the batch, so it holds settings only."""
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the events of a split in order.
+
+        Columns: `EVENT`; optionally `MALFORMED`; every other column is a metadata attribute under its own name
+        (what `getMetadata("…")` finds). All batches of a source have one schema, at most `READ_ROWS` rows and about
+        `READ_BYTES` bytes.
+
+        Raises:
+            SourceError: The split cannot be read; nothing of it may count as read.
+        """
+        ...
+
+
+class Source(Protocol):
+    """Runs on the driver, called by one thread only (the pipeline's), but for `acknowledge` (the committer's)."""
+
+    reader: Reader
+
+    def start(self, position: Position | None, once: bool) -> None:
+        """Open the source at the position of the last planned batch (None: never ran).
+
+        With `once` the end is fixed now: what comes later is left for another run, and a listening source opens no port.
+
+        Raises:
+            SourceError: With the way out, e.g. a port that is taken.
+        """
+        ...
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Say what waits behind a position; cheap, called a few times a second."""
+        ...
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Give the next batch behind a position, about `max_bytes` at most, or None when nothing waits."""
+        ...
+
+    def acknowledge(self, planned: Planned) -> None:
+        """Release what a committed batch has read. Batches come in order; may be repeated after a crash."""
+        ...
+
+    def stop(self) -> None:
+        """Accept nothing more, and close. May be called twice."""
+        ...

@@ -1,0 +1,117 @@
+"""One declaration per option: `option(…)` on a frozen dataclass gives parsing, errors, JSON Schema and reference."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, NewType, TypedDict, TypeVar, overload
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Declared", "Option", "Rules", "Size", "declared", "option", "summary"]
+
+T = TypeVar("T")
+Size = NewType("Size", int)
+"""A number of bytes, written `64mb` in YAML."""
+
+
+class Rules(TypedDict, total=False):
+    """What an option may say beside its default and its meaning; see `Option`."""
+
+    minimum: float | timedelta
+    maximum: float | timedelta
+    secret: bool
+    aliases: tuple[str, ...]
+    later: bool
+    unit: Literal["ms", "s"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of one option beside its name, type and default.
+
+    Attributes:
+        doc: Its meaning, for the schema, the reference and the editor.
+        minimum: The smallest value; of a list, a map or a text: the smallest length.
+        maximum: The largest one.
+        secret: The value is never shown, neither in a repr nor in an error.
+        aliases: Other names of the key.
+        later: Not built yet: any value but the default is an error.
+        unit: What a number without a unit means where a duration is expected; without it such a number is an error.
+    """
+
+    doc: str = ""
+    minimum: float | timedelta | None = None
+    maximum: float | timedelta | None = None
+    secret: bool = False
+    aliases: tuple[str, ...] = ()
+    later: bool = False
+    unit: Literal["ms", "s"] | None = None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One option of a settings class: its key, its type, and its default (`MISSING`: required)."""
+
+    name: str
+    type: Any
+    default: Any
+    option: Option
+
+    @property
+    def required(self) -> bool:
+        """Whether the key must be given."""
+        return self.default is MISSING
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The key and its aliases."""
+        return (self.name, *self.option.aliases)
+
+
+@overload
+def option(*, doc: str = ..., **rules: Unpack[Rules]) -> Any: ...
+@overload
+def option(default: T, doc: str = ..., **rules: Unpack[Rules]) -> T: ...
+def option(default: Any = MISSING, doc: str = "", **rules: Unpack[Rules]) -> Any:
+    """Declare one option of a settings dataclass; without a default it is required.
+
+    Args:
+        default: The value when the key is absent; a list or a map is copied for each instance.
+        doc: Its meaning in one sentence.
+        **rules: See `Option`.
+    """
+    known = Option(doc=doc, **rules)
+    keywords: dict[str, Any] = {"metadata": {"option": known}, "repr": not known.secret, "kw_only": True}
+    if isinstance(default, list | dict | set):
+        keywords["default_factory"] = functools.partial(copy.deepcopy, default)
+    elif default is not MISSING:
+        keywords["default"] = default
+    return dataclasses.field(**keywords)
+
+
+@functools.cache
+def declared(settings: type) -> Mapping[str, Declared]:
+    """Give the options of a settings class by key, in the order in which they are declared."""
+    hints = typing.get_type_hints(settings)
+    return {
+        field.name: Declared(field.name, hints[field.name], _default(field), field.metadata.get("option", Option()))
+        for field in dataclasses.fields(settings)
+        if field.init
+    }
+
+
+def summary(settings: type) -> str:
+    """Give the first line of a settings class's docstring."""
+    text = settings.__doc__ or ""
+    return "" if text.startswith(f"{settings.__name__}(") else text.strip().split("\n")[0]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()

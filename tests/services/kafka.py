@@ -1,0 +1,203 @@
+"""A real Kafka broker (KRaft, one node) on free ports of loopback, with what tests do to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from subprocess import Popen, run
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from services import jars, process
+
+VERSION = "4.3.1"
+COORDINATES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
+JAVA_OPTIONS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Xms256m", "-Xmx512m", "-XX:+UseG1GC")
+ANSWER_SECONDS = 30
+PRODUCE_ROWS = 10_000
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+controlled.shutdown.enable=false
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+file.delete.delay.ms=100
+log.retention.hours=-1
+"""
+
+
+def fetch() -> Path:
+    """Download the broker's jars, once; give their folder."""
+    return jars.resolve(f"kafka-{VERSION}", *COORDINATES)
+
+
+class Kafka:
+    """One broker in a folder; killed and started again it keeps its ports and its data.
+
+    Args:
+        folder: Where data, settings and output go.
+        port: The broker's port; 0 chooses a free one.
+    """
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        self.folder = folder
+        free = process.free_ports(2)
+        self.port = port or free[0]
+        self.controller_port = free[1]
+        self._process: Popen[bytes] | None = None
+        self._admin: AdminClient | None = None
+
+    @property
+    def address(self) -> str:
+        """What `bootstrap_servers` takes."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The broker's process id; 0 when it is down."""
+        return self._process.pid if self._process else 0
+
+    def start(self) -> Kafka:
+        """Start the broker and wait until it answers; formats the folder the first time."""
+        log = self.folder / "kafka.log"
+        if not (self.folder / "data" / "meta.properties").exists():
+            self._format()
+        self._process = process.start(self._java("kafka.Kafka", str(self._properties)), log)
+        process.wait_for_port(self._process, self.port, log)
+        process.wait_until(self._answers, "the broker answers")
+        return self
+
+    def stop(self) -> None:
+        """Stop the broker; its data stay. May be called twice."""
+        self._end(kill=False)
+
+    def kill(self) -> None:
+        """Kill the broker (-9), as a crash would."""
+        self._end(kill=True)
+
+    def __enter__(self) -> Kafka:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def admin(self) -> AdminClient:
+        """Kafka's own client for topics, groups and records."""
+        if self._admin is None:
+            self._admin = AdminClient(self.client())
+        return self._admin
+
+    def client(self, **more: Any) -> dict[str, Any]:
+        """Settings of a client of this broker; it keeps quiet while the broker is down."""
+        return {"bootstrap.servers": self.address, "log_level": 0, "reconnect.backoff.max.ms": 500} | more
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic and wait until the broker serves it; config with `_` for `.`."""
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dotted)
+        self.admin.create_topics([topic])[name].result(ANSWER_SECONDS)
+        process.wait_until(lambda: self._partitions(name) == partitions, f"topic {name} is there")
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until it is gone."""
+        self.admin.delete_topics([name])[name].result(ANSWER_SECONDS)
+        process.wait_until(lambda: self._partitions(name) == 0, f"topic {name} is gone")
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Give a topic more partitions."""
+        self.admin.create_partitions([NewPartitions(name, total)])[name].result(ANSWER_SECONDS)
+        process.wait_until(lambda: self._partitions(name) == total, f"topic {name} has {total} partitions")
+
+    def delete_records(self, name: str, partition: int, before: int) -> None:
+        """Drop the records of a partition before an offset, as retention would."""
+        where = TopicPartition(name, partition, before)
+        for future in self.admin.delete_records([where]).values():
+            future.result(ANSWER_SECONDS)
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes | str | None],
+        partitions: Sequence[int] = (-1,),
+        keys: Iterable[bytes | str | None] | None = None,
+    ) -> int:
+        """Send values and wait until the broker has them; gives their number.
+
+        Args:
+            topic: An existing topic.
+            values: None sends a tombstone.
+            partitions: They get the values in turn; -1 leaves the choice to Kafka.
+            keys: One per value.
+        """
+        settings = {"linger.ms": 20, "batch.size": 1_000_000, "queue.buffering.max.messages": 500_000}
+        producer = Producer(self.client(**settings, **{"queue.buffering.max.kbytes": 256 << 10}))
+        turns = itertools.cycle(partitions)
+        sent = 0
+        for block in _blocks(zip(values, keys or itertools.repeat(None), turns, strict=False)):
+            messages = [{"value": value, "key": key, "partition": partition} for value, key, partition in block]
+            while len(producer) > PRODUCE_ROWS * 40:
+                producer.poll(0.05)
+            sent += producer.produce_batch(topic, messages)
+        left = producer.flush(60)
+        if left:
+            raise TimeoutError(f"{left} of {sent} messages did not arrive in {topic}")
+        return sent
+
+    @property
+    def _properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _format(self) -> None:
+        data = self.folder / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        ports = {"port": self.port, "controller_port": self.controller_port}
+        self._properties.write_text(PROPERTIES.format(data=data.absolute(), **ports))
+        command = self._java("kafka.tools.StorageTool", "format", "-t", "calveTestCluster00000A")
+        done = run([*command, "-c", str(self._properties)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"cannot format the broker's folder: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    def _java(self, main: str, *arguments: str) -> list[str]:
+        return [jars.java(), *JAVA_OPTIONS, "-cp", f"{fetch()}/*", main, *arguments]
+
+    def _answers(self) -> bool:
+        try:
+            return bool(AdminClient(self.client()).list_topics(timeout=5).brokers)
+        except Exception:  # not yet; `wait_until` has the bound
+            return False
+
+    def _partitions(self, name: str) -> int:
+        found = self.admin.list_topics(timeout=ANSWER_SECONDS).topics.get(name)
+        return len(found.partitions) if found and found.error is None else 0
+
+    def _end(self, kill: bool) -> None:
+        if self._process:
+            process.stop(self._process, kill)
+            self._process = None
+
+
+def _blocks(rows: Iterable[tuple[Any, Any, int]]) -> Iterable[list[tuple[Any, Any, int]]]:
+    iterator = iter(rows)
+    while block := list(itertools.islice(iterator, PRODUCE_ROWS)):
+        yield block

@@ -1,0 +1,106 @@
+"""Server processes: started with their output in a file, waited for, stopped by pid."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+PR_SET_PDEATHSIG = 1
+
+
+def free_ports(count: int) -> list[int]:
+    """Give ports of loopback that nobody listens on, all different, and free 10,000 higher too (gRPC of seaweedfs)."""
+    ports: list[int] = []
+    held: list[socket.socket] = []
+    try:
+        while len(ports) < count:
+            port, sockets = _hold()
+            held += sockets
+            if port is not None:
+                ports.append(port)
+    finally:
+        for each in held:
+            each.close()
+    return ports
+
+
+def start(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a server in a session of its own; on Linux it dies with the thread that started it."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+
+
+def stop(process: subprocess.Popen[bytes], kill: bool = False) -> None:
+    """End a server that `start` gave, by its pid; a second call does nothing."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_SECONDS)
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
+    """Wait for a condition, with a bound.
+
+    Raises:
+        TimeoutError: It did not come to hold in time.
+    """
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {seconds:g} s")
+        time.sleep(0.02)
+
+
+def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Wait until a server answers on its port.
+
+    Raises:
+        RuntimeError: The server ended instead; with the last lines of its log.
+    """
+
+    def answers() -> bool:
+        if process.poll() is not None:
+            lines = log.read_text(errors="replace").splitlines()
+            raise RuntimeError(f"the server ended with {process.returncode}:\n" + "\n".join(lines[-20:]))
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(answers, f"port {port} answers")
+
+
+def _hold() -> tuple[int | None, list[socket.socket]]:
+    sockets = [socket.socket(), socket.socket()]
+    sockets[0].bind(("127.0.0.1", 0))
+    port = sockets[0].getsockname()[1]
+    try:
+        sockets[1].bind(("127.0.0.1", port + 10_000))
+    except (OSError, OverflowError):
+        return None, sockets
+    return port, sockets
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,112 @@
+"""What Calve says while it works: `HH:MM:SS pipeline message` for people, one JSON object a line for machines.
+
+A message holds names, counts and reasons, never the values of a row and never a secret. The keys of a JSON line are
+constant: `time`, `level`, `pipeline`, `message`, and the fields that the caller names.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+
+from calve.errors import CalveError
+from calve.observe.terminal import Terminal
+
+__all__ = ["Log", "configure"]
+
+ROOT = "calve"
+NOISY = ("py4j", "pyspark", "uvicorn", "pyiceberg", "urllib3", "botocore", "s3fs", "fsspec", "asyncio")
+
+
+class Log:
+    """The log of one pipeline, or without a name of the whole process.
+
+    The keyword arguments are fields of the JSON line; people see the message only, so it says everything that matters.
+    """
+
+    def __init__(self, pipeline: str = "") -> None:
+        self.pipeline = pipeline
+        self._logger = logging.getLogger(ROOT)
+
+    def debug(self, message: str, **fields: Any) -> None:
+        """Say what only `--debug` shows."""
+        self._say(logging.DEBUG, message, fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        """Say what happened."""
+        self._say(logging.INFO, message, fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        """Say what is not as it should be and goes on nevertheless."""
+        self._say(logging.WARNING, message, fields)
+
+    def error(self, error: CalveError, **fields: Any) -> None:
+        """Say an error once, where it is handled; the traceback is shown with `--debug` only."""
+        known = {key: value for key, value in error.to_dict().items() if key != "message"}
+        self._say(logging.ERROR, error.message, {**known, **fields}, error)
+
+    def _say(self, level: int, message: str, fields: dict[str, Any], error: BaseException | None = None) -> None:
+        extra = {"calve_pipeline": self.pipeline, "calve_fields": fields}
+        cause = error if self._logger.isEnabledFor(logging.DEBUG) else None
+        self._logger.log(level, "%s", message, extra=extra, exc_info=cause)
+
+
+class HumanFormatter(logging.Formatter):
+    """`09:15:02 orders message. Hint`, local time."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give one record as a line."""
+        fields = getattr(record, "calve_fields", {})
+        pipeline = getattr(record, "calve_pipeline", "")
+        word = {logging.WARNING: "warning: ", logging.ERROR: "error: "}.get(record.levelno, "")
+        hint = f". {fields['hint']}" if fields.get("hint") else ""
+        clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        line = " ".join(part for part in (clock, pipeline, f"{word}{record.getMessage()}{hint}") if part)
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object with constant keys; `time` is UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give one record as a line."""
+        said = {
+            "time": datetime.fromtimestamp(record.created, timezone.utc),
+            "level": record.levelname.lower(),
+            "pipeline": getattr(record, "calve_pipeline", ""),
+            "message": record.getMessage(),
+            **getattr(record, "calve_fields", {}),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(said, enc_hook=str).decode()
+
+
+class TerminalHandler(logging.Handler):
+    """Writes records above the live line."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self._terminal.line(self.format(record))
+
+
+def configure(terminal: Terminal | None = None, *, json: bool = False, debug: bool = False) -> Terminal:
+    """Set up what is said on stderr, once for a process, and make other libraries quiet."""
+    terminal = terminal or Terminal(sys.stderr)
+    handler = TerminalHandler(terminal)
+    handler.setFormatter(JsonFormatter() if json else HumanFormatter())
+    calve = logging.getLogger(ROOT)
+    calve.handlers[:] = [handler]
+    calve.propagate = False
+    calve.setLevel(logging.DEBUG if debug else logging.INFO)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING if debug else logging.CRITICAL)
+    return terminal

@@ -1,0 +1,126 @@
+"""What is known about a pipeline at one moment: plain data that the command line, metrics and dashboard show alike.
+
+The JSON form is `<state>/<pipeline>/status.json`. A reader ignores keys that it does not know and takes defaults for
+keys that are missing, so that an older command can look at a newer pipeline and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = ["PipelineReport", "State", "TableReport", "Trouble"]
+
+State = Literal["starting", "running", "waiting", "draining", "stopped", "failed", "holding"]
+"""starting · running (a batch is being worked on) · waiting (nothing new) · draining (asked to stop) · stopped ·
+failed (ended by an error) · holding (a target waits for the operator)."""
+
+
+@dataclass
+class Trouble:
+    """An error that is not over yet; `since` is its first and `count` the number of its occurrences."""
+
+    error: str
+    message: str
+    step: str = ""
+    target: str = ""
+    hint: str = ""
+    since: datetime | None = None
+    count: int = 1
+
+    def sentence(self) -> str:
+        """Give message and way out as people read them."""
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+
+@dataclass
+class TableReport:
+    """One target table: what was committed, what was refused (by code), what became NULL (by column)."""
+
+    rows: int = 0
+    commits: int = 0
+    last_commit: datetime | None = None
+    snapshot_id: int | None = None
+    rejects: dict[str, int] = field(default_factory=dict)
+    nulled: dict[str, int] = field(default_factory=dict)
+    error: Trouble | None = None
+
+
+@dataclass
+class PipelineReport:
+    """One pipeline.
+
+    Attributes:
+        pid: The process that runs it, on `host`; `process_started` tells a reused process number apart.
+        updated: When this was written.
+        dlq: Where its rejects go: a folder, an object-store prefix or `table: name`; empty: the default folder.
+        events: Events read since the pipeline's first start, as are all counts here.
+        events_per_second: Over about the last ten seconds.
+        rejects: By code, over all tables and over events that have none.
+        lag_rows: Rows that wait in the source; -1: not known.
+        freshness_seconds: Age of the oldest event of the last commit at the moment of the commit, if known.
+        errors: What keeps the pipeline as a whole from going on; a table's error is the table's.
+    """
+
+    pipeline: str
+    state: State = "starting"
+    pid: int = 0
+    host: str = ""
+    process_started: int = 0
+    started: datetime | None = None
+    updated: datetime | None = None
+    dlq: str = ""
+    events: int = 0
+    events_per_second: float = 0.0
+    bytes: int = 0
+    unrouted: int = 0
+    rejects: dict[str, int] = field(default_factory=dict)
+    batches: int = 0
+    last_batch: int | None = None
+    last_batch_seconds: float | None = None
+    staged_batches: int = 0
+    staged_bytes: int = 0
+    lag_rows: int = 0
+    lag_bytes: int = 0
+    freshness_seconds: float | None = None
+    tables: dict[str, TableReport] = field(default_factory=dict)
+    errors: list[Trouble] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """Rows committed, over all tables."""
+        return sum(table.rows for table in self.tables.values())
+
+    @property
+    def last_commit(self) -> datetime | None:
+        """The newest commit of any table."""
+        return max((table.last_commit for table in self.tables.values() if table.last_commit), default=None)
+
+    def rejects_without_table(self) -> dict[str, int]:
+        """Give the rejects by code of events that never got as far as a table."""
+        named: Counter[str] = Counter()
+        for table in self.tables.values():
+            named.update(table.rejects)
+        return {code: count - named[code] for code, count in self.rejects.items() if count > named[code]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the report as JSON values; times are ISO 8601, UTC."""
+        return dict(msgspec.to_builtins(self))
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> PipelineReport:
+        """Read what `to_dict` wrote, by this or another version.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        return msgspec.convert(data, PipelineReport)
+
+
+def now() -> datetime:
+    """Give the time as reports carry it."""
+    return datetime.now(timezone.utc).replace(microsecond=0)

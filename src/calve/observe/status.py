@@ -1,0 +1,185 @@
+"""The live status of one pipeline: whoever works tells it what happened, whoever looks takes a report.
+
+Every method may be called from any thread, takes microseconds and never raises; nothing here touches a disk.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from calve.errors import CalveError
+from calve.observe.liveness import process_started
+from calve.observe.report import PipelineReport, State, TableReport, Trouble, now
+
+__all__ = ["BatchCounts", "PipelineStatus"]
+
+RATE_WINDOW_SECONDS = 10.0
+MAX_TABLES = 2_000
+"""Tables that are listed for their rejects alone: a wrong dynamic name must not grow the status without bound."""
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """What a batch held, counted once, when it is staged.
+
+    Attributes:
+        rejects: By table (`""` where none is known), then by code.
+        nulled: Values that became NULL because they did not fit, by table, then by column.
+    """
+
+    batch: int
+    events: int
+    bytes: int = 0
+    unrouted: int = 0
+    rejects: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    nulled: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+class PipelineStatus:
+    """What a pipeline is doing.
+
+    Args:
+        name: The pipeline's name.
+        totals: What `totals` gave when the pipeline last ran, from the ledger; counts go on from there.
+        dlq: Where its rejects go, when that is not the default folder.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        totals: Mapping[str, Any] | None = None,
+        dlq: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._report = PipelineReport.from_dict({**(totals or {}), "pipeline": name})
+        self._report.pid, self._report.host = os.getpid(), socket.gethostname()
+        self._report.process_started = process_started(self._report.pid)
+        self._report.started, self._report.dlq = now(), dlq
+        self._samples = deque([(clock(), self._report.events)])
+
+    def set_state(self, state: State) -> None:
+        """Say what the pipeline is doing."""
+        with self._lock:
+            self._report.state = state
+
+    def batch_written(self, counts: BatchCounts, seconds: float) -> None:
+        """Count a batch that has been staged; once for each batch, whoever staged it."""
+        with self._lock:
+            report = self._report
+            report.batches += 1
+            report.last_batch, report.last_batch_seconds = counts.batch, seconds
+            report.events += counts.events
+            report.bytes += counts.bytes
+            report.unrouted += counts.unrouted
+            for table, codes in counts.rejects.items():
+                _add(report.rejects, codes)
+                if self._lists(table):
+                    _add(self._table(table).rejects, codes)
+            for table, columns in counts.nulled.items():
+                _add(self._table(table).nulled, columns)
+            self._samples.append((self._clock(), report.events))
+
+    def table_committed(self, table: str, rows: int, snapshot_id: int | None, at: datetime | None = None) -> None:
+        """Count a commit of a table: its rows, its snapshot, its time (now). A held table is free again."""
+        with self._lock:
+            report = self._table(table)
+            report.rows += rows
+            report.commits += 1
+            report.snapshot_id, report.last_commit = snapshot_id, at or now()
+            report.error = None
+
+    def staged(self, batches: int, size_bytes: int = 0) -> None:
+        """Say how many batches are durable and not committed yet."""
+        with self._lock:
+            self._report.staged_batches, self._report.staged_bytes = batches, size_bytes
+
+    def lag(self, rows: int, size_bytes: int) -> None:
+        """Say what waits in the source (-1 rows: not known)."""
+        with self._lock:
+            self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
+
+    def freshness(self, seconds: float | None) -> None:
+        """Say how old the oldest event of a commit was when it became visible."""
+        with self._lock:
+            self._report.freshness_seconds = seconds
+
+    def trouble(self, error: CalveError, table: str = "") -> None:
+        """Show an error until `recovered`: a table's, or the pipeline's (one for each step and target)."""
+        with self._lock:
+            found = msgspec.convert({**error.to_dict(), "since": now()}, Trouble)
+            if table:
+                self._table(table).error = _again(self._table(table).error, found)
+            else:
+                key = (found.step, found.target)
+                old = next((one for one in self._report.errors if (one.step, one.target) == key), None)
+                self._report.errors = [one for one in self._report.errors if one is not old] + [_again(old, found)]
+
+    def recovered(self, table: str = "", step: str = "") -> bool:
+        """Forget the table's error, or the pipeline's (of one step, or all of them); say whether there was one."""
+        with self._lock:
+            if table:
+                report = self._report.tables.get(table, TableReport())
+                had, report.error = report.error is not None, None
+                return had
+            left = [one for one in self._report.errors if step and one.step != step]
+            had, self._report.errors = len(left) < len(self._report.errors), left
+            return had
+
+    def report(self) -> PipelineReport:
+        """Give a copy of all that is known, with the rate of this moment."""
+        with self._lock:
+            self._report.updated = now()
+            self._report.events_per_second = round(self._rate(), 1)
+            return copy.deepcopy(self._report)
+
+    def totals(self) -> dict[str, Any]:
+        """Give the counts that outlive the process, as JSON values for the ledger."""
+        data = self.report().to_dict()
+        tables = {name: {**table, "error": None} for name, table in data["tables"].items()}
+        kept = ("events", "bytes", "unrouted", "rejects", "batches", "last_batch")
+        return {**{key: data[key] for key in kept}, "tables": tables}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the report as JSON values."""
+        return self.report().to_dict()
+
+    def _table(self, name: str) -> TableReport:
+        return self._report.tables.setdefault(name, TableReport())
+
+    def _lists(self, table: str) -> bool:
+        tables = self._report.tables
+        return bool(table) and (table in tables or len(tables) < MAX_TABLES)
+
+    def _rate(self) -> float:
+        now_seconds = self._clock()
+        while len(self._samples) > 1 and self._samples[1][0] <= now_seconds - RATE_WINDOW_SECONDS:
+            self._samples.popleft()
+        first_seconds, first_events = self._samples[0]
+        elapsed = now_seconds - first_seconds
+        return (self._report.events - first_events) / elapsed if elapsed > 0 else 0.0
+
+
+def _add(into: dict[str, int], counts: Mapping[str, int]) -> None:
+    for key, count in counts.items():
+        into[key] = into.get(key, 0) + count
+
+
+def _again(old: Trouble | None, new: Trouble) -> Trouble:
+    if old is not None and old.error == new.error:
+        new.since, new.count = old.since, old.count + 1
+    return new

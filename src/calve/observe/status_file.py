@@ -1,0 +1,73 @@
+"""`<state>/<pipeline>/status.json`: written about once a second by the driver, read by `calve status`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from calve.errors import SourceError
+from calve.observe.log import Log
+from calve.observe.report import PipelineReport
+from calve.observe.state_folder import Folder
+from calve.observe.status import PipelineStatus
+from calve.observe.ticker import Ticker
+
+__all__ = ["STATUS_FILE", "StatusFile", "read_report", "read_reports"]
+
+STATUS_FILE = "status.json"
+INTERVAL_SECONDS = 1.0
+
+
+class StatusFile:
+    """Keeps the status file of one pipeline fresh; a disk that refuses it is said once and tried again."""
+
+    def __init__(self, status: PipelineStatus, folder: str, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        self._status = status
+        self._folder = Folder.at(folder)
+        self._log = Log(status.name)
+        self._refused = False
+        self._ticker = Ticker(f"calve-status-{status.name}", interval_seconds, self.write)
+
+    def write(self) -> None:
+        """Write the file as of now."""
+        data = msgspec.json.format(msgspec.json.encode(self._status.report()), indent=2)
+        try:
+            self._folder.write(STATUS_FILE, data + b"\n")
+            self._refused = False
+        except OSError as error:
+            if not self._refused:
+                self._log.warning(f"the status file cannot be written, `calve status` shows old figures: {error}")
+            self._refused = True
+
+    def close(self) -> None:
+        """Write a last time and stop."""
+        self._ticker.close()
+
+
+def read_report(state: str, pipeline: str) -> PipelineReport | None:
+    """Read the status of one pipeline; None where there is none.
+
+    Raises:
+        SourceError: It is there and cannot be read.
+    """
+    folder = Folder.at(state) / pipeline
+    try:
+        return msgspec.json.decode(folder.read(STATUS_FILE), type=PipelineReport)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise SourceError(
+            f"the status file {folder.path}/{STATUS_FILE} cannot be read: {error}",
+            step="observe",
+            target=pipeline,
+            hint="A running pipeline writes it anew every second; otherwise delete it, nothing depends on it",
+        ) from error
+
+
+def read_reports(state: str) -> list[PipelineReport]:
+    """Read the status of every pipeline in a state folder, by name; empty where there is none.
+
+    Raises:
+        SourceError: One is there and cannot be read.
+    """
+    found = (read_report(state, name) for name in Folder.at(state).folders())
+    return [report for report in found if report is not None]

@@ -1,0 +1,51 @@
+"""The one place that writes to stderr while pipelines run: lines that stay, and below them one that is redrawn."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from typing import TextIO
+
+__all__ = ["Terminal"]
+
+CLEAR = "\r\x1b[2K"
+
+
+class Terminal:
+    """Writes whole lines from any thread; `live` is a terminal, not a file or a pipe.
+
+    A reader that went away (`2>&1 | head`) is no failure: from then on nothing is written.
+    """
+
+    def __init__(self, stream: TextIO, live: bool | None = None) -> None:
+        self._stream = stream
+        self._lock = threading.RLock()
+        self._shown = ""
+        self._broken = False
+        self.live = (stream.isatty() and os.environ.get("TERM") != "dumb") if live is None else live
+
+    def line(self, text: str) -> None:
+        """Write a line that stays."""
+        with self._lock:
+            again = self._shown
+            self._write((CLEAR if again else "") + text + "\n" + again)
+
+    def redraw(self, text: str) -> None:
+        """Replace the live line, cut to the terminal's width; empty: clear it. Nothing without a terminal."""
+        if not self.live:
+            return
+        with self._lock:
+            text = text[: max(shutil.get_terminal_size().columns - 1, 20)]
+            if text != self._shown:
+                self._write(CLEAR + text)
+                self._shown = text
+
+    def _write(self, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # ValueError: closed
+            self._broken = True

@@ -1,0 +1,64 @@
+"""Everybody who looks at the running pipelines of a process, in one object that the pipelines report to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from calve.observe.report import PipelineReport
+from calve.observe.status import PipelineStatus
+from calve.observe.status_file import StatusFile
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """The statuses of all pipelines of this process, and the wish to stop.
+
+    Used as a context manager: on the way out every status file is written a last time.
+
+    Attributes:
+        stop: Set when the operator asked for the end (SIGTERM, Ctrl-C); whoever runs drains then.
+    """
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self._lock = threading.Lock()
+        self._statuses: dict[str, PipelineStatus] = {}
+        self._files: list[StatusFile] = []
+
+    def pipeline(
+        self, name: str, folder: str, totals: Mapping[str, Any] | None = None, dlq: str = ""
+    ) -> PipelineStatus:
+        """Begin to watch a pipeline whose state is in `folder`, with the totals of its earlier runs.
+
+        Call it when this driver owns the pipeline's state: from here on its status file is written.
+        """
+        status = PipelineStatus(name, totals, dlq)
+        with self._lock:
+            self._statuses[name] = status
+            self._files.append(StatusFile(status, folder))
+        return status
+
+    def reports(self) -> list[PipelineReport]:
+        """Give what is known now, one report for each pipeline, in the order they began."""
+        with self._lock:
+            statuses = list(self._statuses.values())
+        return [status.report() for status in statuses]
+
+    def close(self) -> None:
+        """Write every status file a last time. May be called twice."""
+        with self._lock:
+            files, self._files = self._files, []
+        for file in files:
+            file.close()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

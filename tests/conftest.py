@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from services.kafka import Kafka
+from services.objects import ObjectStore
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +15,10 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """A Kafka broker for everybody; tests that break one start their own."""
     with Kafka(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """An object store with a REST catalog for everybody; tests that break one start their own."""
+    with ObjectStore(tmp_path_factory.mktemp("objects")) as store:
+        yield store

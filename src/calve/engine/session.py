@@ -1,0 +1,161 @@
+"""Starts and ends the Spark session: one JVM, quiet, that dies with this process and not before it.
+
+What this relies on: the JVM of PySpark exits when its stdin closes, which the operating system does for us even after
+`kill -9`; the Python workers exit when the JVM closes theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from calve.engine import jars, java
+from calve.engine.daemon import PRELOAD
+from calve.errors import EngineError
+
+__all__ = ["PRELOADED", "TASK_TRIES", "start", "stop"]
+
+TASK_TRIES = 4
+"""How often Spark tries a task before the batch fails."""
+PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
+"""What a Python worker needs for most tasks and is slow to import."""
+_STOP_SECONDS = 10
+
+
+def start(
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    needs_s3: bool = False,
+    preload: Sequence[str] = PRELOADED,
+) -> SparkSession:
+    """Start Spark, or give the session that this process already has.
+
+    Args:
+        master: Spark's master URL; None is `local[*]`.
+        conf: Spark's settings; they win over Calve's.
+        needs_s3: Whether a table or a catalog lives on S3.
+        preload: Modules that Python workers have imported before their first task.
+
+    Raises:
+        EngineError: Java, a jar or Spark itself is missing or does not start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    master = _with_task_tries(master or "local[*]")
+    settings = _defaults(master, jars.resolve(jars.needed(needs_s3))) | dict(conf or {})
+    context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
+    context.environment[PRELOAD] = ",".join(preload)
+    return SparkSession(context)
+
+
+def stop(spark: SparkSession) -> None:
+    """End the session and its JVM."""
+    gateway = spark.sparkContext._gateway
+    spark.stop()
+    if gateway is None or getattr(gateway, "proc", None) is None:
+        return
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    process: subprocess.Popen[bytes] = gateway.proc
+    if process.stdin:
+        process.stdin.close()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def _with_task_tries(master: str) -> str:
+    """A local master never repeats a failed task unless its URL says so."""
+    local = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    return f"local[{local.group(1) or 1},{TASK_TRIES}]" if local else master
+
+
+def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
+    log = Path(__file__).with_name("log4j2.properties")
+    settings = {
+        "spark.app.name": "calve",
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, files)),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} -XX:+UseParallelGC",
+        "spark.driver.memory": "2g" if _memory_bytes() >= 8 << 30 else "1g",
+        "spark.speculation": "false",  # two attempts of one task would write the same files twice
+        "spark.task.maxFailures": str(TASK_TRIES),
+        "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "calve.engine.daemon",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/calve-spark-warehouse",  # named, never made
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "20",  # Spark keeps them in memory with its UI off, too
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "20",
+    }
+    if master.startswith("local"):
+        return settings | {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings | {"spark.jars": ",".join(map(str, files))}
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _start_context(conf: SparkConf) -> SparkContext:
+    try:
+        with _environment():
+            # A session of its own: Ctrl-C and signals to our process group leave Spark running until we have drained.
+            gateway = launch_gateway(conf, {"start_new_session": True})
+            return SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, OSError, ValueError) as error:
+        raise _not_started(error) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "py4j":
+            raise
+        raise _not_started(error) from error
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """Set what Spark's scripts read, only while they start; workers use this very interpreter."""
+    wanted: dict[str, str | None] = {"JAVA_HOME": str(java.find().home), "SPARK_CONF_DIR": None}
+    before: dict[str, str | None] = {name: os.environ.get(name) for name in wanted}
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    _set(wanted)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _not_started(error: Any) -> EngineError:
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return EngineError(
+        f"Spark did not start: {reason}",
+        step="engine",
+        hint="Set CALVE_SPARK_LOG=WARN to see Spark's own lines, or run `calve doctor`",
+    )

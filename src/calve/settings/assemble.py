@@ -1,0 +1,233 @@
+"""Puts one pipeline together from its node: source, processors, routes and sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from calve.errors import SettingsError
+from calve.settings.bind import INVALID, Binder
+from calve.settings.leaf import scalar_text
+from calve.settings.node import Node, kind, paths
+from calve.settings.option import declared
+from calve.settings.pipeline import (
+    DEFAULT_ROUTE,
+    PipelineKeys,
+    PipelineSettings,
+    Plugin,
+    Plugins,
+    SinkEntry,
+    SinkKeys,
+)
+from calve.settings.problems import Problem, shown, unknown
+
+__all__ = ["LISTS", "NOT_SUPPORTED", "Assembly"]
+
+LISTS = {"processor": ("processor", "processors"), "route": ("route", "routes")}
+"""Keys of a pipeline that have two spellings."""
+NOT_SUPPORTED = {
+    "tags_target_key": "is not supported: events carry no tags in Calve",
+    "forward_to": "is not supported: name a second sink with a route instead",
+}
+"""Common sink keys of Data Prepper that Calve refuses, with the reason."""
+
+
+class Assembly:
+    """Builds one pipeline.
+
+    Args:
+        plugins: What it may use.
+        name: The pipeline's name.
+
+    Attributes:
+        binder: Collects the errors.
+        warnings: What is odd but no error.
+    """
+
+    def __init__(self, plugins: Plugins, name: str) -> None:
+        self.binder = Binder()
+        self.warnings: list[Problem] = []
+        self._plugins = plugins
+        self._name = name
+
+    def pipeline(self, node: Node) -> PipelineSettings | None:
+        """Build the pipeline, or None if something is wrong."""
+        if not isinstance(node.value, dict):
+            self.binder.wrong(node.place, self._name, f"expected a map with `source` and `sink`, found {kind(node)}")
+            return None
+        own = [*declared(PipelineKeys)]
+        parts = ["source", *LISTS["processor"], *LISTS["route"], "sink"]
+        self.binder.known_keys(node, self._name, {*own, *parts}, [*own, "source", "processor", "route", "sink"])
+        keys = self.binder.record(PipelineKeys, _only(node, own), self._name)
+        source = self._source(node)
+        processors = self._processors(self._spelled(node, "processor"))
+        routes = self._routes(self._spelled(node, "route"))
+        sinks = self._sinks(node, routes)
+        if "buffer" in node.value:
+            message = "is ignored: Calve needs no buffer between source and sinks"
+            self.warnings.append(Problem(node.keys["buffer"], self._path("buffer"), message))
+        if self.binder.problems:
+            return None
+        return PipelineSettings(
+            name=self._name,
+            source=source,
+            sinks=sinks,
+            routes=routes,
+            processors=processors,
+            workers=keys.workers,
+            delay=keys.delay,
+            file=node.at.file,
+            line=node.at.line,
+            places=_places(node),
+        )
+
+    def _source(self, node: Node) -> Any:
+        child = self._child(node, "source")
+        return self._plugin(child, "source", self._plugins.sources) if child else INVALID
+
+    def _processors(self, node: Node | None) -> list[Any]:
+        if node is None or node.value is None:
+            return []
+        items = self._items(node, "processor")
+        return [self._plugin(item, f"processor[{index}]", self._plugins.processors) for index, item in enumerate(items)]
+
+    def _sinks(self, node: Node, routes: dict[str, str]) -> list[Any]:
+        child = self._child(node, "sink")
+        items = self._items(child, "sink") if child else []
+        if child and child.value == []:
+            self._wrong(child, "sink", "needs at least one sink")
+        return [self._sink(item, f"sink[{index}]", routes) for index, item in enumerate(items)]
+
+    def _sink(self, item: Node, path: str, routes: dict[str, str]) -> Any:
+        named = self._named(item, path, "sink", self._plugins.sinks)
+        if named is None:
+            return INVALID
+        name, node = named
+        here = f"{path}.{name}"
+        for key in NOT_SUPPORTED.keys() & node.keys.keys():
+            self.binder.wrong(node.keys[key], self._path(f"{here}.{key}"), NOT_SUPPORTED[key])
+        shared = [*declared(SinkKeys)]
+        common = self.binder.record(SinkKeys, _only(node, shared), self._path(here))
+        self._check_routes(node, here, routes)
+        others = [*shared, *NOT_SUPPORTED]
+        value = self.binder.record(self._plugins.sinks[name], _without(node, others), self._path(here), shared)
+        if common is INVALID:
+            return INVALID
+        lists = {key: tuple(getattr(common, key)) for key in shared}
+        return SinkEntry(name, value, here, node.at.line, **lists)
+
+    def _check_routes(self, node: Node, path: str, routes: dict[str, str]) -> None:
+        given = node.value.get("routes") if isinstance(node.value, dict) else None
+        for index, item in enumerate(given.value if given and isinstance(given.value, list) else []):
+            if not isinstance(item.value, dict | list) and scalar_text(item) not in (*routes, DEFAULT_ROUTE):
+                message = unknown("route", scalar_text(item), [*routes, DEFAULT_ROUTE])
+                self._wrong(item, f"{path}.routes[{index}]", message)
+
+    def _routes(self, node: Node | None) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for index, item in enumerate(self._items(node, "route") if node and node.value is not None else []):
+            path = f"route[{index}]"
+            if not isinstance(item.value, dict) or len(item.value) != 1:
+                self._wrong(item, path, f"expected one route as `name: condition`, found {kind(item)}")
+                continue
+            name, condition = next(iter(item.value.items()))
+            self._route(name, condition, f"{path}.{name}", found)
+        return found
+
+    def _route(self, name: str, node: Node, path: str, found: dict[str, str]) -> None:
+        text = scalar_text(node)
+        if name == DEFAULT_ROUTE:
+            self.binder.wrong(node.at, self._path(path), "this name is reserved for events that no route takes")
+        elif name in found:
+            self.binder.wrong(node.at, self._path(path), f"the route {shown(name)} is given a second time")
+        elif isinstance(node.value, dict | list) or not text.strip():
+            self._wrong(node, path, f"expected a condition, found {kind(node)}")
+        else:
+            self._check_condition(node, text, path)
+        found.setdefault(name, text)
+
+    def _check_condition(self, node: Node, text: str, path: str) -> None:
+        try:
+            if self._plugins.condition:
+                self._plugins.condition(text)
+        except SettingsError as error:
+            self._wrong(node, path, str(error))
+
+    def _plugin(self, node: Node, path: str, known: Mapping[str, type]) -> Any:
+        named = self._named(node, path, path.partition("[")[0], known)
+        if named is None:
+            return INVALID
+        name, child = named
+        here = f"{path}.{name}"
+        return Plugin(name, self.binder.record(known[name], child, self._path(here)), here, child.at.line)
+
+    def _named(self, node: Node, path: str, what: str, known: Mapping[str, type]) -> tuple[str, Node] | None:
+        """Take a map with one plugin apart: its name, and its settings."""
+        if not isinstance(node.value, dict) or not node.value:
+            self._wrong(
+                node, path, f"expected a {what} by name, e.g. `{min(known, default='name')}:`, found {kind(node)}"
+            )
+            return None
+        if len(node.value) > 1:
+            self._wrong(node, path, f"takes one {what}, found {', '.join(node.value)}")
+        for name, child in node.value.items():
+            if name not in known:
+                self.binder.wrong(child.at, self._path(f"{path}.{name}"), unknown(what, name, known))
+        name, child = next(iter(node.value.items()))
+        return (name, child) if name in known else None
+
+    def _spelled(self, node: Node, key: str) -> Node | None:
+        children = node.value if isinstance(node.value, dict) else {}
+        given = [spelling for spelling in LISTS[key] if spelling in children]
+        if len(given) > 1:
+            self.binder.wrong(
+                node.keys[given[1]], self._path(key), f"{given[1]} means the same as {given[0]}; give one"
+            )
+        return children[given[0]] if given else None
+
+    def _child(self, node: Node, key: str) -> Node | None:
+        child = node.value.get(key) if isinstance(node.value, dict) else None
+        if child is None:
+            self.binder.wrong(node.at, self._path(key), "is required but missing")
+        return child
+
+    def _items(self, node: Node, path: str) -> list[Node]:
+        if isinstance(node.value, list):
+            return node.value
+        self._wrong(node, path, f"expected a list (`- name: …`), found {kind(node)}")
+        return []
+
+    def _wrong(self, node: Node, path: str, message: str) -> None:
+        self.binder.wrong(node.place, self._path(path), message)
+
+    def _path(self, path: str) -> str:
+        return f"{self._name}.{path}"
+
+
+def _only(node: Node, keys: list[str]) -> Node:
+    return _filtered(node, lambda key: key in keys)
+
+
+def _without(node: Node, keys: list[str]) -> Node:
+    return _filtered(node, lambda key: key not in keys)
+
+
+def _filtered(node: Node, wanted: Any) -> Node:
+    if not isinstance(node.value, dict):
+        return node
+    value = {key: child for key, child in node.value.items() if wanted(key)}
+    return replace(node, value=value, keys={key: place for key, place in node.keys.items() if wanted(key)})
+
+
+def _places(node: Node) -> dict[str, Any]:
+    """Give the place of every key path, with `processor` and `route` for both spellings and `route.name`."""
+    places = {}
+    for path, place in paths(node):
+        for key, (_, plural) in LISTS.items():
+            if path == plural or path.startswith(f"{plural}["):
+                path = key + path[len(plural) :]
+        places[path] = place
+        if path.startswith("route[") and "." in path:
+            places[f"route.{path.partition('.')[2]}"] = place
+    return places

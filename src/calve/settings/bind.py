@@ -1,0 +1,169 @@
+"""Turns nodes into values of settings classes, and collects all that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from calve.errors import SettingsError
+from calve.settings.leaf import choice_text, outside, read_leaf
+from calve.settings.node import Node, kind, locate, plain
+from calve.settings.option import Declared, Option, declared
+from calve.settings.problems import Location, Problem, unknown
+from calve.settings.shape import Choice, Either, Entries, Items, Leaf, Record, Shape, shape_of, words
+
+__all__ = ["INVALID", "Binder"]
+
+INVALID: Any = object()
+"""What a value that was wrong becomes; the problem has been told."""
+
+
+class Binder:
+    """Binds nodes to shapes; every finding goes to `problems`, nothing is raised.
+
+    Attributes:
+        problems: What was found so far.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def record(self, settings: type, node: Node, path: str, others: Iterable[str] = ()) -> Any:
+        """Make an instance of a settings class from a map (or nothing), or `INVALID`.
+
+        Args:
+            settings: A frozen dataclass of options.
+            node: A map; null and an empty text are an empty one.
+            path: The key path of the node.
+            others: Keys which are allowed as well and bound by somebody else.
+        """
+        if node.broken:
+            return INVALID
+        before = len(self.problems)
+        if node.value is not None and node.value != "" and not isinstance(node.value, dict):
+            return self.wrong(node.place, path, f"expected a map, found {kind(node)}")
+        children = node.value if isinstance(node.value, dict) else {}
+        options = declared(settings)
+        known = {name: option for option in options.values() for name in option.names}
+        self.known_keys(node, path, {*known, *others}, [*options, *others])
+        values = {option.name: self._option(option, node, children, path) for option in options.values()}
+        if len(self.problems) > before or INVALID in values.values():
+            return INVALID
+        made = settings(**{name: value for name, value in values.items() if value is not _ABSENT})
+        self._check(made, node, path)
+        return INVALID if len(self.problems) > before else made
+
+    def value(self, shape: Shape, node: Node, path: str, option: Option) -> Any:
+        """Make the value of one option, or `INVALID`."""
+        if node.broken:
+            return INVALID
+        if isinstance(shape, Either):
+            return self._either(shape, node, path, option)
+        if isinstance(shape, Record):
+            return self.record(shape.settings, node, path)
+        if isinstance(shape, Items) and isinstance(node.value, list):
+            bound = [self.value(shape.item, item, f"{path}[{i}]", _inner(option)) for i, item in enumerate(node.value)]
+            return self._whole((shape, shape.container(bound)), bound, node, path, option)
+        if isinstance(shape, Entries) and isinstance(node.value, dict):
+            entries = {
+                key: self.value(shape.value, item, f"{path}.{key}", _inner(option)) for key, item in node.value.items()
+            }
+            return self._whole((shape, entries), entries.values(), node, path, option)
+        if isinstance(shape, Leaf | Choice):
+            return self._scalar(shape, node, path, option)
+        return self._unexpected(shape, node, path, option)
+
+    def wrong(self, place: Location, path: str, message: str) -> Any:
+        """Note a problem and give `INVALID`."""
+        self.problems.append(Problem(place, path, message))
+        return INVALID
+
+    def known_keys(self, node: Node, path: str, allowed: Iterable[str], listed: Iterable[str]) -> None:
+        """Note every key of a map which is not allowed; `listed` are those to name in the message."""
+        wanted = set(allowed)
+        for key, place in node.keys.items():
+            if key not in wanted:
+                self.wrong(place, f"{path}.{key}" if path else key, unknown("key", key, listed))
+
+    def _option(self, option: Declared, node: Node, children: dict[str, Node], path: str) -> Any:
+        given = [name for name in option.names if name in children]
+        here = f"{path}.{option.name}" if path else option.name
+        if not given:
+            return self.wrong(node.at, here, "is required but missing") if option.required else _ABSENT
+        child = children[given[0]]
+        if len(given) > 1:
+            return self.wrong(children[given[1]].at, here, f"{given[1]} means the same as {given[0]}; give one")
+        bound = self.value(shape_of(option.type), child, here, option.option)
+        if option.option.later and bound is not INVALID and bound != option.default:
+            return self.wrong(child.at, here, "is not available in this version of Calve")
+        return bound
+
+    def _check(self, made: Any, node: Node, path: str) -> None:
+        check: Callable[[], Iterable[tuple[str, str]]] = getattr(made, "check", tuple)
+        try:
+            for key, message in check():
+                self.wrong(locate(node, key), ".".join(part for part in (path, key) if part), message)
+        except SettingsError as error:
+            self.wrong(node.place, path, str(error))
+
+    def _either(self, shape: Either, node: Node, path: str, option: Option) -> Any:
+        records = [member for member in shape.shapes if isinstance(member, Record)]
+        if node.value is None and shape.optional and not records:
+            return None
+        for member in shape.shapes:
+            if len(shape.shapes) == 1 or _fits(member, node):
+                return self.value(member, node, path, option)
+        return self._unexpected(shape, node, path, option)
+
+    def _scalar(self, shape: Leaf | Choice, node: Node, path: str, option: Option) -> Any:
+        if isinstance(shape, Choice):
+            text = choice_text(node)
+            return text if text in shape.values else self._unexpected(shape, node, path, option)
+        if shape.name == "anything":
+            return plain(node)
+        if node.value is None or isinstance(node.value, dict | list):
+            return self._unexpected(shape, node, path, option)
+        try:
+            value = read_leaf(shape, node, option)
+        except ValueError as error:
+            found = "" if option.secret else f", found {kind(node)}"
+            return self.wrong(node.place, path, f"{error}{found}")
+        return self._whole((shape, value), (), node, path, option)
+
+    def _whole(self, made: tuple[Shape, Any], parts: Iterable[Any], node: Node, path: str, option: Option) -> Any:
+        """Check the limits of a value whose parts are all right."""
+        shape, value = made
+        if any(part is INVALID for part in parts):
+            return INVALID
+        broken = outside(shape, value, option)
+        return value if broken is None else self.wrong(node.place, path, broken)
+
+    def _unexpected(self, shape: Shape, node: Node, path: str, option: Option) -> Any:
+        found = "" if option.secret else f", found {kind(node)}"
+        return self.wrong(node.place, path, f"expected {words(shape)}{found}")
+
+
+_ABSENT: Any = object()
+
+
+def _inner(option: Option) -> Option:
+    """The rules for an element: limits count the elements, so they are not for them."""
+    return Option(secret=option.secret, unit=option.unit)
+
+
+def _fits(shape: Shape, node: Node) -> bool:
+    if isinstance(shape, Items):
+        return isinstance(node.value, list)
+    if isinstance(shape, Record | Entries):
+        return isinstance(node.value, dict) or (node.value is None and isinstance(shape, Record))
+    if isinstance(shape, Either):
+        return any(_fits(member, node) for member in shape.shapes)
+    if isinstance(shape, Choice):
+        return choice_text(node) in shape.values
+    if node.value is None or isinstance(node.value, dict | list):
+        return shape == Leaf("anything")
+    try:
+        read_leaf(shape, node, Option())
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,169 @@
+"""Reads YAML text into nodes: every key and value with its place, `${env:NAME}` replaced, duplicate keys refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import yaml  # type: ignore[import-untyped]
+
+from calve.settings.node import Node, Scalar, resolve
+from calve.settings.problems import Location, Problem, SettingsErrors, shown
+
+__all__ = ["Document", "substitute"]
+
+MAX_DEPTH = 40
+MAX_NODES = 200_000
+_ENVIRONMENT = re.compile(r"\$\{env:([^}]*)\}?")
+_AWS_SECRET = re.compile(r"\$\{\{\s*aws_secrets:")
+_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+
+
+class Document:
+    """Composes the one document of a YAML text.
+
+    Args:
+        text: The YAML.
+        file: Its name in errors.
+        environment: Where `${env:NAME}` looks.
+
+    Attributes:
+        problems: What was wrong without making the rest unreadable.
+    """
+
+    def __init__(self, text: str, file: str, environment: Mapping[str, str]) -> None:
+        self.problems: list[Problem] = []
+        self._text = text
+        self._file = file
+        self._environment = environment
+        self._anchors: dict[str, Node] = {}
+
+    def compose(self) -> Node:
+        """Read the text.
+
+        Raises:
+            SettingsErrors: It is no YAML, with the one place where that shows.
+        """
+        try:
+            self._events = self._tokens()
+            return self._document()
+        except yaml.reader.ReaderError as error:
+            before = self._text[: error.position]
+            line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+            self._refuse(Location(self._file, line, column), "a control character, which YAML does not allow")
+        except yaml.MarkedYAMLError as error:
+            self._refuse(self._place(error.problem_mark or error.context_mark), self._syntax(error))
+        except (yaml.YAMLError, ValueError, OverflowError, IndexError) as error:
+            self._refuse(Location(self._file), f"this is not YAML ({type(error).__name__})")
+
+    def _tokens(self) -> Iterator[Any]:
+        return iter(yaml.parse(self._text, Loader=yaml.SafeLoader))
+
+    def _document(self) -> Node:
+        next(self._events)  # the stream's start
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            self._refuse(Location(self._file), "the file is empty; it must hold at least one pipeline")
+        root = self._node(next(self._events), 0)
+        next(self._events)  # the document's end
+        following = next(self._events)
+        if isinstance(following, yaml.DocumentStartEvent):
+            self._refuse(self._place(following.start_mark), "a second document; a file holds one")
+        return root
+
+    def _node(self, event: Any, depth: int) -> Node:
+        where = self._place(event.start_mark)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                self._refuse(where, f"the alias *{event.anchor} has no anchor before it")
+            return self._anchors[event.anchor]
+        if depth > MAX_DEPTH:
+            self._refuse(where, f"nested more than {MAX_DEPTH} levels deep")
+        node = self._value(event, where, depth)
+        if node.size > MAX_NODES:
+            self._refuse(where, f"more than {MAX_NODES:,} values")
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _value(self, event: Any, where: Location, depth: int) -> Node:
+        self._check_tag(event, where)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, where)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._list(where, depth)
+        return self._map(where, depth)
+
+    def _list(self, where: Location, depth: int) -> Node:
+        items: list[Node] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            item = self._node(event, depth + 1)
+            items.append(replace(item, at=item.where))
+        return Node(where, items, where, size=1 + sum(item.size for item in items))
+
+    def _map(self, where: Location, depth: int) -> Node:
+        items: dict[str, Node] = {}
+        keys: dict[str, Location] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key_at = self._place(event.start_mark)
+            key = self._node(event, depth + 1)
+            child = self._node(next(self._events), depth + 1)
+            if isinstance(key.value, dict | list):
+                self.problems.append(Problem(key_at, "", "a key must be a text"))
+            elif key.text in items:
+                message = f"the key {shown(key.text)} is given a second time; first on line {keys[key.text].line}"
+                self.problems.append(Problem(key_at, "", message))
+            else:
+                items[key.text] = replace(child, at=key_at)
+                keys[key.text] = key_at
+        return Node(where, items, where, keys=keys, size=1 + sum(child.size for child in items.values()))
+
+    def _scalar(self, event: Any, where: Location) -> Node:
+        text: str = event.value
+        before = len(self.problems)
+        if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+            self._note(where, "a character that no text may hold (\\0 or half a surrogate pair)")
+        if _AWS_SECRET.search(text):
+            self._note(where, "${{aws_secrets:…}} is not supported; use ${env:NAME}")
+        if _ENVIRONMENT.search(text):
+            value: Scalar = substitute(text, self._environment, lambda message: self._note(where, message))
+            return Node(where, value, where, text, from_environment=True, broken=len(self.problems) > before)
+        value = resolve(text) if event.implicit[0] else text
+        return Node(where, value, where, text, broken=len(self.problems) > before)
+
+    def _check_tag(self, event: Any, where: Location) -> None:
+        if event.tag not in (None, "!") and event.tag.rpartition(":")[2] not in ("str", "map", "seq"):
+            self._note(where, f"the YAML tag {shown(event.tag)} is not supported")
+
+    def _note(self, where: Location, message: str) -> None:
+        self.problems.append(Problem(where, "", message))
+
+    def _refuse(self, where: Location, message: str) -> NoReturn:
+        raise SettingsErrors([*self.problems, Problem(where, "", message)])
+
+    def _place(self, mark: yaml.Mark | None) -> Location:
+        return Location(self._file, mark.line + 1, mark.column + 1) if mark else Location(self._file)
+
+    def _syntax(self, error: yaml.MarkedYAMLError) -> str:
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        mark = error.problem_mark or error.context_mark
+        line = self._text.split("\n")[mark.line : mark.line + 1] if mark else []
+        hint = "; text that holds ${…} needs quotes here" if line and "${" in line[0] else ""
+        return f"this is not YAML: {what}{hint}"
+
+
+def substitute(text: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> str:
+    """Replace `${env:NAME}` and `${env:NAME:-default}`; `${/field}` and other format strings stay as they are."""
+
+    def found(match: re.Match[str]) -> str:
+        named = _NAMED.fullmatch(match[1])
+        if named is None or not match[0].endswith("}"):
+            complain("write ${env:NAME} or ${env:NAME:-default}")
+            return ""
+        name, default = named.groups()
+        if default is None and name not in environment:
+            complain(f"the environment variable {name} is not set; set it, or give ${{env:{name}:-default}}")
+        return environment.get(name) or default or ""
+
+    return _ENVIRONMENT.sub(found, text)

@@ -1,0 +1,81 @@
+"""Finds the YAML of a configuration: one file, or all `*.yaml` and `*.yml` files of a folder, merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from calve.settings.document import Document
+from calve.settings.node import Node, kind
+from calve.settings.problems import Location, Problem, SettingsErrors, shown
+
+__all__ = ["Merged"]
+
+MAX_BYTES = 4 << 20
+
+
+@dataclass
+class Merged:
+    """The top-level keys of all files, and what was wrong with the files.
+
+    Attributes:
+        environment: Where `${env:NAME}` looks.
+        entries: The value of each top-level key; its `at` is the key's place.
+        problems: What was wrong; a file that cannot be read leaves the others.
+    """
+
+    environment: Mapping[str, str]
+    entries: dict[str, Node] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def add_path(self, path: Path) -> None:
+        """Read a file or a folder."""
+        if not path.is_dir():
+            self._add_file(path)
+            return
+        files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
+        if not files:
+            self._refuse(str(path), "no *.yaml or *.yml file is in this folder")
+        for file in files:
+            self._add_file(file)
+
+    def add_text(self, text: str, name: str) -> None:
+        """Read YAML text; `name` stands for the file in errors."""
+        document = Document(text, name, self.environment)
+        try:
+            root = document.compose()
+        except SettingsErrors as errors:
+            self.problems += errors.problems
+            return
+        self.problems += document.problems
+        if not isinstance(root.value, dict):
+            self._refuse(name, f"expected pipelines by name (a map), found {kind(root)}", root.where)
+            return
+        for key, node in root.value.items():
+            if key in self.entries:
+                message = f"the key {shown(key)} is given a second time; first at {self.entries[key].at}"
+                self.problems.append(Problem(node.at, "", message))
+            else:
+                self.entries[key] = node
+
+    def _add_file(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+            text = content.decode("utf-8-sig")
+        except OSError as error:
+            self._refuse(str(path), f"this file cannot be read: {error.strerror or error}")
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
+            message = f"this is not UTF-8 text (byte 0x{error.object[error.start]:02x})"
+            self._refuse(str(path), message, Location(str(path), line, column))
+        else:
+            if len(content) > MAX_BYTES:
+                self._refuse(str(path), f"this file is larger than {MAX_BYTES >> 20} MB")
+            else:
+                self.add_text(text, str(path))
+
+    def _refuse(self, file: str, message: str, place: Location | None = None) -> None:
+        self.problems.append(Problem(place or Location(file), "", message))

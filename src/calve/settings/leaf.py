@@ -1,0 +1,88 @@
+"""Reads one scalar as what an option wants, and holds values against an option's limits."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from calve.settings import units
+from calve.settings.node import Node, Scalar, resolve
+from calve.settings.option import Option
+from calve.settings.shape import Leaf, Shape, words
+
+__all__ = ["choice_text", "outside", "read_leaf", "scalar_text"]
+
+
+def scalar_text(node: Node) -> str:
+    """Give a scalar as text, with environment variables replaced."""
+    return node.value if isinstance(node.value, str) else node.text
+
+
+def choice_text(node: Node) -> str:
+    """Give the word that a scalar chooses; nothing chooses `null`."""
+    return "null" if node.value is None else scalar_text(node)
+
+
+def read_leaf(shape: Leaf, node: Node, option: Option) -> Any:
+    """Read a scalar that is not null.
+
+    Raises:
+        ValueError: It is something else; the text says what was expected.
+    """
+    text = scalar_text(node)
+    value: Any = resolve(text) if node.from_environment else node.value
+    match shape.name:
+        case "text":
+            return text
+        case "path":
+            return Path(text)
+        case "boolean" if isinstance(value, bool):
+            return value
+        case "integer" if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        case "number" if _is_number(value):
+            return float(value)
+        case "duration":
+            return _duration(text, value, option)
+        case "size":
+            return units.size(text)
+        case _:
+            raise ValueError(f"expected {words(shape)}")
+
+
+def outside(shape: Shape, value: Any, option: Option) -> str | None:
+    """Say which limit of an option a value breaks; lists, maps and texts are measured by their length."""
+    measured: Any = len(value) if isinstance(value, str | list | tuple | dict) else value
+    found = "" if option.secret or measured is not value else f", not {_limit(shape, value, value)}"
+    if option.minimum is not None and measured < option.minimum:
+        return f"must be at least {_limit(shape, option.minimum, value)}{found}"
+    if option.maximum is not None and measured > option.maximum:
+        return f"must be at most {_limit(shape, option.maximum, value)}{found}"
+    return None
+
+
+def _is_number(value: Scalar) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _duration(text: str, value: Any, option: Option) -> timedelta:
+    if option.unit is None or not _is_number(value):
+        return units.duration(text)
+    if value < 0:
+        raise ValueError("a duration cannot be negative")
+    try:
+        return timedelta(milliseconds=value) if option.unit == "ms" else timedelta(seconds=value)
+    except OverflowError:
+        raise ValueError("this duration is too long") from None
+
+
+def _limit(shape: Shape, limit: Any, value: Any) -> str:
+    if isinstance(limit, timedelta):
+        return units.duration_text(limit)
+    if shape == Leaf("size"):
+        return units.size_text(limit)
+    if isinstance(value, str):
+        return f"{limit} characters long"
+    return f"{limit} entries long" if isinstance(value, list | tuple | dict) else str(limit)

@@ -1,0 +1,103 @@
+"""A YAML document as a tree that knows where everything stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from calve.settings.problems import Location, shown
+
+__all__ = ["Node", "Scalar", "kind", "locate", "nearest", "paths", "plain", "resolve"]
+
+Scalar: TypeAlias = "bool | int | float | str | None"
+
+_WORDS: dict[str, bool | None] = {"": None, "~": None}
+for _word, _value in (("null", None), ("true", True), ("false", False)):
+    _WORDS |= dict.fromkeys((_word, _word.capitalize(), _word.upper()), _value)
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"[-+]?([0-9]{1,40}\.[0-9]{0,40}|\.?[0-9]{1,40}(?=[.eE])|\.[0-9]{1,40})([eE][-+]?[0-9]{1,3})?")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value of the document.
+
+    Attributes:
+        where: Where the value begins.
+        value: A scalar, a list of nodes, or a map of nodes by key in the order of the file.
+        at: Where it is announced: its key, or `where` for an element of a list.
+        text: A scalar as it was written, before `${env:…}` was replaced.
+        keys: Where each key of a map stands.
+        from_environment: `value` is text that holds environment variables, so it may stand for a number or a boolean.
+        broken: A problem with it has been told already; nothing more needs to be said.
+        size: How many nodes there are below, itself counted; aliases count each time.
+    """
+
+    where: Location
+    value: Scalar | list[Node] | dict[str, Node]
+    at: Location
+    text: str = ""
+    keys: dict[str, Location] = field(default_factory=dict)
+    from_environment: bool = False
+    broken: bool = False
+    size: int = 1
+
+    @property
+    def place(self) -> Location:
+        """Where to point at: the value if it is written out on its line, else its key."""
+        return self.at if self.value is None or isinstance(self.value, dict) else self.where
+
+
+def resolve(text: str) -> Scalar:
+    """Give a plain (unquoted) scalar its type: YAML 1.2's core schema, decimal numbers only; so `yes` is a text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def kind(node: Node) -> str:
+    """Say what a node is, for an error: `a list`, `nothing`, `true`, the text in quotes."""
+    if node.value is None:
+        return "nothing"
+    if isinstance(node.value, dict):
+        return "a map"
+    if isinstance(node.value, list):
+        return "a list"
+    return shown(node.text) if isinstance(node.value, str) else node.text
+
+
+def plain(node: Node) -> object:
+    """Give the value with nothing but Python's own types."""
+    if isinstance(node.value, dict):
+        return {key: plain(child) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(child) for child in node.value]
+    return node.value
+
+
+def paths(node: Node, path: str = "") -> Iterator[tuple[str, Location]]:
+    """Yield the place of everything at and below a node, by key path (`sink[0].iceberg.catalog`)."""
+    yield path, node.place
+    if isinstance(node.value, dict):
+        for key, child in node.value.items():
+            yield from paths(child, f"{path}.{key}" if path else key)
+    if isinstance(node.value, list):
+        for index, child in enumerate(node.value):
+            yield from paths(child, f"{path}[{index}]")
+
+
+def locate(node: Node, path: str) -> Location:
+    """Find the place of a key path below a node; of the nearest one above it, if it is not in the document."""
+    places = dict(paths(node))
+    return nearest(places, path) or node.place
+
+
+def nearest(places: dict[str, Location], path: str) -> Location | None:
+    """Look a key path up, else the longest path above it that is known."""
+    while path and path not in places:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return places.get(path)

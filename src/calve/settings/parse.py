@@ -1,0 +1,91 @@
+"""Reads a configuration: YAML files in, pipelines out, or all errors at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from calve.settings.assemble import Assembly
+from calve.settings.files import Merged
+from calve.settings.node import Node
+from calve.settings.pipeline import Parsed, Plugins
+from calve.settings.problems import Location, Problem, SettingsErrors, shown
+
+__all__ = ["DATA_PREPPER", "TOP_LEVEL", "parse", "parse_text"]
+
+DATA_PREPPER = (2, 17)
+"""The version of Data Prepper whose YAML this is; `version:` may not ask for a newer one."""
+TOP_LEVEL = ("version", "pipeline_configurations", "extension")
+"""Top-level keys that are no pipelines."""
+RESERVED = ("data-prepper", "dataPrepper", "core")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_VERSION = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,6}))?")
+
+
+def parse(path: str | Path, plugins: Plugins, environment: Mapping[str, str] | None = None) -> Parsed:
+    """Read the pipelines of a YAML file, or of all `*.yaml` and `*.yml` files in a folder.
+
+    Args:
+        path: The file or folder, as the user named it; errors begin with it.
+        plugins: What the pipelines may use.
+        environment: Where `${env:NAME}` looks; the process's environment if not given.
+
+    Raises:
+        SettingsErrors: With everything that is wrong.
+    """
+    merged = Merged(os.environ if environment is None else environment)
+    merged.add_path(Path(path))
+    return _parsed(merged, plugins, str(path))
+
+
+def parse_text(
+    text: str, plugins: Plugins, name: str = "<text>", environment: Mapping[str, str] | None = None
+) -> Parsed:
+    """Read pipelines from YAML text; `name` stands for the file in errors. Else as `parse`."""
+    merged = Merged(os.environ if environment is None else environment)
+    merged.add_text(text, name)
+    return _parsed(merged, plugins, name)
+
+
+def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
+    problems = merged.problems
+    warnings: list[Problem] = []
+    pipelines = []
+    for name, node in merged.entries.items():
+        if name in TOP_LEVEL:
+            _check_top_level(name, node, problems, warnings)
+            continue
+        if refused := _refused_name(name):
+            problems.append(Problem(node.at, name, refused))
+        assembly = Assembly(plugins, name)
+        pipelines.append(assembly.pipeline(node))
+        problems += assembly.binder.problems
+        warnings += assembly.warnings
+    if not pipelines and not problems:
+        problems.append(Problem(Location(source), "", "no pipeline is defined"))
+    if problems:
+        raise SettingsErrors(problems)
+    return Parsed([pipeline for pipeline in pipelines if pipeline], sorted(warnings))
+
+
+def _check_top_level(name: str, node: Node, problems: list[Problem], warnings: list[Problem]) -> None:
+    if name != "version":
+        warnings.append(Problem(node.at, name, "is ignored; Calve has no such extensions"))
+        return
+    version = _VERSION.fullmatch(node.text)
+    if version is None:
+        problems.append(Problem(node.place, name, 'expected a version such as "2"'))
+    elif (int(version[1]), int(version[2] or 0)) > DATA_PREPPER:
+        current = ".".join(map(str, DATA_PREPPER))
+        message = f"the version {node.text} is not compatible with the current version {current}"
+        problems.append(Problem(node.place, name, message))
+
+
+def _refused_name(name: str) -> str:
+    if name in RESERVED:
+        return f"this name is reserved; a pipeline cannot be called {', '.join(RESERVED)}"
+    if not _NAME.fullmatch(name):
+        return f"{shown(name)} cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`"
+    return ""

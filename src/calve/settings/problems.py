@@ -1,0 +1,69 @@
+"""Where something stands in a YAML file, and what is wrong there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from calve.errors import SettingsError
+
+__all__ = ["Location", "Problem", "SettingsErrors", "shown", "unknown"]
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A place in a file; lines and columns count from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One error or warning: where, at which key path (may be empty), and what."""
+
+    location: Location
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.path}: {self.message}" if self.path else f"{self.location}: {self.message}"
+
+
+class SettingsErrors(SettingsError):  # noqa: N818 - several of them
+    """All that is wrong in a configuration, sorted by place, one line each.
+
+    Attributes:
+        problems: At least one.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(map(str, self.problems)), step="settings")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SettingsErrors, (self.problems,)
+
+    def to_dict(self) -> dict[str, str]:
+        """Give the errors as JSON values, as one `SettingsError`."""
+        return {**super().to_dict(), "error": "SettingsError"}
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """Say that a name is not known, which one may be meant, and which ones there are."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown {what} {shown(name)}{meant} (known: {', '.join(names) or 'none'})"
+
+
+def shown(text: str, limit: int = 60) -> str:
+    """Quote a text of the user's for a message: one line, not too long."""
+    short = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "'" + "".join(c if c.isprintable() else "?" for c in short) + "'"

@@ -1,0 +1,77 @@
+"""From the tree to SQL values."""
+
+from __future__ import annotations
+
+from calve.expression import value
+from calve.expression.errors import ExpressionSyntaxError
+from calve.expression.functions import call
+from calve.expression.operators import BINARY, UNARY, member, type_of
+from calve.expression.regex import check_pattern
+from calve.expression.scope import Scope
+from calve.expression.tree import Binary, Call, Literal, Member, Node, Pointer, TypeOf, Unary
+from calve.expression.value import Value
+
+__all__ = ["compile_node"]
+
+
+def compile_node(node: Node, text: str, scope: Scope) -> Value:
+    """Compile a tree.
+
+    Args:
+        node: The tree.
+        text: What it was read from, for errors.
+        scope: Takes note of what is read; its `close` finishes the SQL of the value.
+
+    Raises:
+        ExpressionSyntaxError: A function or pattern that cannot be.
+    """
+    return _Compiler(text, scope).value(node)
+
+
+class _Compiler:
+    def __init__(self, text: str, scope: Scope) -> None:
+        self.text = text
+        self.scope = scope
+
+    def value(self, node: Node) -> Value:
+        if isinstance(node, Literal):
+            return value.literal(node.value)
+        if isinstance(node, Pointer):
+            return value.field(self.scope, node.path)
+        if isinstance(node, Unary):
+            return self.unary(node)
+        if isinstance(node, Binary):
+            return self.binary(node)
+        if isinstance(node, Member):
+            return member(self.value(node.operand), [value.literal(each.value) for each in node.members], node.negated)
+        if isinstance(node, TypeOf):
+            return type_of(self.value(node.operand), node.kind)
+        return self.call(node)
+
+    def unary(self, node: Unary) -> Value:
+        inner = node.operand
+        if node.operator == "-" and isinstance(inner, Literal) and type(inner.value) in (int, float):
+            return value.literal(-inner.value)  # type: ignore[operator]
+        return UNARY[node.operator](self.value(inner))
+
+    def binary(self, node: Binary) -> Value:
+        if node.operator in ("=~", "!~"):
+            self.check_match(node)
+        return BINARY[node.operator](self.value(node.left), self.value(node.right))
+
+    def check_match(self, node: Binary) -> None:
+        for side in (node.left, node.right):
+            if not isinstance(side, (Pointer, Call)) and not (
+                isinstance(side, Literal) and isinstance(side.value, str)
+            ):
+                raise self.error(f"{node.operator} compares a field with a pattern in quotes", side.at)
+        if isinstance(node.right, Literal):
+            problem = check_pattern(str(node.right.value))
+            if problem:
+                raise self.error(*problem[:1], node.right.at, problem[1])
+
+    def call(self, node: Call) -> Value:
+        return call(node, self.value, self.error, self.scope)
+
+    def error(self, problem: str, at: int, hint: str = "") -> ExpressionSyntaxError:
+        return ExpressionSyntaxError(problem, self.text, at, hint=hint)

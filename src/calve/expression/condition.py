@@ -1,0 +1,48 @@
+"""Conditions: expressions that are true or false for each event, as in routes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from calve.expression.compiler import compile_node
+from calve.expression.errors import ExpressionSyntaxError
+from calve.expression.parser import parse
+from calve.expression.scope import Scope
+
+__all__ = ["Condition", "compile_condition"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A compiled condition.
+
+    Attributes:
+        sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, false where it cannot be evaluated.
+        metadata: The metadata attributes it asks for.
+    """
+
+    sql: str
+    metadata: frozenset[str] = frozenset()
+
+
+def compile_condition(text: str, metadata: Collection[str] = ()) -> Condition:
+    """Compile a condition to DuckDB SQL.
+
+    Args:
+        text: The expression.
+        metadata: The attributes that exist as columns; any other reads as missing.
+
+    Raises:
+        ExpressionSyntaxError: It cannot be read, or can never be true or false.
+    """
+    scope = Scope(metadata)
+    node = parse(text)
+    value = compile_node(node, text, scope)
+    if value.boolean is None:
+        hint = "Compare it with something, e.g. /status >= 500"
+        raise ExpressionSyntaxError("a condition must be true or false", text, node.at, hint=hint)
+    sql = f"coalesce({value.boolean}, false)" if value.nullable else value.boolean
+    if value.fault:
+        sql = f"(NOT ({' OR '.join(value.fault)}) AND {sql})"
+    return Condition(scope.close(sql), frozenset(scope.used))

@@ -1,0 +1,41 @@
+"""What is wrong with the text of an expression, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calve.errors import SettingsError
+
+__all__ = ["ExpressionSyntaxError"]
+
+
+class ExpressionSyntaxError(SettingsError):
+    """An expression or format string cannot be understood; found before anything runs.
+
+    Attributes:
+        text: The whole expression or format string.
+        offset: The position in `text`, from 0; `len(text)` at the end.
+    """
+
+    def __init__(self, message: str, text: str, offset: int, *, hint: str = "") -> None:
+        super().__init__(f"{message} at character {offset + 1} of `{text}`", step="validate", target=text, hint=hint)
+        self.problem = message
+        self.text = text
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.problem, self.text, self.offset, self.hint)
+
+    def shifted(self, text: str, by: int) -> ExpressionSyntaxError:
+        """The same error told of a longer text that holds this one from character `by` on."""
+        return ExpressionSyntaxError(self.problem, text, self.offset + by, hint=self.hint)
+
+    @property
+    def caret(self) -> str:
+        """The text with a caret under the place, as two lines."""
+        line = self.text.replace("\n", " ").replace("\t", " ")
+        return f"{line}\n{' ' * self.offset}^"
+
+
+def _rebuild(problem: str, text: str, offset: int, hint: str) -> ExpressionSyntaxError:
+    return ExpressionSyntaxError(problem, text, offset, hint=hint)

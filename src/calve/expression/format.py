@@ -1,0 +1,94 @@
+"""Format strings: text with `${…}`, as in table names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from calve.expression.compiler import compile_node
+from calve.expression.errors import ExpressionSyntaxError
+from calve.expression.parser import parse
+from calve.expression.scope import Scope, quote
+from calve.expression.tree import Node, Pointer
+
+__all__ = ["Format", "compile_format"]
+
+_KEY = re.compile(r"[A-Za-z0-9.\-_~@/\[\] $()]{1,2048}")
+_CALL = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*\s*\(")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A compiled format string.
+
+    Attributes:
+        static: The text itself when it holds no `${`.
+        sql: VARCHAR over a relation with `json` and the metadata columns; NULL where an event cannot be formatted.
+        metadata: The metadata attributes it asks for.
+    """
+
+    static: str | None
+    sql: str
+    metadata: frozenset[str] = frozenset()
+
+
+def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
+    """Compile text with `${…}` parts to DuckDB SQL.
+
+    A part is the key of an event's field (`tenant`, `/user/id`) or an expression. A part without a value is empty, but a
+    bare key without a value (`${tenant}`) makes the whole NULL, as an evaluation error does. Strings show without quotes,
+    all else as JSON text (Data Prepper: Java's own style for objects and arrays).
+
+    Args:
+        text: The format string.
+        metadata: The attributes that exist as columns; any other reads as missing.
+
+    Raises:
+        ExpressionSyntaxError: An unbalanced `${`, or a part that is neither a key nor an expression.
+    """
+    if "\0" in text:
+        raise ExpressionSyntaxError("a NUL character", text, text.index("\0"))
+    pieces = list(_pieces(text))
+    if all(fixed for fixed, _, _ in pieces):
+        return Format(text, quote(text))
+    scope = Scope(metadata)
+    sql = " || ".join(quote(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
+    return Format(None, scope.close(sql), frozenset(scope.used))
+
+
+def _pieces(text: str) -> Iterator[tuple[bool, str, int]]:
+    at = 0
+    while (start := text.find("${", at)) >= 0:
+        end = text.find("}", start)
+        if end < 0:
+            raise ExpressionSyntaxError("${ without }", text, start, hint="Write ${/field}")
+        if start > at:
+            yield True, text[at:start], at
+        yield False, text[start + 2 : end], start + 2
+        at = end + 1
+    if at < len(text):
+        yield True, text[at:], at
+
+
+def _part(part: str, at: int, text: str, scope: Scope) -> str:
+    key = _KEY.fullmatch(part) is not None and part.strip(" /") != ""
+    try:
+        node = parse(part)
+    except ExpressionSyntaxError as error:
+        if not key or _CALL.match(part):
+            raise error.shifted(text, at) from None
+        return scope.field_text(part)
+    try:
+        shown = _expression(node, part, scope)
+    except ExpressionSyntaxError as error:
+        raise error.shifted(text, at) from None
+    if not key or isinstance(node, Pointer) or _CALL.match(part):
+        return shown
+    return f"coalesce({scope.field_text(part)}, {shown})"
+
+
+def _expression(node: Node, part: str, scope: Scope) -> str:
+    value = compile_node(node, part, scope)
+    shown = f"coalesce({value.text}, '')"
+    return f"CASE WHEN NOT ({' OR '.join(value.fault)}) THEN {shown} END" if value.fault else shown

@@ -1,0 +1,27 @@
+"""Regular expressions: Data Prepper's are Java's, DuckDB's are RE2's."""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+
+__all__ = ["check_pattern"]
+
+_INTERSECTION = re.compile(r"(?<!\\)\[(?:[^\]\\]|\\.)*&&")
+_HINT = "Lookaround, backreferences, possessive quantifiers and && in [ ] are not available"
+
+
+def check_pattern(pattern: str) -> tuple[str, str] | None:
+    """Say, with a hint, why a pattern cannot be used; None when it can."""
+    if _INTERSECTION.search(pattern):
+        return "&& in a character class is not available", _HINT
+    try:
+        duckdb.execute("SELECT regexp_full_match('', ?)", [pattern]).fetchall()
+    except duckdb.Error as error:
+        return f"not a regular expression that can be used ({_reason(str(error))})", _HINT
+    return None
+
+
+def _reason(message: str) -> str:
+    return message.splitlines()[0].split(": ", 1)[-1].strip()

@@ -1,0 +1,91 @@
+"""What an expression reads: fields of the event and metadata attributes, as SQL.
+
+A field is written into the SQL as a mark that no user text can hold (texts with a NUL are refused). When all of the SQL
+is there, `close` puts the reading in its place: one `json_extract` a field where each is used once, or one for all of them,
+so that the event is parsed once (measured at 184 bytes an event: 160 ns for one field, 260 ns for two or three together).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+__all__ = ["Scope", "identifier", "quote"]
+
+_MARK = re.compile("\0([jt])([0-9]+)\0")
+
+
+def quote(text: str) -> str:
+    """The text as a SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """The name as a SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Scope:
+    """Collects what one piece of SQL reads.
+
+    Args:
+        metadata: The attributes that exist as columns; any other reads as missing.
+
+    Attributes:
+        used: The attributes that the expression asks for, whether they exist or not.
+    """
+
+    def __init__(self, metadata: Collection[str]) -> None:
+        self.metadata = metadata
+        self.used: set[str] = set()
+        self._paths: dict[str, int] = {}
+
+    def field(self, path: str) -> str:
+        """The JSON text of the field at a pointer; NULL when missing."""
+        return f"\0j{self._index(path)}\0"
+
+    def field_text(self, path: str) -> str:
+        """The field at a pointer as text: a string without its quotes; NULL when missing or null."""
+        return f"\0t{self._index(path)}\0"
+
+    def attribute(self, key: str) -> tuple[str, str]:
+        """The JSON text and the text of a metadata attribute; `a/b` looks for `b` in `a` when no attribute is so named."""
+        name, _, rest = key.removeprefix("/").partition("/")
+        if rest and key in self.metadata:
+            name, rest = key, ""
+        self.used.add(name)
+        if name not in self.metadata:
+            return "NULL::VARCHAR", "NULL::VARCHAR"
+        column, whole = identifier(name), f"to_json({identifier(name)})"
+        if rest:
+            path = quote(pointer(rest))
+            return f"json_extract({whole}, {path})::VARCHAR", f"json_extract_string({whole}, {path})"
+        text = (
+            f"CASE WHEN typeof({column}) = 'VARCHAR' THEN {column}::VARCHAR ELSE json_extract_string({whole}, '$') END"
+        )
+        return f"{whole}::VARCHAR", text
+
+    def close(self, sql: str) -> str:
+        """Put the reading of the fields into the SQL."""
+        marks = _MARK.findall(sql)
+        if len(marks) == len(set(marks)) <= 2:
+            return _MARK.sub(self._alone, sql)
+        paths = ", ".join(map(quote, self._paths))
+        return f"list_transform([json_extract(json, [{paths}])], lambda fields: {_MARK.sub(_bound, sql)})[1]"
+
+    def _index(self, path: str) -> int:
+        return self._paths.setdefault(pointer(path), len(self._paths))
+
+    def _alone(self, mark: re.Match[str]) -> str:
+        path = quote(list(self._paths)[int(mark[2])])
+        return f"json_extract_string(json, {path})" if mark[1] == "t" else f"json_extract(json, {path})::VARCHAR"
+
+
+def _bound(mark: re.Match[str]) -> str:
+    field = f"fields[{int(mark[2]) + 1}]::VARCHAR"
+    return f"json_extract_string({field}, '$')" if mark[1] == "t" else field
+
+
+def pointer(key: str) -> str:
+    """An event key as DuckDB's JSON pointer: `/` before it, none behind it, a lone `~` escaped."""
+    return "/" + re.sub("~(?![01])", "~0", key.strip("/"))

@@ -1,0 +1,1 @@
+"""The command `calve`: one module per command."""

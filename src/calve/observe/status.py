@@ -170,8 +170,7 @@ class PipelineStatus:
         while len(self._samples) > 1 and self._samples[1][0] <= now_seconds - RATE_WINDOW_SECONDS:
             self._samples.popleft()
         first_seconds, first_events = self._samples[0]
-        elapsed = now_seconds - first_seconds
-        return (self._report.events - first_events) / elapsed if elapsed > 0 else 0.0
+        return (self._report.events - first_events) / max(now_seconds - first_seconds, 1.0)
 
 
 def _add(into: dict[str, int], counts: Mapping[str, int]) -> None:

@@ -42,6 +42,11 @@ class Watch:
             self._files.append(StatusFile(status, folder))
         return status
 
+    @property
+    def begun(self) -> bool:
+        """Whether any pipeline has started; before that, nothing has to be brought to an end."""
+        return bool(self._statuses)
+
     def reports(self) -> list[PipelineReport]:
         """Give what is known now, one report for each pipeline, in the order they began."""
         with self._lock:

@@ -1,0 +1,150 @@
+"""`calve dlq`: look at the events that were refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+
+import click
+
+from calve.cli import options
+from calve.cli.help import Group
+from calve.cli.states import no_pipelines
+from calve.cli.table import columns
+from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, folder_of, read, summarise
+from calve.observe.state_folder import Folder
+from calve.observe.words import many
+
+__all__ = ["dlq"]
+
+SHOWN = 20
+UNREADABLE_SHOWN = 3
+
+
+@click.group(cls=Group)
+def dlq() -> None:
+    """Look at the events that were refused, and why. Nothing is ever dropped without an entry here.
+
+    Examples:
+      calve dlq list
+      calve dlq show --code NOT_COERCIBLE --limit 5
+      calve dlq show --table shop.orders --raw > again.ndjson
+    """
+
+
+@dlq.command("list")
+@options.state
+@options.only_pipeline
+@options.json_output
+@options.debug
+def list_entries(state: str, pipeline: str | None, as_json: bool) -> None:
+    """Count the dead letters of each pipeline by table and code.
+
+    Examples:
+      calve dlq list
+      calve dlq list --pipeline orders --json
+    """
+    summaries = [summarise(name, folder_of(state, name)) for name in _pipelines(state, pipeline)]
+    if as_json:
+        click.echo(json.dumps({"pipelines": [_as_json(summary) for summary in summaries]}, indent=2))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(summary)) for summary in summaries))
+
+
+@dlq.command("show")
+@options.state
+@options.only_pipeline
+@click.option("--code", metavar="CODE", help="Entries of this code only, e.g. NOT_COERCIBLE.")
+@click.option("--table", metavar="NAME", help="Entries of this table only.")
+@click.option("--limit", type=click.IntRange(min=0), help=f"So many entries; 0: all. [default: {SHOWN} as text]")
+@click.option("--raw", is_flag=True, help="The original events only, byte for byte, one a line.")
+@options.json_output
+@options.debug
+@click.pass_context
+def show_entries(ctx: click.Context, /, state: str, pipeline: str | None, **chosen: object) -> None:
+    """Show dead letters, oldest file first: where the event was going, why it could not, and the event.
+
+    Examples:
+      calve dlq show
+      calve dlq show --table shop.orders --code REQUIRED_MISSING
+      calve dlq show --json --limit 0 | jq .reason
+      calve dlq show --raw > again.ndjson
+    """
+    as_text = not (chosen["raw"] or chosen["as_json"])
+    limit = chosen["limit"] if isinstance(chosen["limit"], int) else (SHOWN if as_text else 0)
+    found = _found(state, _pipelines(state, pipeline), chosen["code"], chosen["table"])
+    out = click.get_binary_stream("stdout")
+    shown = 0
+    for entry, line in islice(found, limit or None):
+        out.write(_form(entry, line, chosen) + b"\n")
+        shown += 1
+    out.flush()
+    if as_text and shown == 0:
+        click.echo("No dead letters.", err=True)
+    if as_text and limit and next(found, None):
+        click.echo(f"There are more: --limit {limit * 10}, or --limit 0 for all.", err=True)
+
+
+def _pipelines(state: str, pipeline: str | None) -> list[str]:
+    names = [name for name in Folder.at(state).folders() if pipeline in (None, name)]
+    if not names:
+        raise no_pipelines(state, pipeline)
+    return names
+
+
+def _found(state: str, pipelines: list[str], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
+    for name in pipelines:
+        folder = folder_of(state, name)
+        for entry, line in read(folder):
+            if isinstance(entry, Unreadable):
+                click.echo(f"Passed over {folder.path}/{entry.file}:{entry.line}: {entry.reason}", err=True)
+            elif code in (None, entry.code) and table in (None, entry.table):
+                yield entry, line
+
+
+def _form(entry: DeadLetter, line: bytes, chosen: dict[str, object]) -> bytes:
+    if chosen["raw"]:
+        return entry.original()
+    return line if chosen["as_json"] else _text(entry).encode()
+
+
+def _text(entry: DeadLetter) -> str:
+    head = (entry.time(), entry.pipeline, entry.table or "no table", entry.code, entry.field or "")
+    lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
+    if entry.metadata:
+        lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")
+    lines.append(f"  event:    {entry.original().decode(errors='backslashreplace')}")
+    return "\n".join(_harmless(line) for line in lines) + "\n"
+
+
+def _harmless(line: str) -> str:
+    """Show control characters of strangers instead of letting them steer the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+
+
+def _lines(summary: Summary) -> Iterator[str]:
+    total = sum(summary.counts.values())
+    span = f", {summary.first} … {summary.last}" if total else ""
+    yield f"{summary.pipeline}: {many(total, 'dead letter')}{span}"
+    if total:
+        rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]
+        yield from (f"  {line}" for line in columns(("table", "code", ">events"), rows))
+        yield f"  newest files in {summary.folder}: {', '.join(summary.newest_files)}"
+    if summary.unreadable:
+        places = ", ".join(f"{one.file}:{one.line}" for one in summary.unreadable[:UNREADABLE_SHOWN])
+        yield f"  {many(len(summary.unreadable), 'line')} passed over, no entries or cut off: {places}"
+
+
+def _as_json(summary: Summary) -> dict[str, object]:
+    counts = [{"table": table, "code": code, "count": n} for (table, code), n in summary.counts.most_common()]
+    return {
+        "pipeline": summary.pipeline,
+        "folder": summary.folder,
+        "entries": sum(summary.counts.values()),
+        "counts": counts,
+        "first": summary.first,
+        "last": summary.last,
+        "newest_files": summary.newest_files,
+        "unreadable": len(summary.unreadable),
+    }

@@ -1,0 +1,50 @@
+"""How a failure is told: one sentence of what failed, where, and what to do; a traceback only with `--debug`."""
+
+from __future__ import annotations
+
+import traceback
+
+import click
+
+from calve.errors import CalveError, EngineError, InvariantError, SettingsError
+from calve.observe.log import Log
+from calve.settings.problems import SettingsErrors
+
+__all__ = ["DEBUG", "FAILED", "JSON_LOG", "WRONG_SETTINGS", "tell", "tell_unexpected"]
+
+FAILED = 1
+WRONG_SETTINGS = 2
+
+DEBUG = "calve.debug"
+JSON_LOG = "calve.json_log"
+"""Keys of `Context.meta`, which a command shares with the group that tells its failures."""
+
+
+def tell(error: CalveError, ctx: click.Context) -> int:
+    """Tell an error on stderr and give the exit code that it means."""
+    if ctx.meta.get(JSON_LOG):
+        Log().error(error)
+    else:
+        click.echo(_sentence(error), err=True)
+        if ctx.meta.get(DEBUG):
+            click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
+
+
+def tell_unexpected(error: Exception, ctx: click.Context) -> int:
+    """Tell an error that Calve does not know: in the operating system's own words, or as a bug."""
+    known: CalveError
+    if isinstance(error, OSError) and error.strerror:
+        known = EngineError(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
+    else:
+        hint = "" if ctx.meta.get(DEBUG) else "Run it again with --debug to see where"
+        known = InvariantError(f"this is a bug in Calve: {type(error).__name__}: {error}", hint=hint)
+    known.__cause__ = error
+    return tell(known, ctx)
+
+
+def _sentence(error: CalveError) -> str:
+    if isinstance(error, SettingsErrors):
+        count = len(error.problems)
+        return f"{error}\n{count} error{'s' * (count > 1)} in the configuration"
+    return f"Error: {error}"

@@ -1,0 +1,65 @@
+"""`calve run`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calve.cli import failures, options
+from calve.cli.help import Command
+from calve.cli.signals import run_until_asked
+from calve.observe.log import configure
+from calve.observe.metrics import Metrics
+from calve.observe.progress import Progress
+from calve.observe.watch import Watch
+from calve.pipeline import run as pipelines_run
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import parse
+
+__all__ = ["run"]
+
+
+def _conf(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    for key, equals, _ in pairs:
+        if not (key and equals):
+            raise click.BadParameter(f"{key!r} is no KEY=VALUE, e.g. spark.driver.memory=2g")
+    return {key: value for key, _, value in pairs}
+
+
+@click.command(cls=Command)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--once", is_flag=True, help="Take all that is there now, commit it, and end.")
+@options.state
+@click.option("--master", metavar="URL", help="Spark's master, e.g. local[4] or spark://host:7077. [default: local[*]]")
+@click.option("--conf", multiple=True, callback=_conf, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+@click.option("--json", "json_log", is_flag=True, help="Log JSON objects, one a line, instead of text.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), default=9600, show_default=True, help="Prometheus.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address that Prometheus asks.")
+@options.debug
+@click.pass_context
+def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> None:
+    """Run the pipelines of a YAML file, or of all YAML files of a folder.
+
+    Without --once they run until Ctrl-C or SIGTERM; then what was read is committed and the exit code is 0. Whatever
+    is killed, the next run goes on where the last commit ended: nothing is lost and nothing is doubled.
+
+    Examples:
+      calve run orders.yaml
+      calve run pipelines/ --once --state s3://bucket/calve
+      calve run orders.yaml --master 'local[4]' --conf spark.driver.memory=2g
+      curl -s localhost:9600/metrics
+    """
+    ctx.meta[failures.JSON_LOG] = json_log
+    terminal = configure(json=json_log, debug=ctx.meta[failures.DEBUG])
+    pipelines = parse(path, PLUGINS)
+    run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in ("state", "master", "conf", "once")})
+    with ExitStack() as stack:
+        watch = stack.enter_context(Watch())
+        stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"]))
+        stack.enter_context(Progress(watch.reports, terminal, json=json_log))
+        code = run_until_asked(lambda: pipelines_run.run(pipelines, run_options, watch), watch)
+    ctx.exit(code)

@@ -1,0 +1,105 @@
+"""`calve status`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from calve.cli import options
+from calve.cli.help import Command
+from calve.cli.states import no_pipelines
+from calve.cli.table import columns
+from calve.observe.liveness import liveness
+from calve.observe.report import PipelineReport, TableReport, Trouble
+from calve.observe.status_file import read_reports
+from calve.observe.words import ago, amount, duration, many, size
+
+__all__ = ["status"]
+
+
+@click.command(cls=Command)
+@options.state
+@options.only_pipeline
+@options.json_output
+@options.debug
+def status(state: str, pipeline: str | None, as_json: bool) -> None:
+    """Show each pipeline and table: rows, rejects, lag, last commit, what is staged, errors and the way out.
+
+    It reads the status files of the state folder, so that it works while pipelines run and after they have ended.
+
+    Examples:
+      calve status
+      calve status --state s3://bucket/calve --pipeline orders
+      calve status --json | jq '.pipelines[].tables'
+    """
+    reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline)]
+    if not reports:
+        raise no_pipelines(state, pipeline)
+    if as_json:
+        found = [{**report.to_dict(), "process": liveness(report)} for report in reports]
+        click.echo(json.dumps({"pipelines": found}, indent=2))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(report)) for report in reports))
+
+
+def _lines(report: PipelineReport) -> Iterator[str]:
+    yield f"{report.pipeline}: {_state(report)}"
+    yield f"  {', '.join(_figures(report))}"
+    if report.tables:
+        yield from (f"  {line}" for line in columns(_HEADINGS, [_row(*item) for item in sorted(report.tables.items())]))
+    if homeless := report.rejects_without_table():
+        yield f"  rejects without a table: {_counts(homeless)}"
+    yield from (_trouble(error) for error in report.errors)
+    for name, table in sorted(report.tables.items()):
+        if table.error:
+            yield _trouble(table.error, name)
+
+
+def _state(report: PipelineReport) -> str:
+    since = f"since {ago(report.started).removesuffix(' ago')}" if report.started else ""
+    where = f"pid {report.pid} on {report.host}"
+    news = ago(report.updated) if report.updated else "never"
+    match liveness(report):
+        case "ended":
+            return f"{report.state} {news}"
+        case "gone":
+            return f"not running (killed?): it was {report.state} {news}; the next `calve run` goes on from there"
+        case "silent":
+            return f"{report.state}, but silent: last heard of {news} ({where})"
+        case _:
+            return f"{report.state} {since} ({where})"
+
+
+def _figures(report: PipelineReport) -> Iterator[str]:
+    yield f"{many(report.events, 'event')} read"
+    if liveness(report) == "alive":
+        yield f"{amount(report.events_per_second)} events/s"
+    if report.lag_rows > 0 or report.lag_bytes > 0:
+        yield "lag " + (many(report.lag_rows, "row") if report.lag_rows > 0 else size(report.lag_bytes))
+    else:
+        yield "no lag"
+    if report.staged_batches:
+        yield f"{many(report.staged_batches, 'batch').replace('batchs', 'batches')} staged"
+    if report.unrouted:
+        yield f"{many(report.unrouted, 'event')} without a route"
+    if report.freshness_seconds is not None:
+        yield f"fresh within {duration(report.freshness_seconds)}"
+
+
+_HEADINGS = ("table", ">rows", ">commits", "last commit", "rejects", "set to NULL")
+
+
+def _row(name: str, table: TableReport) -> tuple[str, ...]:
+    last = ago(table.last_commit) if table.last_commit else "never"
+    return name, f"{table.rows:,}", f"{table.commits:,}", last, _counts(table.rejects), _counts(table.nulled)
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{key} {count:,}" for key, count in sorted(counts.items())) or "-"
+
+
+def _trouble(error: Trouble, table: str = "") -> str:
+    since = f" (for {ago(error.since).removesuffix(' ago')})" if error.since else ""
+    return f"  error{f' in {table}' if table else ''}{since}: {error.sentence()}"

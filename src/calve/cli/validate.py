@@ -1,0 +1,39 @@
+"""`calve validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from calve.cli import failures, options
+from calve.cli.help import Command
+from calve.pipeline import connect as connections
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import parse
+
+__all__ = ["validate"]
+
+
+@click.command(cls=Command)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--connect", is_flag=True, help="Also try whether catalogs and sources answer.")
+@options.debug
+@click.pass_context
+def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
+    """Find every error of a configuration at once, each with file:line:column.
+
+    Nothing is started and nothing is written; with --connect catalogs and sources are asked.
+
+    Examples:
+      calve validate orders.yaml
+      calve validate pipelines/ --connect
+    """
+    pipelines = parse(path, PLUGINS)
+    names = ", ".join(pipeline.name for pipeline in pipelines)
+    problems = connections.check(pipelines) if connect else []
+    for problem in problems:
+        click.echo(f"Error: {problem}", err=True)
+    if problems:
+        ctx.exit(failures.FAILED)
+    click.echo(f"OK: {len(pipelines)} pipeline{'s' * (len(pipelines) != 1)} ({names})")

@@ -1,0 +1,106 @@
+"""What a person sees while pipelines run: a live line on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from calve.observe.log import Log
+from calve.observe.report import PipelineReport
+from calve.observe.terminal import Terminal
+from calve.observe.ticker import Ticker
+from calve.observe.words import ago, amount, many, size
+
+__all__ = ["Progress", "summary"]
+
+REDRAW_SECONDS = 0.5
+LINE_SECONDS = 10.0
+
+Reports = Callable[[], list[PipelineReport]]
+
+
+class Progress:
+    """Shows reports until it is left: redrawn on a terminal, else a line every ten seconds in which something moved.
+
+    With `json` the lines are records of the log. On the way out each pipeline gets one last line.
+    """
+
+    def __init__(
+        self, reports: Reports, terminal: Terminal, *, json: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reports = reports
+        self._terminal = terminal
+        self._json = json
+        self._clock = clock
+        self._lines_due = clock() + LINE_SECONDS
+        self._told: dict[str, tuple[object, ...]] = {}
+        self._ticker: Ticker | None = None
+
+    def tick(self) -> None:
+        """Show what is known now."""
+        if self._terminal.live and not self._json:
+            self._terminal.redraw(" │ ".join(f"{one.pipeline} {summary(one)}" for one in self._reports()))
+        elif self._clock() >= self._lines_due:
+            self._lines_due = self._clock() + LINE_SECONDS
+            self._lines()
+
+    def close(self) -> None:
+        """Clear the live line and say how it ended."""
+        self._terminal.redraw("")
+        self._told.clear()
+        self._lines()
+
+    def __enter__(self) -> Progress:
+        self._ticker = Ticker("calve-progress", REDRAW_SECONDS, self.tick)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ticker:
+            self._ticker.close()
+        self.close()
+
+    def _lines(self) -> None:
+        for report in self._reports():
+            moved = (report.state, report.events, report.rows, report.lag_rows, len(report.errors))
+            if self._told.get(report.pipeline) != moved:
+                self._told[report.pipeline] = moved
+                Log(report.pipeline).info(summary(report), **(_fields(report) if self._json else {}))
+
+
+def summary(report: PipelineReport) -> str:
+    """Give a report as one short line, without the pipeline's name."""
+    parts: list[str] = [report.state]
+    if report.events_per_second >= 1:
+        parts.append(f"{amount(report.events_per_second)} events/s")
+    parts.append(f"{many(report.rows, 'row')} in {many(len(report.tables), 'table')}")
+    if report.lag_rows > 0:
+        parts.append(f"lag {amount(report.lag_rows)} rows")
+    elif report.lag_bytes > 0:
+        parts.append(f"lag {size(report.lag_bytes)}")
+    if report.last_commit:
+        parts.append(f"last commit {ago(report.last_commit)}")
+    if rejects := sum(report.rejects.values()):
+        parts.append(many(rejects, "reject"))
+    held = [f"{name}: {table.error.message}" for name, table in report.tables.items() if table.error]
+    parts += [f"error: {text}" for text in [error.message for error in report.errors] + held]
+    return " · ".join(parts)
+
+
+def _fields(report: PipelineReport) -> dict[str, object]:
+    return {
+        "state": report.state,
+        "events": report.events,
+        "events_per_second": report.events_per_second,
+        "rows": report.rows,
+        "tables": len(report.tables),
+        "rejects": sum(report.rejects.values()),
+        "lag_rows": report.lag_rows,
+        "lag_bytes": report.lag_bytes,
+        "last_commit": report.last_commit,
+        "staged_batches": report.staged_batches,
+        "freshness_seconds": report.freshness_seconds,
+        "errors": len(report.errors) + sum(table.error is not None for table in report.tables.values()),
+    }

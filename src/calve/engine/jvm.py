@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from calve.errors import (
     CalveError,
@@ -24,7 +25,7 @@ from calve.errors import (
     WriteError,
 )
 
-__all__ = ["java_errors", "jvm_error"]
+__all__ = ["is_instance", "java_exception", "java_errors", "jvm_error"]
 
 _ICEBERG = "org.apache.iceberg.exceptions."
 _PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"
@@ -74,26 +75,41 @@ def java_errors(step: str, target: str = "") -> Iterator[None]:
     """Let nothing but errors of Calve's tree out of a block that calls the JVM."""
     try:
         yield
-    except Py4JError as error:
+    except (Py4JError, CapturedException) as error:
         raise jvm_error(error, step=step, target=target) from error
 
 
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:
     """Give the error of Calve's tree for what py4j raised, with a message of one line."""
-    if not isinstance(error, Py4JJavaError):  # no answer: the JVM is gone
+    thrown = java_exception(error)
+    if thrown is None:  # no answer: the JVM is gone
         return EngineError(
             f"The JVM of Spark does not answer ({type(error).__name__})",
             step=step,
             target=target,
             hint="Start again; if it was killed for memory, give it less to do or the machine more",
         )
-    chain = list(_causes(error.java_exception))
+    chain = list(_causes(thrown))
     for throwable in chain:
         for name in _class_names(throwable):
             if name in _BY_CLASS:
                 kind, hint = _BY_CLASS[name]
                 return kind(_message(chain, throwable, target), step=step, target=target, hint=hint)
     return InvariantError(_message(chain, chain[0], target), step=step, target=target)
+
+
+def java_exception(error: Exception) -> Any:
+    """Give the Java exception behind a Python one, or None; PySpark wraps some classes in exceptions of its own."""
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    return error._origin if isinstance(error, CapturedException) else None
+
+
+def is_instance(java_object: Any, name: str) -> bool:
+    """Say whether a Java object is of a class or an interface, by the full name of that."""
+    kind: Any = java_object.getClass().forName(name)
+    found: bool = kind.isInstance(java_object)
+    return found
 
 
 def _causes(throwable: Any) -> Iterator[Any]:
@@ -123,5 +139,7 @@ def _message(chain: list[Any], throwable: Any, target: str) -> str:
 
 def _line(throwable: Any) -> str:
     name: str = throwable.getClass().getSimpleName()
-    lines = [line.strip() for line in (throwable.getMessage() or "").splitlines() if line.strip()]
-    return f"{name}: {lines[0].rstrip('.')}" if lines else name
+    lines = [line.strip().rstrip(".") for line in (throwable.getMessage() or "").splitlines() if line.strip()]
+    if not lines:
+        return name
+    return lines[0] if " " in lines[0] else f"{name}: {lines[0]}"

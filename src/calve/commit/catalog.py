@@ -1,0 +1,252 @@
+"""An Iceberg catalog as its Java implementation has it: load, create and evolve tables.
+
+Every catalog that Iceberg supports works, because the properties go to `CatalogUtil.buildIcebergCatalog` as they are.
+Nothing caches tables here: each call sees what other writers did.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from calve.commit.content_files import ContentFiles
+from calve.commit.retry import retried
+from calve.commit.storage import for_executors
+from calve.convert.table import Table
+from calve.engine.jvm import java_errors
+from calve.errors import NoTargetError, SchemaConflictError
+from calve.stop_point import reach
+
+__all__ = ["Catalog", "embedded"]
+
+_STEP = "catalog"
+_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
+_MISSING = (
+    "org.apache.iceberg.exceptions.NoSuchTableException",
+    "org.apache.iceberg.exceptions.NoSuchNamespaceException",
+)
+_DEFAULT_FORMAT_VERSION = 2
+_FREE_FIELD_ID = 2_000_000_000
+
+
+class Evolution(Protocol):
+    """The columns that a table lacks: path of the parent, name, and type as Iceberg's JSON."""
+
+    @property
+    def add(self) -> Sequence[tuple[tuple[str, ...], str, str]]:
+        """Every missing column, parents first."""
+        ...
+
+
+def embedded(folder: Path) -> dict[str, str]:
+    """Give the properties of the embedded catalog: JDBC on SQLite, readable by PyIceberg, DuckDB and Spark."""
+    warehouse = folder.absolute()
+    return {
+        "name": "lakehouse",
+        "type": "jdbc",
+        "uri": f"jdbc:sqlite:{warehouse / 'catalog.db'}",
+        "warehouse": str(warehouse),
+        "jdbc.schema-version": "V1",
+        "jdbc.busy_timeout": "60000",  # writers wait for each other's lock on the file instead of failing
+    }
+
+
+class Catalog:
+    """One catalog, for any number of threads of the driver.
+
+    Args:
+        spark: The session whose JVM holds the catalog.
+        properties: Iceberg's catalog properties, plus `name`; empty means the embedded catalog in `./lakehouse`.
+
+    Raises:
+        CalveError: The catalog cannot be opened.
+    """
+
+    def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        given = dict(properties) or embedded(Path("lakehouse"))
+        self.name = given.pop("name", "iceberg")
+        self.properties = given
+        self._jvm: Any = spark.sparkContext._jvm
+        self._iceberg: Any = self._jvm.org.apache.iceberg
+        if given.get("uri", "").startswith("jdbc:sqlite:"):
+            Path(given["uri"].removeprefix("jdbc:sqlite:")).absolute().parent.mkdir(parents=True, exist_ok=True)
+        with java_errors("open the catalog", self.name):
+            conf = spark.sparkContext._jsc.hadoopConfiguration()
+            self._java: Any = self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, given, conf)
+
+    @cached_property
+    def content_files(self) -> ContentFiles:
+        """What hands data files to this catalog's JVM."""
+        return ContentFiles(self._jvm)
+
+    def load(self, identifier: str) -> Table | None:
+        """Give a table as it is now, or None when there is none of this name."""
+        with java_errors(_STEP, identifier):
+            java_table = self._load(identifier)
+            return None if java_table is None else self._describe(identifier, java_table)
+
+    def load_java(self, identifier: str) -> Any:
+        """Give the Java `Table` as it is now, a handle of its own.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+        with java_errors(_STEP, identifier):
+            java_table = self._load(identifier)
+        if java_table is None:
+            hint = "It was dropped or renamed; bring it back, or name another table"
+            raise NoTargetError(f"The table {identifier} does not exist", step=_STEP, target=identifier, hint=hint)
+        return java_table
+
+    def create(
+        self,
+        identifier: str,
+        schema_json: str,
+        partition_fields: Sequence[tuple[str, str]] = (),
+        properties: Mapping[str, str] | None = None,
+        location: str | None = None,
+    ) -> Table:
+        """Create a table, and its namespaces where they are missing; give the one that is there if it exists.
+
+        The catalog reassigns all field ids: go on with the schema of the answer.
+
+        Args:
+            identifier: Namespace and name joined by dots.
+            schema_json: An Iceberg schema.
+            partition_fields: Column names with transforms as the specification writes them, e.g. `("id", "bucket[16]")`.
+            properties: The table's properties; `format-version` among them.
+            location: Where the table lives; None leaves it to the catalog.
+
+        Raises:
+            SchemaConflictError: The format version has no such column types, or a partition field does not fit.
+        """
+        with java_errors("create the table", identifier):
+            schema = self._iceberg.SchemaParser.fromJson(schema_json)
+            self._check_types(identifier, schema, properties or {})
+            builder = self._java.buildTable(self._identifier(identifier), schema)
+            builder = builder.withPartitionSpec(self._spec(schema, partition_fields))
+            builder = builder.withProperties(dict(properties or {}))
+            if location:
+                builder = builder.withLocation(location)
+            self._create_namespaces(identifier)
+            java_table = _unless_exists(builder.create) or self._load(identifier)
+            reach("catalog.after-create")
+            return self._describe(identifier, java_table)
+
+    def evolve(self, identifier: str, evolution: Evolution) -> Table:
+        """Add the planned columns; those that another writer added meanwhile are skipped.
+
+        May be repeated safely.
+
+        Raises:
+            SchemaConflictError: A column cannot be added.
+            NoTargetError: There is no such table.
+        """
+
+        def attempt() -> Table:
+            java_table = self.load_java(identifier)
+            with java_errors("evolve the table", identifier):
+                self._add_columns(java_table, evolution)
+                reach("catalog.after-evolve")
+                java_table.refresh()
+                return self._describe(identifier, java_table)
+
+        return retried(attempt)
+
+    def _load(self, identifier: str) -> Any:
+        """The Java table or None; one call instead of `tableExists` and a load."""
+        try:
+            return self._java.loadTable(self._identifier(identifier))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() not in _MISSING:
+                raise
+            return None
+
+    def _identifier(self, identifier: str) -> Any:
+        if not all(identifier.split(".")):
+            hint = "Write namespace and name joined by single dots, e.g. `sales.orders`"
+            raise NoTargetError(f"{identifier!r} names no table", step=_STEP, target=identifier, hint=hint)
+        return self._iceberg.catalog.TableIdentifier.parse(identifier)
+
+    def _describe(self, identifier: str, java_table: Any) -> Table:
+        metadata = java_table.operations().current()
+        return Table(
+            identifier=identifier,
+            uuid=metadata.uuid(),
+            location=metadata.location().rstrip("/"),
+            schema_json=self._iceberg.SchemaParser.toJson(metadata.schema()),
+            spec_json=self._iceberg.PartitionSpecParser.toJson(metadata.spec()),
+            format_version=metadata.formatVersion(),
+            properties=self._strings(metadata.properties()),
+            io_properties=for_executors(self._strings(java_table.io().properties())),
+        )
+
+    def _strings(self, java_map: Any) -> dict[str, str]:
+        """A Java map as a dict in one call; py4j alone needs one for each key."""
+        strings: dict[str, str] = json.loads(self._iceberg.util.JsonUtil.mapper().writeValueAsString(java_map))
+        return strings
+
+    def _check_types(self, identifier: str, schema: Any, properties: Mapping[str, str]) -> None:
+        version = int(properties.get("format-version", _DEFAULT_FORMAT_VERSION))
+        try:
+            self._iceberg.Schema.checkCompatibility(schema, version)
+        except Py4JJavaError as error:
+            reasons = error.java_exception.getMessage().splitlines()[1:]
+            raise SchemaConflictError(
+                f"The table {identifier} cannot have such columns: {' '.join(reasons).lstrip('- ')}",
+                step="create the table",
+                target=identifier,
+                hint="Set `format-version: 3` in `table_properties`",
+            ) from error
+
+    def _spec(self, schema: Any, partition_fields: Sequence[tuple[str, str]]) -> Any:
+        builder = self._iceberg.PartitionSpec.builderFor(schema)
+        for column, transform in partition_fields:
+            kind, _, width = transform.partition("[")
+            add = getattr(builder, "alwaysNull" if kind == "void" else kind)
+            builder = add(column, int(width.rstrip("]"))) if width else add(column)
+        return builder.build()
+
+    def _create_namespaces(self, identifier: str) -> None:
+        """Create what is missing, level by level: most catalogs want the parent first."""
+        namespaces = self._jvm.java.lang.Class.forName("org.apache.iceberg.catalog.SupportsNamespaces")
+        if not namespaces.isInstance(self._java):
+            return
+        levels = identifier.split(".")
+        for depth in range(1, len(levels)):
+            namespace = self._identifier(".".join(levels[: depth + 1])).namespace()
+            if not self._java.namespaceExists(namespace):
+                _unless_exists(lambda namespace=namespace: self._java.createNamespace(namespace))
+
+    def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
+        update, schema, added = java_table.updateSchema(), java_table.schema(), 0
+        for parent, name, type_json in evolution.add:
+            if schema.findField(".".join((*parent, name))) is not None:
+                continue
+            kind = self._type(type_json)
+            update = update.addColumn(".".join(parent), name, kind) if parent else update.addColumn(name, kind)
+            added += 1
+        if added:
+            update.commit()
+
+    def _type(self, type_json: str) -> Any:
+        """A Java type from its JSON, which only a schema's parser reads."""
+        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": json.loads(type_json)}
+        schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
+        return self._iceberg.SchemaParser.fromJson(schema).findType("field")
+
+
+def _unless_exists(create: Callable[[], Any]) -> Any:
+    """Create something, or give None when another writer was first."""
+    try:
+        return create()
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != _EXISTS:
+            raise
+        return None

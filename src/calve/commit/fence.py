@@ -1,0 +1,223 @@
+"""Appends staged batches to a table exactly once: a compare-and-swap on the very metadata that was inspected.
+
+What the fence relies on:
+- `newTransaction()` refreshes, and `startMetadata()` is what all its updates are built on. Looking at the table's
+  handle instead would leave a gap: commits on a stale handle refresh first and succeed.
+- `operations().commit(start, current)` succeeds only while the table still is `start` (on REST: while the branch still
+  is), so the mark that was read there is the mark that is replaced.
+- The mark, `calve.mark.<pipeline>` among the table's properties, always travels in one commit with a snapshot. It
+  outlives `expire_snapshots` and a rollback. It says up to which batch the table has this pipeline's files.
+- A pipeline's batches are committed in order, and a staged batch never changes; so whatever is behind the mark is there,
+  and an attempt whose answer never came may be repeated after another look.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from calve.commit.catalog import Catalog
+from calve.commit.content_files import ContentFiles
+from calve.commit.retry import retried
+from calve.engine.jvm import is_instance, java_errors
+from calve.errors import CommitError, OvertakenError
+from calve.stop_point import reach
+
+__all__ = ["ContentFile", "Mark", "Outcome", "Target", "append"]
+
+ContentFile = Mapping[str, Any]
+"""A data file in the JSON of the REST catalog's specification."""
+
+_STEP = "commit"
+_REFUSED = "org.apache.iceberg.exceptions.CleanableFailure"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where batches go.
+
+    Attributes:
+        identifier: Namespace and name of the table, joined by dots.
+        uuid: The UUID of the table that the files were written for; empty: any.
+        branch: The branch that gets the snapshot.
+    """
+
+    identifier: str
+    uuid: str = ""
+    branch: str = "main"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Who commits.
+
+    Attributes:
+        pipeline: The pipeline's name.
+        state_id: The identity of its ledger.
+        batch: The last batch that this ledger has staged; a table that has a later one knows another driver.
+    """
+
+    pipeline: str
+    state_id: str
+    batch: int
+
+    def key(self, branch: str) -> str:
+        """Give the table property that holds the mark."""
+        return f"calve.mark.{self.pipeline}" + ("" if branch == "main" else f"@{branch}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the batches; "already committed" is an outcome, not an error.
+
+    Attributes:
+        batches: Those that this call committed, in order; empty when the table had all of them.
+        snapshot_id: The snapshot with them; None when there is none.
+        files: How many files it added.
+        rows: How many rows it added.
+    """
+
+    batches: tuple[int, ...] = ()
+    snapshot_id: int | None = None
+    files: int = 0
+    rows: int = 0
+
+    @property
+    def already(self) -> bool:
+        """Whether the table had everything before."""
+        return not self.batches
+
+
+def append(
+    catalog: Catalog,
+    target: Target,
+    mark: Mark,
+    files: Mapping[int, Sequence[ContentFile]],
+    summary: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Bring the files of staged batches into a table in one snapshot, however often it is called.
+
+    Args:
+        catalog: Where the table is.
+        target: The table and its branch.
+        mark: Who commits.
+        files: The files of each batch; a path that appears twice is added once.
+        summary: What the snapshot's summary says beside `calve.pipeline` and `calve.batch`.
+
+    Raises:
+        OvertakenError: Another state has committed under this pipeline's name, or this one is behind itself.
+        CommitError: The table is another one than the files were written for, or refuses them.
+        CommitConflictError: Other writers were faster every time.
+        CommitUnknownError: The answer never came; repeat the call.
+        SinkUnavailableError: The catalog does not answer.
+    """
+    return retried(lambda: _attempt(catalog, target, mark, files, dict(summary or {})))
+
+
+def _attempt(
+    catalog: Catalog,
+    target: Target,
+    mark: Mark,
+    files: Mapping[int, Sequence[ContentFile]],
+    summary: dict[str, str],
+) -> Outcome:
+    table = catalog.load_java(target.identifier)
+    with java_errors(_STEP, target.identifier):
+        transaction = table.newTransaction()
+        start = transaction.startMetadata()
+        _check_same_table(target, start.uuid())
+        reached = _read_mark(start.properties().get(mark.key(target.branch)), target, mark)
+        batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
+        if not batches:
+            return Outcome()
+        added = {file["file-path"]: file for batch in batches for file in files[batch]}
+        summary |= {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
+        _stage_append(catalog.content_files, transaction, target.branch, list(added.values()), summary)
+        text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
+        transaction.updateProperties().set(mark.key(target.branch), text).commit()
+        snapshot_id = _swap(table, transaction, start, target.branch)
+    rows = sum(int(file["record-count"]) for file in added.values())
+    return Outcome(batches, snapshot_id, len(added), rows)
+
+
+def _check_same_table(target: Target, uuid: str) -> None:
+    if target.uuid and uuid != target.uuid:
+        raise CommitError(
+            f"The table {target.identifier} was dropped and created again; the staged files were written for the old one",
+            step=_STEP,
+            target=target.identifier,
+            hint="Bring the old table back, or remove the pipeline's state folder to start anew with this one",
+        )
+
+
+def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
+    """Give the last batch of this pipeline that the table has, 0 for none."""
+    if text is None:
+        return 0
+    found = json.loads(text)
+    if found["state"] != mark.state_id:
+        raise OvertakenError(
+            f"The table {target.identifier} has batches of a pipeline {mark.pipeline!r} from another state folder",
+            step=_STEP,
+            target=target.identifier,
+            hint="Run with that state folder, or give this pipeline another name, or, if that state is gone for good, "
+            f"remove the table property {mark.key(target.branch)}",
+        )
+    reached: int = found["batch"]
+    if reached > mark.batch:
+        raise OvertakenError(
+            f"The table {target.identifier} has batch {reached} of {mark.pipeline!r}, but this state ends at {mark.batch}",
+            step=_STEP,
+            target=target.identifier,
+            hint="Another driver ran with a copy of this state folder: stop this one, and go on with the newer state",
+        )
+    return reached
+
+
+def _stage_append(
+    content_files: ContentFiles,
+    transaction: Any,
+    branch: str,
+    files: Sequence[ContentFile],
+    summary: Mapping[str, str],
+) -> None:
+    update = transaction.newAppend()
+    if branch != "main":
+        update = update.toBranch(branch)
+    content_files.append(update, transaction.table().specs(), files)
+    for key, value in summary.items():
+        update.set(key, value)
+    update.commit()
+
+
+def _swap(table: Any, transaction: Any, start: Any, branch: str) -> int:
+    """One attempt to replace `start`; a refused one leaves nothing behind."""
+    current = transaction.currentMetadata()
+    snapshot = current.snapshot(current.ref(branch).snapshotId())
+    reach("commit.before-swap")
+    try:
+        table.operations().commit(start, current)
+    except Py4JJavaError as error:
+        if is_instance(error.java_exception, _REFUSED):
+            _remove_manifests(table.io(), snapshot)
+        raise
+    reach("commit.after-swap")
+    snapshot_id: int = snapshot.snapshotId()
+    return snapshot_id
+
+
+def _remove_manifests(io: Any, snapshot: Any) -> None:
+    """Delete what a refused attempt wrote: only after a definite no, and only manifests of its own snapshot.
+
+    What cannot be deleted is left for the removal of orphans.
+    """
+    with contextlib.suppress(Py4JJavaError):
+        for manifest in snapshot.allManifests(io):
+            if manifest.snapshotId() == snapshot.snapshotId():
+                io.deleteFile(manifest.path())
+        io.deleteFile(snapshot.manifestListLocation())

@@ -1,0 +1,108 @@
+"""From the body of a request to its events, split but not decoded."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from array import array
+from typing import Any
+
+import msgspec
+
+from calve.sources.http.message import RefusedError, Response
+from calve.sources.http.record import Events
+
+__all__ = ["NOT_AN_ARRAY", "gunzip", "split"]
+
+NOT_AN_ARRAY = "Bad request data format. Needs to be json array."
+"""Data Prepper's words, which clients may look for."""
+
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_GZIP = 31  # zlib's window bits for a gzip header and trailer
+_SPACE = b" \t\r\n"
+
+
+def split(body: bytes) -> Events:
+    """Split a JSON array of objects without decoding them; their bytes stay as they are.
+
+    Raises:
+        RefusedError: The body is anything else; 400.
+    """
+    try:
+        text = body.decode()  # msgspec passes over bytes that are not UTF-8
+    except UnicodeDecodeError as error:
+        raise _bad(f"Byte {error.start} is not UTF-8.") from error
+    try:
+        elements = [bytes(element) for element in _ARRAY.decode(body)]
+    except (msgspec.MsgspecError, RecursionError) as error:
+        if "\\ud" not in text.lower():
+            raise _bad(f"{error}.") from error
+        elements = _split_slowly(text)
+    if not all(element.startswith(b"{") for element in elements):
+        number = next(i for i, element in enumerate(elements) if not element.startswith(b"{"))
+        raise _bad(f"Element {number} is not an object.")
+    return Events(len(elements), array("I", map(len, elements)).tobytes(), b"".join(elements))
+
+
+def gunzip(body: bytes, limit: int) -> bytes:
+    """Unpack gzip, of one or more members.
+
+    Raises:
+        RefusedError: It is broken (400), or unpacks to more than `limit` bytes (413).
+    """
+    parts: list[bytes] = []
+    left = limit
+    try:
+        while body:
+            member = zlib.decompressobj(_GZIP)
+            parts.append(member.decompress(body, left + 1))
+            left -= len(parts[-1])
+            if left < 0:
+                raise RefusedError(
+                    Response(413, f"The unpacked body is longer than max_request_length: {limit} bytes.")
+                )
+            if not member.eof:
+                raise _bad("The gzip body is cut off.")
+            body = member.unused_data
+    except zlib.error as error:
+        raise _bad("The body is not gzip.") from error
+    return b"".join(parts)
+
+
+def _split_slowly(text: str) -> list[bytes]:
+    """Split what msgspec refuses for half a surrogate pair, which is JSON all the same: one event's fault."""
+    decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
+    elements: list[bytes] = []
+    try:
+        at = _skip(text, 0, "[")
+        while True:
+            start = _skip(text, at, "")
+            _, at = decoder.raw_decode(text, start)
+            elements.append(text[start:at].encode())
+            at = _skip(text, at, "")
+            if text[at : at + 1] == "]":
+                break
+            at = _skip(text, at, ",")
+        if _skip(text, at, "]") != len(text):
+            raise ValueError("trailing characters")
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"{error}.") from error
+    return elements
+
+
+def _skip(text: str, at: int, expected: str) -> int:
+    """Pass over white space, the expected character, and white space again."""
+    if not text.startswith(expected, at):
+        raise ValueError(f"JSON is malformed: expected '{expected}' (character {at})")
+    at += len(expected)
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"JSON is malformed: {name} is no number")
+
+
+def _bad(why: str) -> RefusedError:
+    return RefusedError(Response(400, f"{NOT_AN_ARRAY} {why}"))

@@ -1,0 +1,247 @@
+"""One client's connection: bytes to requests, answers to bytes, and every limit on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Protocol, cast
+
+import httptools
+
+from calve.sources.http.message import Request, Response
+from calve.sources.http.service import Service
+
+__all__ = ["Connection", "Host"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_HEAD_BYTES = 64 << 10
+_IDLE_SECONDS = 75.0
+_LINGER_SECONDS = 2.0
+"""After an early refusal the client is heard a little longer: closing at once could destroy the answer on its way."""
+
+
+class Host(Protocol):
+    """What a connection asks of its server."""
+
+    def admit(self, connection: Connection) -> bool:
+        """Register a connection; False when there are too many."""
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection."""
+
+    def now(self) -> float:
+        """Give the loop's time in seconds."""
+
+    def date(self) -> str:
+        """Give the time as HTTP writes it."""
+
+
+class Connection(asyncio.Protocol):
+    """Serves the requests of a connection one after the other; bytes of further ones wait unread.
+
+    Args:
+        host: The server.
+        service: What answers.
+        timeout: Seconds for a request to arrive, and for the disk to take it.
+    """
+
+    def __init__(self, host: Host, service: Service, timeout: float) -> None:
+        self._host = host
+        self._service = service
+        self._timeout = timeout
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._reading: Request | None = None
+        self._waiting: deque[Request] = deque()
+        self._current: Request | None = None
+        self._advancing = False
+        self._head_bytes = 0
+        self._in_head = True
+        self._deaf = False  # what still arrives is thrown away
+        self._ended = False  # the client will send no more
+        self._choked = False  # the client does not take its answers
+        self.deadline = 0.0
+
+    # --- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; called by asyncio."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self.deadline = self._host.now() + self._timeout
+        if not self._host.admit(self):
+            self._refuse(Response(429, "There are too many connections. Please retry later", (("retry-after", "1"),)))
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; called by asyncio."""
+        if self._deaf:
+            return
+        self._head_bytes += len(data) if self._in_head else 0
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # another protocol was offered: go on with this one, then close
+            self._deaf = True
+        except httptools.HttpParserError:
+            self._refuse(Response(400, "This is not HTTP/1.1."))
+        if self._in_head and self._head_bytes > _MAX_HEAD_BYTES and not self._deaf:
+            self._refuse(Response(431, f"The head of the request is longer than {_MAX_HEAD_BYTES} bytes."))
+        self._advance()
+
+    def eof_received(self) -> bool:
+        """Answer what has arrived whole before closing; called by asyncio."""
+        self._ended = True
+        assert self._transport is not None
+        return bool(self._current or self._waiting) and self._transport.get_extra_info("sslcontext") is None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client; called by asyncio."""
+        self._transport = None
+        self._reading = None
+        self._waiting.clear()
+        self._host.leave(self)
+
+    def pause_writing(self) -> None:
+        """Read no more while answers pile up; called by asyncio."""
+        self._choked = True
+        self._breathe()
+
+    def resume_writing(self) -> None:
+        """Go on; called by asyncio."""
+        self._choked = False
+        self._breathe()
+
+    # --- httptools
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._reading = Request(self._answer)
+        self._in_head, self._head_bytes = True, 0
+        if not self._current:
+            self.deadline = self._host.now() + self._timeout
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        if self._reading:
+            self._reading.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header or a trailer."""
+        if self._reading and self._in_head:
+            self._reading.headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        """Refuse what is refused anyway, or ask for the body."""
+        request = self._reading
+        self._in_head = False
+        if request is None or self._deaf:
+            return
+        request.method = self._parser.get_method()
+        request.refusal = self._service.look(request)
+        endless = request.length is None or request.length > self._service.max_body
+        if request.refusal and (request.expects_continue or endless):
+            self._refuse(request.refusal)
+        elif request.expects_continue and self._transport and not (self._current or self._waiting):
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, chunk: bytes) -> None:
+        """Take a part of the body."""
+        request = self._reading
+        if request is None or self._deaf or request.refusal:
+            return
+        request.size += len(chunk)
+        request.chunks.append(chunk)
+        if request.size > self._service.max_body:
+            self._refuse(self._service.too_large())
+
+    def on_message_complete(self) -> None:
+        """Queue a whole request."""
+        if self._reading and not self._deaf:
+            self._reading.keep_alive = self._parser.should_keep_alive()
+            self._waiting.append(self._reading)
+        self._reading = None
+        self._in_head, self._head_bytes = True, 0
+
+    # --- the server
+
+    def tick(self) -> None:
+        """Act on a deadline that has passed."""
+        self.deadline = float("inf")
+        if self._current:
+            self._service.expire(self._current)
+        elif self._reading and not self._deaf:
+            self._refuse(Response(408, "The request did not arrive in time."))
+            self._advance()
+        elif self._transport:
+            self._transport.close()
+
+    def drain(self) -> None:
+        """Close as soon as what has arrived whole is answered."""
+        if self._reading and not (self._current or self._waiting or self._deaf):
+            self._refuse(Response(503, "The pipeline is stopping.", (("retry-after", "5"),)))
+            self._advance()
+        elif self._transport and not (self._current or self._waiting):
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now."""
+        if self._transport:
+            self._transport.abort()
+
+    # --- order
+
+    def _refuse(self, response: Response) -> None:
+        """Answer before the request has arrived whole, in its turn, and hear nothing more."""
+        request = self._reading or Request(self._answer)
+        request.refusal, request.keep_alive = response, False
+        request.chunks.clear()
+        self._waiting.append(request)
+        self._reading = None
+        self._deaf = True
+
+    def _advance(self) -> None:
+        if self._advancing:
+            return
+        self._advancing = True
+        while self._waiting and not self._current:
+            self._current = self._waiting.popleft()
+            self.deadline = self._host.now() + self._timeout
+            self._handle(self._current)
+        self._advancing = False
+        self._breathe()
+
+    def _handle(self, request: Request) -> None:
+        try:
+            self._service.handle(request)
+        except Exception as error:  # a bug must not leave the client without an answer
+            logger.error("http request failed: %r", error)
+            if request is self._current:
+                self._answer(request, Response(500, "Calve failed on this request; its log tells more."))
+
+    def _answer(self, request: Request, response: Response) -> None:
+        self._current = None
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        last = not self._waiting and (self._deaf or self._ended or self._service.stopping)
+        close = last or not request.keep_alive
+        transport.write(response.encode(self._host.date(), close, request.method == b"HEAD"))
+        if not close:
+            self.deadline = self._host.now() + (self._timeout if self._reading else _IDLE_SECONDS)
+            self._advance()
+        elif request.refusal and self._deaf and not self._ended and transport.can_write_eof():
+            self._waiting.clear()
+            transport.write_eof()
+            self.deadline = self._host.now() + _LINGER_SECONDS
+        else:
+            self._waiting.clear()
+            transport.close()
+
+    def _breathe(self) -> None:
+        """Read from the client only when there is something to do with it."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if (self._current or self._waiting or self._choked) and not self._deaf:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()

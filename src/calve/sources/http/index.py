@@ -1,0 +1,163 @@
+"""Which events the log holds and where: what the planner asks, kept by the log's thread."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calve.errors import PositionLostError
+from calve.sources.http import segment
+from calve.sources.http.record import SEGMENT_HEAD_BYTES
+from calve.sources.http.segment import Segment
+from calve.sources.source import Backlog, Planned, Position, Split
+
+__all__ = ["SPLIT_BYTES", "Index", "Place"]
+
+SPLIT_BYTES = 8 << 20
+"""About the size of a split; smaller ones would not repay a task."""
+
+
+class Place(NamedTuple):
+    """A border between records."""
+
+    segment: int
+    offset: int
+
+    @classmethod
+    def of(cls, position: Position) -> Place:
+        """Read a place from a position of the ledger."""
+        return cls(int(position["segment"]), int(position["offset"]))
+
+    def position(self) -> Position:
+        """Give the place as JSON values."""
+        return self._asdict()
+
+
+class Index:
+    """The segments of the log, up to what is durable. Any thread may call it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._segments: list[Segment] = []
+
+    def load(self, position: Position | None) -> None:
+        """Learn what is on disk and see that nothing behind a position is missing.
+
+        Raises:
+            PositionLostError: Something is.
+            SourceError: A segment is damaged.
+        """
+        place = Place.of(position) if position else None
+        paths = sorted(self._folder.glob("*.log"))
+        for path in paths:
+            border = place.offset if place and place.segment == int(path.stem) else 0
+            loaded = segment.load(path, path == paths[-1], border)
+            if loaded is None:
+                path.unlink()
+            elif self._segments and self._segments[-1].number + 1 != loaded.number:
+                raise self._lost(self._segments[-1].number + 1)
+            else:
+                self._segments.append(loaded)
+        if place:
+            self._check(place)
+
+    @property
+    def last(self) -> Segment | None:
+        """The segment that was open."""
+        return self._segments[-1] if self._segments else None
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments on disk, oldest first."""
+        with self._lock:
+            return list(self._segments)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the log on disk."""
+        with self._lock:
+            return sum(each.end for each in self._segments)
+
+    def add(self, new: Segment) -> None:
+        """Take in a segment that was created; one that is known already stays."""
+        with self._lock:
+            if not self._segments or self._segments[-1] is not new:
+                self._segments.append(new)
+
+    def grow(self, records: list[tuple[int, int]], keys: list[tuple[int, bytes]]) -> None:
+        """Take in records (size, rows) that are now durable at the end of the last segment."""
+        with self._lock:
+            last = self._segments[-1]
+            last.keys.extend(keys)
+            for size, rows in records:
+                last.grow(last.end + size, rows)
+
+    def before(self, place: Place) -> list[Segment]:
+        """Give the segments that lie wholly before a place, but for the last one."""
+        with self._lock:
+            return [each for each in self._segments[:-1] if (each.number, each.end) <= place]
+
+    def drop(self, old: Segment) -> None:
+        """Forget a segment that was deleted."""
+        with self._lock:
+            self._segments.remove(old)
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Count what is behind a position."""
+        rows = size = 0
+        with self._lock:
+            for each, start in self._behind(position):
+                rows += each.rows - each.rows_before(start)
+                size += each.end - start
+        return Backlog(rows, size)
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Cut about `max_bytes` behind a position into splits, in order; at least one record if there is one."""
+        splits: list[Split] = []
+        left = max_bytes
+        place: Place | None = None
+        with self._lock:
+            for each, start in self._behind(position):
+                while start < each.end and (left > 0 or not splits):
+                    end = each.cut(start, min(left, SPLIT_BYTES))
+                    if end == each.end:
+                        each.mark_end()
+                    splits.append(_split(each, start, end))
+                    left -= end - start
+                    place = Place(each.number, end)
+                    start = end
+        return Planned(splits, place.position()) if place else None
+
+    def _behind(self, position: Position | None) -> list[tuple[Segment, int]]:
+        """Give the segments behind a position, each with the offset to begin at."""
+        place = Place.of(position) if position else Place(0, 0)
+        return [
+            (each, place.offset if each.number == place.segment else SEGMENT_HEAD_BYTES)
+            for each in self._segments
+            if each.number >= place.segment
+        ]
+
+    def _check(self, place: Place) -> None:
+        """See that nothing between a place and the first segment is gone."""
+        first = self._segments[0] if self._segments else None
+        if first is None or first.number > place.segment + 1 or self._segments[-1].number < place.segment:
+            raise self._lost(place.segment)
+        if first.number == place.segment + 1 and first.previous_end != place.offset:
+            raise self._lost(place.segment)
+
+    def _lost(self, number: int) -> PositionLostError:
+        path = self._folder / segment.name(number)
+        return PositionLostError(
+            f"the log {path} is gone, and events in it were not read yet",
+            step="start",
+            target=str(path),
+            hint="Restore it from a copy; if these events may be lost, start the pipeline with a new state",
+        )
+
+
+def _split(each: Segment, start: int, end: int) -> Split:
+    rows = each.rows_before(end) - each.rows_before(start)
+    body: dict[str, Any] = {"file": segment.name(each.number), "start": start, "end": end, "rows": rows}
+    return Split(body, end - start)

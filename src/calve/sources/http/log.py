@@ -1,0 +1,225 @@
+"""The log of accepted requests: group commit by one thread, and an index for the planner."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from calve.sources.http import record, segment
+from calve.sources.http.index import Index, Place
+from calve.sources.http.keys import KeyStore
+from calve.sources.http.record import SEGMENT_HEAD_BYTES, Events
+from calve.sources.http.segment import Segment
+from calve.sources.http.tail import Tail
+
+__all__ = ["Entry", "Limits", "Log", "Outcome"]
+
+logger = logging.getLogger(__name__)
+
+_GROUP_BYTES = 16 << 20
+"""Bytes that share one fsync at most: bounds the wait of the first and the memory of all."""
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Outcome(enum.Enum):
+    """What became of a request's events."""
+
+    KEPT = "kept"  # on disk, or they were before under the same key
+    FULL = "full"  # there is no room for them; nothing of them is kept
+    FAILED = "failed"  # the disk failed; whether they are kept is not known
+
+
+@dataclass(eq=False)
+class Entry:
+    """One request on its way to disk."""
+
+    events: Events
+    key: bytes = b""
+    headers: bytes = b""
+    outcome: Outcome | None = None
+    why: str = ""
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = record.packed_bytes(self.events, self.key, self.headers)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of the log on disk, in bytes."""
+
+    log_bytes: int
+    free_bytes: int
+    segment_bytes: int = 128 << 20
+
+
+class Log:
+    """Keeps entries in segments under a folder.
+
+    One thread writes, rolls and deletes: it takes all entries that wait, writes them with one fsync and hands them to
+    `answered`. `submit`, `withdraw` and `release` may be called from any thread.
+    """
+
+    def __init__(self, folder: Path, index: Index, keys: KeyStore, limits: Limits) -> None:
+        self._folder = folder
+        self._index = index
+        self._keys = keys
+        self._limits = limits
+        self._tail = Tail(folder)
+        self._waiting: deque[Entry] = deque()
+        self._released: Place | None = None
+        self._closing = False
+        self._wake = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="calve-http-log", daemon=True)
+        self._answered: Callable[[list[Entry]], None] = lambda entries: None
+
+    def open(self, answered: Callable[[list[Entry]], None]) -> None:
+        """Go on behind what the index has found on disk, and start the thread.
+
+        Raises:
+            OSError: The log cannot be written.
+        """
+        self._answered = answered
+        self._tail.open(self._index.last)
+        self._index.add(self._tail.segment)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def submit(self, entry: Entry) -> None:
+        """Hand in an entry; `answered` gets it with its outcome."""
+        with self._wake:
+            self._waiting.append(entry)
+            self._wake.notify()
+
+    def withdraw(self, entry: Entry) -> bool:
+        """Take an entry back; False when it is being written already, and then it will be answered."""
+        with self._wake, suppress(ValueError):
+            self._waiting.remove(entry)
+            return True
+        return False
+
+    def release(self, place: Place) -> None:
+        """Let go of all before a place whose events are committed; the thread deletes the segments a little later."""
+        with self._wake:
+            self._released = place
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Write and delete what waits, and end the thread; may be called twice."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._tail.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._waiting or self._released or self._closing)
+                if self._closing and not (self._waiting or self._released):
+                    return
+                group, released = self._take(), self._released
+                self._released = None
+            if group:
+                self._settle(group)
+                self._answered(group)
+            if released:
+                self._delete_before(released)
+
+    def _take(self) -> list[Entry]:
+        group: list[Entry] = []
+        size = 0
+        while self._waiting and (not group or size + self._waiting[0].size <= _GROUP_BYTES):
+            group.append(self._waiting.popleft())
+            size += group[-1].size
+        return group
+
+    def _settle(self, group: list[Entry]) -> None:
+        """Give every entry of a group its outcome."""
+        try:
+            self._tail.mend()
+            self._write(self._admit(group))
+            outcome, why = Outcome.KEPT, ""
+        except OSError as error:
+            outcome, why = self._after(error)
+        for entry in group:
+            if entry.outcome is None:
+                entry.outcome, entry.why = outcome, why
+
+    def _admit(self, group: list[Entry]) -> list[Entry]:
+        """Pick what is to be written: no key twice, and only while there is room."""
+        room = min(self._limits.log_bytes - self._index.size_bytes, _free_bytes(self._folder) - self._limits.free_bytes)
+        admitted: list[Entry] = []
+        keys: set[bytes] = set()
+        for entry in group:
+            if entry.key and (entry.key in keys or entry.key in self._keys):
+                continue
+            if entry.size > room:
+                entry.outcome, entry.why = Outcome.FULL, "the log of accepted events is full, or its disk nearly is"
+                continue
+            room -= entry.size
+            keys.add(entry.key)
+            admitted.append(entry)
+        return admitted
+
+    def _write(self, entries: list[Entry]) -> None:
+        if not entries:
+            return
+        size = sum(entry.size for entry in entries)
+        if SEGMENT_HEAD_BYTES < self._tail.segment.end > self._limits.segment_bytes - size:
+            self._index.add(self._tail.roll())
+        durable, now = self._tail.segment.end, time.time_ns() // 1_000_000
+        parts = [
+            part for entry in entries for part in record.pack(entry.events, entry.key, entry.headers, durable, now)
+        ]
+        self._tail.write(b"".join(parts))
+        keys = [(now, entry.key) for entry in entries if entry.key]
+        self._keys.add(keys)
+        self._index.grow([(entry.size, entry.events.rows) for entry in entries], keys)
+
+    def _after(self, error: OSError) -> tuple[Outcome, str]:
+        """Clean up after a failed write, so that a refusal is true."""
+        logger.warning("http log not written: %s", error.strerror, extra={"folder": str(self._folder)})
+        try:
+            self._tail.mend()
+        except OSError as second:
+            return Outcome.FAILED, f"the disk fails: {second.strerror}"
+        if error.errno in _NO_SPACE:
+            return Outcome.FULL, "the disk is full"
+        return Outcome.FAILED, f"the disk fails: {error.strerror}"
+
+    def _delete_before(self, place: Place) -> None:
+        """Delete segments that lie wholly before a place, the open one too when nothing of it is left to do."""
+        try:
+            self._delete(self._index.before(place))
+            if place == (self._tail.segment.number, self._tail.segment.end) and place.offset > SEGMENT_HEAD_BYTES:
+                old = self._tail.segment
+                self._index.add(self._tail.roll())
+                self._delete([old])
+        except OSError as error:  # the next release tries again
+            logger.warning("http log not shortened: %s", error.strerror, extra={"folder": str(self._folder)})
+
+    def _delete(self, segments: list[Segment]) -> None:
+        for old in segments:
+            self._keys.keep(old.keys)
+            (self._folder / segment.name(old.number)).unlink(missing_ok=True)
+            self._index.drop(old)
+
+
+def _free_bytes(folder: Path) -> int:
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,82 @@
+"""One request and its answer, between the connection that parses and the service that decides."""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["RefusedError", "Request", "Response"]
+
+_REASONS = {status.value: status.phrase for status in http.HTTPStatus}
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer: status, one line for a person, and further header lines."""
+
+    status: int
+    text: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def encode(self, date: str, close: bool, head: bool) -> bytes:
+        """Build the bytes to send; of an answer to HEAD the body is left out."""
+        body = f"{self.text}\n".encode() if self.text else b""
+        lines = [
+            f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
+            f"date: {date}",
+            "content-type: text/plain; charset=utf-8",
+            f"content-length: {len(body)}",
+            *(f"{name}: {value}" for name, value in self.headers),
+            *(["connection: close"] if close else []),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + (b"" if head else body)
+
+
+class RefusedError(Exception):
+    """A request is not taken; carries the answer."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.text)
+        self.response = response
+
+
+@dataclass(eq=False)
+class Request:
+    """A request as it arrives.
+
+    Attributes:
+        headers: By lower-case name; the last one of a name counts.
+        size: Bytes of the body that have arrived.
+        refusal: The answer that is certain before the body has arrived.
+        answer: Sends the response, in the order of the connection's requests.
+    """
+
+    answer: Callable[[Request, Response], None]
+    target: bytes = b""
+    method: bytes = b""
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    chunks: list[bytes] = field(default_factory=list)
+    size: int = 0
+    refusal: Response | None = None
+    keep_alive: bool = False
+
+    @property
+    def path(self) -> bytes:
+        """The target without its query."""
+        path = self.target.partition(b"?")[0]
+        if path.startswith((b"http://", b"https://")):  # absolute form, as proxies send it
+            return b"/" + path.split(b"/", 3)[3] if path.count(b"/") > 2 else b"/"
+        return path
+
+    @property
+    def length(self) -> int | None:
+        """What `Content-Length` says; None when the body is chunked."""
+        if b"transfer-encoding" in self.headers:
+            return None
+        return int(self.headers.get(b"content-length", b"0"))
+
+    @property
+    def expects_continue(self) -> bool:
+        """Whether the client waits for a word before it sends the body."""
+        return self.headers.get(b"expect", b"").lower() == b"100-continue"

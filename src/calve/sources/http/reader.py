@@ -1,0 +1,110 @@
+"""From segments of the log to Arrow batches, without touching an event. Runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.errors import SourceError
+from calve.sources.http import record
+from calve.sources.http.record import BadRecordError, Head
+from calve.sources.http.segment import damaged
+from calve.sources.source import EVENT, READ_BYTES, READ_ROWS, Split
+
+__all__ = ["HEADERS", "HttpReader"]
+
+HEADERS = "headers"
+"""Metadata column with the kept request headers: a JSON object as text, null when there are none."""
+
+
+@dataclass
+class _Gathered:
+    """Records that will become one batch."""
+
+    rows: int = 0
+    size: int = 0
+    lengths: list[memoryview] = field(default_factory=list)
+    data: list[memoryview] = field(default_factory=list)
+    headers: list[tuple[str | None, int]] = field(default_factory=list)
+
+    def fits(self, head: Head) -> bool:
+        return not self.rows or (self.rows + head.rows <= READ_ROWS and self.size + head.data_bytes <= READ_BYTES)
+
+    def add(self, head: Head, body: memoryview) -> None:
+        events = len(body) - head.data_bytes
+        lengths = events - 4 * head.rows
+        self.rows += head.rows
+        self.size += head.data_bytes
+        self.lengths.append(body[lengths:events])
+        self.data.append(body[events:])
+        headers = bytes(body[head.key_bytes : lengths]).decode() if head.headers_bytes else None
+        self.headers.append((headers, head.rows))
+
+
+@dataclass(frozen=True)
+class HttpReader:
+    """Reads splits of the log in a folder that every executor sees.
+
+    Attributes:
+        headers: Whether there is a column of request headers.
+    """
+
+    folder: str
+    headers: bool = False
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the events of a split in the order in which they were accepted.
+
+        Raises:
+            SourceError: The log is not there or damaged.
+        """
+        gathered = _Gathered()
+        for head, body in self._records(split):
+            if not gathered.fits(head):
+                yield from self._batches(gathered)
+                gathered = _Gathered()
+            gathered.add(head, body)
+        if gathered.rows:
+            yield from self._batches(gathered)
+
+    def _records(self, split: Split) -> Iterator[tuple[Head, memoryview]]:
+        path = Path(self.folder) / split.body["file"]
+        start, size = split.body["start"], split.body["end"] - split.body["start"]
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                data = memoryview(file.read(size))
+        except OSError as error:
+            raise SourceError(
+                f"the log {path} cannot be read: {error.strerror}",
+                step="read",
+                target=str(path),
+                hint="Executors read it: on a cluster the state folder must be one that all machines share",
+            ) from error
+        at = 0
+        while at < size:
+            try:
+                head = record.parse_head(data, at, len(data))
+                record.check_body(data, at, head)
+            except BadRecordError as error:
+                raise damaged(path, start + at, str(error)) from error
+            yield head, data[at + record.HEAD_BYTES : at + head.size]
+            at += head.size
+
+    def _batches(self, gathered: _Gathered) -> Iterator[pa.RecordBatch]:
+        lengths = pa.Array.from_buffers(pa.int32(), gathered.rows, [None, pa.py_buffer(b"".join(gathered.lengths))])
+        ends = pc.cumulative_sum(lengths)
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends]).buffers()[1]
+        data = pa.py_buffer(b"".join(gathered.data))
+        columns = {EVENT: pa.Array.from_buffers(pa.binary(), gathered.rows, [None, offsets, data])}
+        if self.headers:
+            columns[HEADERS] = pa.concat_arrays(
+                [pa.repeat(pa.scalar(text, pa.string()), rows) for text, rows in gathered.headers]
+            )
+        batch = pa.RecordBatch.from_pydict(columns)
+        for start in range(0, batch.num_rows, READ_ROWS):
+            yield batch.slice(start, READ_ROWS)

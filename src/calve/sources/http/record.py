@@ -1,0 +1,139 @@
+"""The layout of the log on disk: the head of a segment, and its records, one per request.
+
+A record is `head | key | headers | lengths (uint32 each) | the events' bytes`. The lengths stand apart from the bytes,
+so that a reader makes one Arrow array of many records by two joins and one cumulative sum, without touching an event.
+
+The magic bytes occur neither in UTF-8 (0xFC and 0xFE are no part of it) nor among lengths (every fourth byte is small),
+so no client can forge a record inside a record.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["MAX_EVENTS_BYTES", "SEGMENT_HEAD_BYTES", "BadRecordError", "Events", "Head", "pack", "parse_head"]
+
+MAX_EVENTS_BYTES = 1 << 30
+"""Bytes of one request's events; below 2^31 with a batch before it, so that Arrow's 32-bit offsets hold."""
+
+_SEGMENT_MAGIC = b"calve http log 1"
+_SEGMENT = struct.Struct("<16sQ4xI")
+SEGMENT_HEAD_BYTES = _SEGMENT.size
+
+MAGIC = b"\xfc\xca\xf1\xfe"
+_FIXED = struct.Struct("<IIIIIQQ")
+_PREFIX = struct.Struct("<4sI")
+HEAD_BYTES = _PREFIX.size + _FIXED.size
+
+
+class BadRecordError(ValueError):
+    """There is no sound record at an offset; the message says why. Internal: a caller knows what it means."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """The events of one request, split but not decoded."""
+
+    rows: int
+    lengths: bytes
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a record.
+
+    Attributes:
+        durable: Where the log was known to be on disk when this was written; all before it has been acknowledged.
+        time_ms: When the request was accepted, in epoch milliseconds.
+    """
+
+    body_crc: int
+    rows: int
+    key_bytes: int
+    headers_bytes: int
+    data_bytes: int
+    durable: int
+    time_ms: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole record."""
+        return HEAD_BYTES + self.key_bytes + self.headers_bytes + 4 * self.rows + self.data_bytes
+
+
+def segment_head(previous_end: int) -> bytes:
+    """Build the head of a segment; `previous_end` is where the segment before it ends."""
+    return _SEGMENT.pack(_SEGMENT_MAGIC, previous_end, zlib.crc32(_SEGMENT_MAGIC + previous_end.to_bytes(8, "little")))
+
+
+def parse_segment_head(data: bytes) -> int:
+    """Give the previous segment's end.
+
+    Raises:
+        BadRecordError: This is no segment's head.
+    """
+    if len(data) != SEGMENT_HEAD_BYTES or data != segment_head(_SEGMENT.unpack(data)[1]):
+        raise BadRecordError("the head of the segment is damaged")
+    return int(_SEGMENT.unpack(data)[1])
+
+
+def pack(events: Events, key: bytes, headers: bytes, durable: int, time_ms: int) -> list[bytes]:
+    """Build a record as pieces to be joined."""
+    crc = 0
+    for part in (key, headers, events.lengths, events.data):
+        crc = zlib.crc32(part, crc)
+    fixed = _FIXED.pack(crc, events.rows, len(key), len(headers), len(events.data), durable, time_ms)
+    return [_PREFIX.pack(MAGIC, zlib.crc32(fixed)), fixed, key, headers, events.lengths, events.data]
+
+
+def packed_bytes(events: Events, key: bytes, headers: bytes) -> int:
+    """Give the size of a record before it is built."""
+    return HEAD_BYTES + len(key) + len(headers) + len(events.lengths) + len(events.data)
+
+
+def parse_head(buffer: Any, offset: int, end: int) -> Head:
+    """Parse the head of the record at an offset and see that the record ends within `end`.
+
+    Raises:
+        BadRecordError: There is no whole, sound head.
+    """
+    if end - offset < HEAD_BYTES:
+        raise BadRecordError("the record is cut off")
+    magic, crc = _PREFIX.unpack_from(buffer, offset)
+    fixed = bytes(buffer[offset + _PREFIX.size : offset + HEAD_BYTES])
+    if magic != MAGIC or crc != zlib.crc32(fixed):
+        raise BadRecordError("the head of a record is damaged")
+    head = Head(*_FIXED.unpack(fixed))
+    if head.size > end - offset:
+        raise BadRecordError("the record is cut off")
+    return head
+
+
+def check_body(buffer: Any, offset: int, head: Head) -> None:
+    """See that a record's body is what was written.
+
+    Raises:
+        BadRecordError: It is not.
+    """
+    if zlib.crc32(buffer[offset + HEAD_BYTES : offset + head.size]) != head.body_crc:
+        raise BadRecordError("the checksum of a record does not fit its bytes")
+
+
+def durable_after(buffer: Any, offset: int, end: int) -> bool:
+    """Tell whether a later record proves that the bytes at an offset had reached the disk.
+
+    If so, a bad record there is damage; if not, it is a write that a crash tore and nobody was told of.
+    """
+    at = buffer.find(MAGIC, offset + 1, end)
+    while at >= 0:
+        try:
+            if parse_head(buffer, at, end).durable > offset:
+                return True
+        except BadRecordError:
+            pass
+        at = buffer.find(MAGIC, at + 1, end)
+    return False

@@ -1,0 +1,196 @@
+"""The HTTP server: one thread with one event loop, beside the pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import errno
+import logging
+import socket
+import ssl
+import threading
+import time
+from typing import Any
+
+from calve.errors import SourceError
+from calve.sources.http.connection import Connection
+from calve.sources.http.log import Entry
+from calve.sources.http.service import Service
+from calve.sources.http.settings import HttpSettings
+
+__all__ = ["Server"]
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+
+
+class Server:
+    """Listens on a port and serves until it is stopped; signals stay the pipeline's."""
+
+    def __init__(self, settings: HttpSettings, service: Service) -> None:
+        self._settings = settings
+        self._service = service
+        self._timeout = settings.request_timeout.total_seconds()
+        self._connections: set[Connection] = set()
+        self._stopped = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._socket: socket.socket
+        self._tls: ssl.SSLContext | None = None
+        self._thread = threading.Thread(target=self._run, name="calve-http", daemon=True)
+        self._date = (0, "")
+
+    def start(self) -> None:
+        """Take the port and serve.
+
+        Raises:
+            SourceError: The port is taken or not allowed, or the certificate is unusable.
+        """
+        self._tls = _tls(self._settings)
+        self._socket = _bind(self._settings)
+        self._loop = _new_loop()
+        self._thread.start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still serves."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Accept nothing more, answer what has arrived whole, and end; may be called twice."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._thread.join()
+
+    def answered(self, entries: list[Entry]) -> None:
+        """Bring outcomes from the log's thread to the clients."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._service.answered, entries)
+
+    # --- Host
+
+    def admit(self, connection: Connection) -> bool:
+        """Register a connection; False when there are too many."""
+        self._connections.add(connection)
+        return len(self._connections) <= self._settings.max_connection_count
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+
+    def now(self) -> float:
+        """Give the loop's time in seconds."""
+        return self._loop.time()
+
+    def date(self) -> str:
+        """Give the time as HTTP writes it."""
+        now = int(time.time())
+        if now != self._date[0]:
+            self._date = (now, email.utils.formatdate(now, usegmt=True))
+        return self._date[1]
+
+    # --- its thread
+
+    def _run(self) -> None:
+        self._loop.set_exception_handler(_log)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        listener = await self._loop.create_server(
+            lambda: Connection(self, self._service, self._timeout),
+            sock=self._socket,
+            ssl=self._tls,
+            backlog=_BACKLOG,
+            ssl_handshake_timeout=self._timeout if self._tls else None,
+        )
+        while not self._stopped.is_set():
+            self._sweep()
+            try:
+                await asyncio.wait_for(self._stopped.wait(), min(0.25, self._timeout / 4))
+            except asyncio.TimeoutError:
+                continue
+        listener.close()
+        await self._drain()
+
+    def _sweep(self) -> None:
+        now = self.now()
+        for connection in [each for each in self._connections if each.deadline < now]:
+            connection.tick()
+
+    async def _drain(self) -> None:
+        """Answer what has arrived whole; the log answers in bounded time, and a slow disk ends in 408."""
+        self._service.stopping = True
+        limit = self.now() + 2 * self._timeout
+        for connection in list(self._connections):
+            connection.drain()
+        while self._connections and self.now() < limit:
+            self._sweep()
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()
+
+
+def _log(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    logger.error("http server: %s %r", context.get("message"), context.get("exception"))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()  # type: ignore[no-any-return]
+
+
+def _bind(settings: HttpSettings) -> socket.socket:
+    where = f"{settings.host}:{settings.port}"
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+    except OSError as error:
+        raise _refused(where, f"http cannot listen on {where}: {error.strerror}", "Check host") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            hint = "Stop what uses it, or set another port on the http source"
+            raise _refused(where, f"port {settings.port} is taken on {settings.host}", hint) from error
+        hint = (
+            "Ports below 1024 need rights; set another port" if error.errno == errno.EACCES else "Check host and port"
+        )
+        raise _refused(where, f"http cannot listen on {where}: {error.strerror}", hint) from error
+    return listener
+
+
+def _tls(settings: HttpSettings) -> ssl.SSLContext | None:
+    if not settings.ssl:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate, key = settings.ssl_certificate_file or "", settings.ssl_key_file or ""
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        why = f"http cannot use the certificate {certificate} with the key {key}: {error.strerror or error}"
+        raise _refused(
+            certificate, why, "Check ssl_certificate_file and ssl_key_file: PEM, readable, and a pair"
+        ) from error
+    return context
+
+
+def _refused(target: str, message: str, hint: str) -> SourceError:
+    return SourceError(message, step="start", target=target, hint=hint)

@@ -1,0 +1,163 @@
+"""What a request means: who may ask what, and which answer follows. Runs on the server's event loop."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections import Counter
+
+import msgspec
+
+from calve.sources.http import body
+from calve.sources.http.log import Entry, Log, Outcome
+from calve.sources.http.message import RefusedError, Request, Response
+from calve.sources.http.record import Events
+from calve.sources.http.settings import HttpSettings
+
+__all__ = ["Service"]
+
+_KEY = re.compile(rb"[\x21-\x7e]{1,255}")
+_PRIVATE = {"authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key", "x-amz-security-token"}
+_HEALTH = b"/health"
+_CODINGS = {b"": False, b"identity": False, b"gzip": True, b"x-gzip": True}
+_SOON = ("retry-after", "1")
+_LATER = ("retry-after", "5")
+
+
+class Service:
+    """Answers requests; events go to the log and are answered when they are on disk."""
+
+    def __init__(self, settings: HttpSettings, pipeline: str, log: Log) -> None:
+        self._settings = settings
+        self._path = settings.path.replace("${pipelineName}", pipeline).encode()
+        self._log = log
+        self._pending: dict[Entry, Request] = {}
+        self._entries: dict[Request, Entry] = {}
+        self._kept_headers = [name.lower() for name in settings.metadata_headers or [] if name.lower() not in _PRIVATE]
+        basic = settings.authentication.http_basic if settings.authentication else None
+        self._credentials = f"{basic.username}:{basic.password}".encode() if basic else None
+        self.stopping = False
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def max_body(self) -> int:
+        """Bytes that a body may have."""
+        return self._settings.max_request_length
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait for the disk."""
+        return len(self._pending)
+
+    def look(self, request: Request) -> Response | None:
+        """Give the refusal that the head of a request already calls for."""
+        health = request.path == _HEALTH and self._settings.health_check_service
+        if not health and request.path != self._path:
+            return Response(404, f"There is nothing here; events go to {self._path.decode()}.")
+        allowed = (b"GET", b"HEAD") if health else (b"POST",)
+        if request.method not in allowed:
+            return Response(405, "This method does not fit the path.", (("allow", b", ".join(allowed).decode()),))
+        if not (health and self._settings.unauthenticated_health_check) and not self._knows(request):
+            return Response(401, "User name or password is wrong.", (("www-authenticate", 'Basic realm="calve"'),))
+        if self.stopping:
+            return Response(503, "The pipeline is stopping.", (_LATER,))
+        return None if health else self._look_at_body(request)
+
+    def handle(self, request: Request) -> None:
+        """Answer a request that has arrived whole, now or when its events are on disk."""
+        if request.refusal:
+            self._answer(request, request.refusal)
+        elif request.path == _HEALTH:
+            self._answer(request, Response(200, "OK"))
+        elif self.pending >= self._settings.max_pending_requests:
+            self._answer(request, self._too_many())
+        else:
+            self._ingest(request)
+
+    def expire(self, request: Request) -> None:
+        """Give up a request that has waited for the disk too long, unless it is being written at this moment."""
+        entry = self._entries.get(request)
+        if entry and self._log.withdraw(entry):
+            self._settle(entry, Response(408, "The disk was too slow; nothing of the request is kept.", (_SOON,)))
+
+    def answered(self, entries: list[Entry]) -> None:
+        """Answer the requests whose entries have their outcome."""
+        for entry in entries:
+            self._settle(entry, _RESPONSES[entry.outcome or Outcome.FAILED](entry.why))
+
+    def too_large(self) -> Response:
+        """Refuse a body for its length."""
+        return Response(413, f"The body is longer than max_request_length: {self.max_body} bytes.")
+
+    def _answer(self, request: Request, response: Response) -> None:
+        self.counts[str(response.status)] += 1
+        request.answer(request, response)
+
+    def _ingest(self, request: Request) -> None:
+        try:
+            events = self._events(request)
+        except RefusedError as error:
+            self._answer(request, error.response)
+            return
+        if not events.rows:
+            self._answer(request, Response(200))
+            return
+        entry = Entry(events, request.headers.get(b"idempotency-key", b""), self._headers(request))
+        self._pending[entry], self._entries[request] = request, entry
+        self._log.submit(entry)
+
+    def _settle(self, entry: Entry, response: Response) -> None:
+        request = self._pending.pop(entry)
+        del self._entries[request]
+        if response.status == 200:
+            self.counts["events"] += entry.events.rows
+        self._answer(request, response)
+
+    def _events(self, request: Request) -> Events:
+        data = b"".join(request.chunks)
+        request.chunks.clear()
+        coding = request.headers.get(b"content-encoding", b"").strip().lower()
+        if _CODINGS[coding] or self._settings.compression == "gzip":
+            data = body.gunzip(data, self.max_body)
+        return body.split(data)
+
+    def _headers(self, request: Request) -> bytes:
+        kept = {
+            name: request.headers[name.encode()].decode("latin-1")
+            for name in self._kept_headers
+            if name.encode() in request.headers
+        }
+        return msgspec.json.encode(kept) if kept else b""
+
+    def _knows(self, request: Request) -> bool:
+        if self._credentials is None:
+            return True
+        scheme, _, token = request.headers.get(b"authorization", b"").partition(b" ")
+        try:
+            given = base64.b64decode(token.strip(), validate=True)
+        except ValueError:
+            return False
+        return hmac.compare_digest(given, self._credentials) and scheme.lower() == b"basic"
+
+    def _look_at_body(self, request: Request) -> Response | None:
+        if request.length is not None and request.length > self.max_body:
+            return self.too_large()
+        if request.headers.get(b"content-encoding", b"").strip().lower() not in _CODINGS:
+            return Response(415, "Of content encodings only gzip is understood.", (("accept-encoding", "gzip"),))
+        key = request.headers.get(b"idempotency-key")
+        if key is not None and not _KEY.fullmatch(key):
+            return Response(400, "An Idempotency-Key is 1 to 255 visible ASCII characters.")
+        return self._too_many() if self.pending >= self._settings.max_pending_requests else None
+
+    def _too_many(self) -> Response:
+        limit = self._settings.max_pending_requests
+        text = f"The number of pending requests in the work queue reaches max_pending_requests:{limit}."
+        return Response(429, f"{text} Please retry later", (_SOON,))
+
+
+_RESPONSES = {
+    Outcome.KEPT: lambda why: Response(200),
+    Outcome.FULL: lambda why: Response(429, f"Nothing of the request is kept: {why}. Please retry later", (_LATER,)),
+    Outcome.FAILED: lambda why: Response(503, f"The request may not be kept: {why}. Please retry later", (_LATER,)),
+}

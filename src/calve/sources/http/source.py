@@ -1,0 +1,98 @@
+"""The `http` source on the driver: a server in front of a log, and a planner behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calve.errors import InvariantError, SourceError
+from calve.sources.http.index import Index, Place
+from calve.sources.http.keys import KeyStore
+from calve.sources.http.log import Limits, Log
+from calve.sources.http.reader import HttpReader
+from calve.sources.http.server import Server
+from calve.sources.http.service import Service
+from calve.sources.http.settings import HttpSettings
+from calve.sources.source import Backlog, Planned, Position
+
+__all__ = ["HttpSource", "open"]
+
+
+class HttpSource:
+    """Accepts events over HTTP, keeps them in a log, and plans batches from it.
+
+    A request is answered 200 when its events are on disk, and never before; a segment of the log is deleted when all of
+    its events are committed.
+    """
+
+    def __init__(self, settings: HttpSettings, folder: Path, pipeline: str) -> None:
+        self.reader = HttpReader(str(folder.absolute()), bool(settings.metadata_headers))
+        self._folder = folder
+        self._index = Index(folder)
+        self._keys = KeyStore(folder, settings.idempotency_window, settings.idempotency_keys)
+        self._log = Log(folder, self._index, self._keys, Limits(settings.max_log_bytes, settings.min_free_bytes))
+        self._service = Service(settings, pipeline, self._log)
+        self._server = Server(settings, self._service)
+        self._serving = False
+
+    def start(self, position: Position | None, once: bool) -> None:
+        """Find what the log holds behind a position, and, unless `once`, take requests.
+
+        Raises:
+            PositionLostError: The log no longer holds what comes after the position.
+            SourceError: The log is damaged or cannot be written, or the port cannot be had.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._index.load(position)
+            self._keys.load()
+            self._keys.add(key for each in self._index.segments for key in each.keys)
+            self._log.open(self._server.answered)
+        except OSError as error:
+            raise SourceError(
+                f"the log of accepted events in {self._folder} cannot be used: {error.strerror}",
+                step="start",
+                target=str(self._folder),
+                hint="Check its rights and the space on its disk",
+            ) from error
+        if not once:
+            self._server.start()
+            self._serving = True
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port it listens on."""
+        return self._server.address
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many events were accepted, and how many answers of each status were given, since the start."""
+        return dict(self._service.counts)
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Say what waits behind a position.
+
+        Raises:
+            InvariantError: The server or the log has ended by itself.
+        """
+        if self._serving and not (self._server.alive and self._log.alive):
+            raise InvariantError("the http source has ended by itself", step="read", hint="Start the pipeline again")
+        return self._index.backlog(position)
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Give the next splits behind a position."""
+        return self._index.plan(position, max_bytes)
+
+    def acknowledge(self, planned: Planned) -> None:
+        """Let the log delete what a committed batch has read."""
+        self._log.release(Place.of(planned.position))
+
+    def stop(self) -> None:
+        """Answer what has arrived, accept nothing more, and close. May be called twice."""
+        self._serving = False
+        self._server.stop()
+        self._log.close()
+
+
+def open(settings: HttpSettings, folder: Path, pipeline: str) -> HttpSource:
+    """Give the source of a pipeline; it touches nothing before `start`."""
+    return HttpSource(settings, folder, pipeline)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import click
 
@@ -62,7 +64,7 @@ def list_entries(state: str, pipeline: str | None, as_json: bool) -> None:
 @options.json_output
 @options.debug
 @click.pass_context
-def show_entries(ctx: click.Context, /, state: str, pipeline: str | None, **chosen: object) -> None:
+def show_entries(ctx: click.Context, /, state: str, pipeline: str | None, **chosen: Any) -> None:
     """Show dead letters, oldest file first: where the event was going, why it could not, and the event.
 
     Examples:
@@ -74,7 +76,7 @@ def show_entries(ctx: click.Context, /, state: str, pipeline: str | None, **chos
     as_text = not (chosen["raw"] or chosen["as_json"])
     limit = chosen["limit"] if isinstance(chosen["limit"], int) else (SHOWN if as_text else 0)
     found = _found(state, _pipelines(state, pipeline), chosen["code"], chosen["table"])
-    out = click.get_binary_stream("stdout")
+    out = sys.stdout.buffer
     shown = 0
     for entry, line in islice(found, limit or None):
         out.write(_form(entry, line, chosen) + b"\n")

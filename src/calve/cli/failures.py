@@ -36,6 +36,8 @@ def tell_unexpected(error: Exception, ctx: click.Context) -> int:
     known: CalveError
     if isinstance(error, OSError) and error.strerror:
         known = EngineError(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
+    elif isinstance(error, ImportError):
+        known = EngineError(f"a Python package cannot be imported: {error}", hint="Install Calve anew")
     else:
         hint = "" if ctx.meta.get(DEBUG) else "Run it again with --debug to see where"
         known = InvariantError(f"this is a bug in Calve: {type(error).__name__}: {error}", hint=hint)

@@ -11,7 +11,7 @@ import click
 from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked
-from calve.observe.log import configure
+from calve.observe.log import Log, configure
 from calve.observe.metrics import Metrics
 from calve.observe.progress import Progress
 from calve.observe.watch import Watch
@@ -55,11 +55,13 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     """
     ctx.meta[failures.JSON_LOG] = json_log
     terminal = configure(json=json_log, debug=ctx.meta[failures.DEBUG])
-    pipelines = parse(path, PLUGINS)
+    parsed = parse(path, PLUGINS)
+    for warning in parsed.warnings:
+        Log().warning(str(warning))
     run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in ("state", "master", "conf", "once")})
     with ExitStack() as stack:
         watch = stack.enter_context(Watch())
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"]))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log))
-        code = run_until_asked(lambda: pipelines_run.run(pipelines, run_options, watch), watch)
+        code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch), watch)
     ctx.exit(code)

@@ -8,6 +8,7 @@ import click
 
 from calve.cli import failures, options
 from calve.cli.help import Command
+from calve.observe.words import many
 from calve.pipeline import connect as connections
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse
@@ -29,11 +30,12 @@ def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
       calve validate orders.yaml
       calve validate pipelines/ --connect
     """
-    pipelines = parse(path, PLUGINS)
-    names = ", ".join(pipeline.name for pipeline in pipelines)
-    problems = connections.check(pipelines) if connect else []
+    parsed = parse(path, PLUGINS)
+    for warning in parsed.warnings:
+        click.echo(f"{warning.location}: warning: {warning.path}: {warning.message}", err=True)
+    problems = connections.check(parsed.pipelines) if connect else []
     for problem in problems:
         click.echo(f"Error: {problem}", err=True)
     if problems:
         ctx.exit(failures.FAILED)
-    click.echo(f"OK: {len(pipelines)} pipeline{'s' * (len(pipelines) != 1)} ({names})")
+    click.echo(f"OK: {many(len(parsed.pipelines), 'pipeline')}: {', '.join(one.name for one in parsed.pipelines)}")

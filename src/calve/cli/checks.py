@@ -1,0 +1,145 @@
+"""What `calve doctor` looks at: each check says what it found, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from calve.engine import jars, java
+from calve.engine.cache import cache_folder
+from calve.errors import EngineError
+from calve.observe.words import size
+
+__all__ = ["Check", "checks"]
+
+PYTHON = (3, 10)
+PACKAGES = {
+    "pyspark": ("4.1.", "4.1.4"),
+    "duckdb": ("2.", "2.0"),
+    "pyarrow": ("", "26"),
+    "pyiceberg": ("0.12.", "0.12"),
+}
+"""What a version has to begin with, and the one that was tested."""
+MEMORY_BYTES = 2 << 30
+"""The JVM's 1 GiB, the driver and two workers."""
+DISK_BYTES = 1 << 30
+HTTP_PORT = 2021
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line: what was looked at, what was found, and what helps unless it is ok."""
+
+    name: str
+    outcome: Literal["ok", "note", "wrong"]
+    found: str
+    mend: str = ""
+
+
+def checks(state: Path | None, needs_s3: bool = False) -> Iterator[Check]:
+    """Look at one thing after the other; `state` is the state folder when it is local."""
+    yield _python()
+    yield from (_package(name) for name in PACKAGES)
+    yield _java()
+    yield from _jars(needs_s3)
+    yield _memory()
+    if state is not None:
+        folder = _existing(state.expanduser().absolute())
+        yield _disk(folder)
+        yield _writable(state, folder)
+    yield _port()
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    if sys.version_info >= PYTHON:
+        return Check("python", "ok", f"{version} at {sys.executable}")
+    return Check("python", "wrong", f"{version} is too old", "Install Python 3.10 or newer")
+
+
+def _package(name: str) -> Check:
+    prefix, tested = PACKAGES[name]
+    mend = f"pip install '{name}=={tested}'" if tested.count(".") > 1 else f"pip install '{name}~={tested}.0'"
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Check(name, "wrong", "is not installed", mend)
+    if version.startswith(prefix):
+        return Check(name, "ok", version)
+    return Check(name, "wrong", f"{version} does not fit", mend)
+
+
+def _java() -> Check:
+    try:
+        found = java.find()
+    except EngineError as error:
+        return Check("java", "wrong", error.message, error.hint)
+    return Check("java", "ok", f"{found.version} at {found.executable}")
+
+
+def _jars(needs_s3: bool) -> Iterator[Check]:
+    folder = cache_folder() / "jars"
+    for coordinate in jars.needed(needs_s3):
+        _, artifact, version = coordinate.split(":")
+        if any(folder.glob(f"*{artifact}-{version}.jar")):
+            yield Check("jar", "ok", f"{artifact} {version} in {folder}")
+        else:
+            mend = "The first run downloads it; now: calve doctor --fetch" + " --s3" * needs_s3
+            yield Check("jar", "note", f"{artifact} {version} is not in {folder} yet", mend)
+
+
+def _memory() -> Check:
+    total = _memory_bytes()
+    if total >= MEMORY_BYTES:
+        return Check("memory", "ok", size(total))
+    return Check("memory", "wrong", f"{size(total)} for all", f"Give this machine or container {size(MEMORY_BYTES)}")
+
+
+def _memory_bytes() -> int:
+    """Give what this process may use: the machine's memory, or the container's share of it."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            limits.append(int(Path(file).read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            continue  # not in a container, or no limit ("max")
+    return min(limits)
+
+
+def _disk(folder: Path) -> Check:
+    free = shutil.disk_usage(folder).free
+    if free >= DISK_BYTES:
+        return Check("disk", "ok", f"{size(free)} free at {folder}")
+    return Check(
+        "disk", "wrong", f"only {size(free)} free at {folder}", "Make room, or choose another disk: --state URI"
+    )
+
+
+def _writable(state: Path, folder: Path) -> Check:
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        return Check("state", "ok", f"{state} can be written")
+    mend = f"Give yourself the right to write in {folder}, or choose another folder: --state URI"
+    return Check("state", "wrong", f"{state} cannot be written", mend)
+
+
+def _existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def _port() -> Check:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", HTTP_PORT))
+        except OSError as error:
+            mend = "Unless that is Calve itself, set `port` of the http source to another one"
+            return Check("port", "note", f"{HTTP_PORT}, the http source's, is taken ({error.strerror})", mend)
+    return Check("port", "ok", f"{HTTP_PORT}, the http source's, is free")

@@ -1,0 +1,51 @@
+"""`calve doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from calve.cli import failures, options
+from calve.cli.checks import Check, checks
+from calve.cli.help import Command
+from calve.engine import jars
+
+__all__ = ["doctor"]
+
+MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "wrong": ("BAD ", "red")}
+
+
+@click.command(cls=Command)
+@options.state
+@click.option("--fetch", is_flag=True, help="Download the jars ahead of the first run.")
+@click.option("--s3", is_flag=True, help="With the jar that S3 needs.")
+@options.debug
+@click.pass_context
+def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
+    """Check what Calve stands on, line by line, and say how to mend what is wrong.
+
+    The exit code is 1 when something is wrong; a note is worth knowing and stops nothing.
+
+    Examples:
+      calve doctor
+      calve doctor --fetch          and download the jars now, e.g. while building an image
+    """
+    if fetch:
+        jars.resolve(jars.needed(s3))
+    found = []
+    for check in checks(Path(state) if "://" not in state else None, s3):
+        found.append(check)
+        _tell(check)
+    wrong = sum(check.outcome == "wrong" for check in found)
+    if wrong:
+        click.echo(f"{wrong} of {len(found)} are wrong.", err=True)
+        ctx.exit(failures.FAILED)
+    click.echo("All is well.")
+
+
+def _tell(check: Check) -> None:
+    mark, colour = MARKS[check.outcome]
+    click.echo(f"{click.style(mark, fg=colour)}  {check.name:<8} {check.found}")
+    if check.mend:
+        click.echo(f"               → {check.mend}")

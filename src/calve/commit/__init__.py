@@ -1,0 +1,1 @@
+"""Progress that survives a crash, and commits that happen exactly once."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -119,7 +119,7 @@ class Catalog:
         Args:
             identifier: Namespace and name joined by dots.
             schema_json: An Iceberg schema.
-            partition_fields: Column names with transforms as the specification writes them, e.g. `("id", "bucket[16]")`.
+            partition_fields: Columns with transforms as the specification writes them, e.g. `("id", "bucket[16]")`.
             properties: The table's properties; `format-version` among them.
             location: Where the table lives; None leaves it to the catalog.
 
@@ -222,7 +222,7 @@ class Catalog:
         for depth in range(1, len(levels)):
             namespace = self._identifier(".".join(levels[: depth + 1])).namespace()
             if not self._java.namespaceExists(namespace):
-                _unless_exists(lambda namespace=namespace: self._java.createNamespace(namespace))
+                _unless_exists(partial(self._java.createNamespace, namespace))
 
     def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
         update, schema, added = java_table.updateSchema(), java_table.schema(), 0

@@ -7,8 +7,8 @@ What the fence relies on:
   is), so the mark that was read there is the mark that is replaced.
 - The mark, `calve.mark.<pipeline>` among the table's properties, always travels in one commit with a snapshot. It
   outlives `expire_snapshots` and a rollback. It says up to which batch the table has this pipeline's files.
-- A pipeline's batches are committed in order, and a staged batch never changes; so whatever is behind the mark is there,
-  and an attempt whose answer never came may be repeated after another look.
+- A pipeline's batches are committed in order, and a staged batch never changes; so whatever is behind the mark is
+  there, and an attempt whose answer never came may be repeated after another look.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _attempt(
 def _check_same_table(target: Target, uuid: str) -> None:
     if target.uuid and uuid != target.uuid:
         raise CommitError(
-            f"The table {target.identifier} was dropped and created again; the staged files were written for the old one",
+            f"The table {target.identifier} was dropped and created again, and the staged files are of the old one",
             step=_STEP,
             target=target.identifier,
             hint="Bring the old table back, or remove the pipeline's state folder to start anew with this one",
@@ -171,7 +171,7 @@ def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
     reached: int = found["batch"]
     if reached > mark.batch:
         raise OvertakenError(
-            f"The table {target.identifier} has batch {reached} of {mark.pipeline!r}, but this state ends at {mark.batch}",
+            f"The table {target.identifier} has batch {reached} of {mark.pipeline!r}; this state ends at {mark.batch}",
             step=_STEP,
             target=target.identifier,
             hint="Another driver ran with a copy of this state folder: stop this one, and go on with the newer state",

@@ -67,7 +67,7 @@ def _download(coordinates: Sequence[str], folder: Path) -> None:
             file = scratch / "jars" / _file_name(coordinate)
             if not file.is_file():
                 raise _not_downloaded(coordinate, output)
-            os.replace(file, folder / file.name)
+            file.replace(folder / file.name)
 
 
 def _run_ivy(coordinates: Sequence[str], scratch: Path) -> str:
@@ -105,7 +105,7 @@ def _not_downloaded(coordinate: str, output: str) -> EngineError:
         f"The jar {coordinate} is not in the cache and cannot be downloaded{reason}",
         step="engine",
         target=coordinate,
-        hint=f"Connect once and run `python -m {__spec__.name}`, or name a mirror's Ivy settings file in {IVY_SETTINGS}",
+        hint=f"Connect once and run `python -m calve.engine.jars`, or name a mirror's Ivy settings in {IVY_SETTINGS}",
     )
 
 

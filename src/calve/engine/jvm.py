@@ -25,7 +25,7 @@ from calve.errors import (
     WriteError,
 )
 
-__all__ = ["is_instance", "java_exception", "java_errors", "jvm_error"]
+__all__ = ["is_instance", "java_errors", "java_exception", "jvm_error"]
 
 _ICEBERG = "org.apache.iceberg.exceptions."
 _PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"

@@ -1,0 +1,112 @@
+"""JSON files that are either there and whole or not there at all, also after the power failed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from calve.errors import InvariantError, WriteError
+
+__all__ = ["make_folder", "publish", "read", "remove", "replace"]
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it; durable on return."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            _sync_folder(path.parent)
+    except OSError as error:
+        raise _refused(folder, error) from error
+
+
+def publish(file: Path, value: Any) -> bool:
+    """Write a file unless it exists; durable on return. False: it was there, and stays as it is."""
+    return _write(file, value, _link)
+
+
+def replace(file: Path, value: Any) -> None:
+    """Write a file in place of an older one, in one step; durable on return."""
+    _write(file, value, _rename)
+
+
+def read(file: Path) -> Any | None:
+    """Give what a file holds, or None when there is none.
+
+    Raises:
+        InvariantError: It is damaged, which no crash of ours can bring about.
+    """
+    try:
+        return json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise InvariantError(
+            f"{file} is damaged: {error}",
+            step="ledger",
+            target=str(file),
+            hint="Bring it back from a backup; going on without it could lose or double events",
+        ) from error
+
+
+def remove(file: Path) -> None:
+    """Remove a file that nobody needs any more; it may come back after a power failure."""
+    file.unlink(missing_ok=True)
+
+
+def _write(file: Path, value: Any, put: Callable[[Path, Path], bool]) -> bool:
+    """Write beside the file, force to disk, then let it appear under its name."""
+    unpublished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with unpublished.open("wb") as handle:
+            handle.write(json.dumps(value, separators=(",", ":")).encode())
+            handle.flush()
+            os.fsync(handle.fileno())
+        is_new = put(unpublished, file)
+        _sync_folder(file.parent)
+        return is_new
+    except OSError as error:
+        raise _refused(file, error) from error
+    finally:
+        unpublished.unlink(missing_ok=True)
+
+
+def _link(unpublished: Path, file: Path) -> bool:
+    try:
+        os.link(unpublished, file)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return not file.exists() and _rename(unpublished, file)  # nobody else writes here: the driver's lock is held
+    return True
+
+
+def _rename(unpublished: Path, file: Path) -> bool:
+    unpublished.replace(file)
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refused(path: Path, error: OSError) -> WriteError:
+    return WriteError(
+        f"{path} cannot be written: {os.strerror(error.errno or 0)}",
+        step="ledger",
+        target=str(path),
+        hint="Make room there or mend the permissions; Calve tries again, and nothing is lost meanwhile",
+    )

@@ -1,0 +1,51 @@
+"""One driver per pipeline: a lock on a file that the operating system releases when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+
+from calve.errors import OvertakenError
+
+__all__ = ["DriverLock"]
+
+
+class DriverLock:
+    """Held from construction to `release`, or to the end of the process.
+
+    Raises:
+        OvertakenError: Another driver holds it; the message says which.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)  # Python's handles are not inherited
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = _holder(file)
+            os.close(self._handle)
+            raise OvertakenError(
+                f"Another driver runs this pipeline{holder}",
+                step="start",
+                target=str(file.parent),
+                hint="Stop that one first, or give this one another `--state`",
+            ) from error
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+
+    def release(self) -> None:
+        """Let the next driver in. May be called twice."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def _holder(file: Path) -> str:
+    try:
+        found = json.loads(file.read_bytes())
+        return f": process {found['pid']} on {found['host']}"
+    except (OSError, ValueError, KeyError):
+        return ""

@@ -4,6 +4,8 @@ from calve.settings.option import Size, option
 from calve.settings.parse import parse, parse_text
 from calve.settings.pipeline import Parsed, PipelineSettings, Plugin, Plugins, SinkEntry
 from calve.settings.problems import Location, Problem, SettingsErrors
+from calve.settings.reference import reference
+from calve.settings.schema import json_schema
 
 __all__ = [
     "Location",
@@ -15,7 +17,9 @@ __all__ = [
     "SettingsErrors",
     "SinkEntry",
     "Size",
+    "json_schema",
     "option",
     "parse",
     "parse_text",
+    "reference",
 ]

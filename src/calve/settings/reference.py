@@ -1,0 +1,102 @@
+"""Writes the reference of all options as Markdown, from their declarations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from calve.settings import units
+from calve.settings.option import Declared, Option, declared, summary
+from calve.settings.pipeline import PipelineKeys, Plugins, SinkKeys
+from calve.settings.schema import yaml_value
+from calve.settings.shape import Either, Entries, Items, Leaf, Record, Shape, shape_of, words
+
+__all__ = ["reference"]
+
+_HEAD = """# Configuration reference
+
+Made from the settings classes by `make docs`; do not edit. Durations are written `500ms`, `30s`, `5m`, `1h` or `PT5M`,
+sizes `64mb`, `1gb`. `${env:NAME}` and `${env:NAME:-default}` in any value read the environment.
+"""
+
+
+def reference(plugins: Plugins) -> str:
+    """Give the reference: pipelines, then every source, processor and sink, each with a table of its options."""
+    parts = [_HEAD, _section("## A pipeline", PipelineKeys), _section("## Every sink", SinkKeys)]
+    for title, known in (
+        ("Source", plugins.sources),
+        ("Processor", plugins.processors),
+        ("Sink", plugins.sinks),
+    ):
+        parts += [_section(f"## {title} `{name}`", settings) for name, settings in sorted(known.items())]
+    return "\n".join(parts)
+
+
+def _section(title: str, settings: type) -> str:
+    rows = [_row(key, option) for key, option in _options(settings)]
+    table = ["| key | type | default | meaning |", "|---|---|---|---|", *rows] if rows else ["No options."]
+    return "\n".join([title, "", summary(settings), "", *table, ""])
+
+
+def _options(settings: type, prefix: str = "") -> Iterator[tuple[str, Declared]]:
+    """Yield the options by dotted key, nested ones after the one that holds them."""
+    for name, option in declared(settings).items():
+        yield prefix + name, option
+        for marks, nested in _records(shape_of(option.type)):
+            yield from _options(nested, f"{prefix}{name}{marks}.")
+
+
+def _records(shape: Shape) -> Iterator[tuple[str, type]]:
+    """Yield the settings classes in a shape, with `[]` for a list and `.*` for a map on the way."""
+    if isinstance(shape, Record):
+        yield "", shape.settings
+    if isinstance(shape, Items):
+        yield from ((f"[]{marks}", nested) for marks, nested in _records(shape.item))
+    if isinstance(shape, Entries):
+        yield from ((f".*{marks}", nested) for marks, nested in _records(shape.value))
+    if isinstance(shape, Either):
+        for member in shape.shapes:
+            yield from _records(member)
+
+
+def _row(key: str, option: Declared) -> str:
+    shape = shape_of(option.type)
+    cells = (f"`{key}`", words(shape), _default(option, shape), _meaning(option.option, shape))
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
+
+
+def _default(option: Declared, shape: Shape) -> str:
+    if option.required:
+        return "**required**"
+    value = units.size_text(option.default) if shape == Leaf("size") else yaml_value(option.default)
+    if value is None or value in ([], {}):
+        return "none"
+    return f"`{value if isinstance(value, str) and value else json.dumps(value)}`"
+
+
+def _meaning(option: Option, shape: Shape) -> str:
+    notes = [option.doc] if option.doc else []
+    if option.aliases:
+        notes.append(f"Also called {', '.join(f'`{alias}`' for alias in option.aliases)}.")
+    limits = [f"at {side} {_limit(limit, shape)}" for side, limit in _limits(option, shape)]
+    if limits:
+        notes.append(f"{', '.join(limits)}.".capitalize())
+    if option.unit:
+        notes.append(f"A plain number is in {'milliseconds' if option.unit == 'ms' else 'seconds'}.")
+    if option.later:
+        notes.append("*Not available in this version.*")
+    return " ".join(notes)
+
+
+def _limits(option: Option, shape: Shape) -> Iterator[tuple[str, Any]]:
+    if not isinstance(shape, Leaf) or shape.name in ("text", "path"):
+        return
+    sides: Mapping[str, Any] = {"least": option.minimum, "most": option.maximum}
+    yield from ((side, limit) for side, limit in sides.items() if limit is not None)
+
+
+def _limit(limit: Any, shape: Leaf | Shape) -> str:
+    if shape == Leaf("size"):
+        return units.size_text(limit)
+    return str(yaml_value(limit))

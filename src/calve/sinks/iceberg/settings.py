@@ -1,0 +1,200 @@
+"""The options of the Iceberg sink: the keys of Data Prepper's RFC, and Calve's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from calve.expression import compile_format
+from calve.expression.errors import ExpressionSyntaxError
+from calve.route.names import fault
+from calve.settings import Size, option
+
+__all__ = ["Column", "DeadLetters", "IcebergSettings", "PartitionField", "S3DeadLetters", "TableSchema"]
+
+CATALOG_NEEDS = {
+    "rest": ("uri",),
+    "jdbc": ("uri", "warehouse"),
+    "hadoop": ("warehouse",),
+    "hive": (),
+    "glue": (),
+    "nessie": ("uri",),
+    "bigquery": (),
+}
+"""Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each cannot do without."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table that is created."""
+
+    name: str = option(doc="Its name.", minimum=1)
+    type: str = option(
+        doc="Iceberg's name of the type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`.", minimum=1
+    )
+    required: bool = option(False, "Whether an event without a value for it is rejected.")
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """One field of a partition spec."""
+
+    column: str = option(doc="The column it is made of.", minimum=1)
+    transform: str = option(
+        "identity", "`identity`, `year`, `month`, `day`, `hour`, `bucket[16]`, `truncate[4]` or `void`.", minimum=1
+    )
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The table to create when it does not exist."""
+
+    columns: list[Column] = option(doc="The columns.", minimum=1)
+    partition_spec: list[PartitionField] = option([], "How the table is partitioned.")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse a column that is named twice."""
+        seen: set[str] = set()
+        for index, column in enumerate(self.columns):
+            if column.name in seen:
+                yield f"columns[{index}].name", f"the column {column.name} is given a second time"
+            seen.add(column.name)
+
+
+@dataclass(frozen=True)
+class S3DeadLetters:
+    """Dead letters in S3, with Data Prepper's keys."""
+
+    bucket: str = option(doc="The bucket.", minimum=1)
+    key_path_prefix: str = option("", "The folder in it.")
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Where rejected events go, if it is more than a path."""
+
+    s3: S3DeadLetters | None = option(None, "A folder in S3; the same as the text `s3://bucket/prefix`.")
+    table: str | None = option(None, "A dead-letter Iceberg table.", later=True)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse a map that names no place."""
+        if not self.s3 and not self.table:
+            yield "", "name a place: a path, or `s3: {bucket: …}`"
+
+
+@dataclass(frozen=True)
+class IcebergSettings:
+    """Writes events to Apache Iceberg tables, each exactly once."""
+
+    table_identifier: str = option(
+        doc="The table, as `namespace.table`. With `${…}` (`logs.${/kind}`) it is found for each event.", minimum=1
+    )
+    catalog: dict[str, str] | None = option(
+        None,
+        "Iceberg's catalog properties: `type` or `catalog-impl`, `uri`, `warehouse` and so on, and `name` (default "
+        "`iceberg`). Absent: a catalog of Calve's own in `./lakehouse`.",
+        secret=True,
+    )
+    operation: str | None = option(None, "INSERT, UPDATE or DELETE for each event, e.g. `${/op}`.", later=True)
+    identifier_columns: list[str] = option(
+        [], "The key of a row, for updates and deletes; absent: the table's identifier fields.", later=True
+    )
+    upsert: bool = option(False, "An INSERT replaces an existing row of the same key.", later=True)
+    write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
+        "equality-delete", "How updates and deletes are written.", later=True
+    )
+    auto_create: bool = option(
+        False, "Create a table that does not exist: from `schema`, or else from the events of the first batch."
+    )
+    schema_evolution: bool = option(False, "Add a column for each field that the table does not have.")
+    schema: TableSchema | None = option(None, "The table to create; only for a `table_identifier` without `${…}`.")
+    partition_by: list[str] = option(
+        [], 'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`.'
+    )
+    table_properties: dict[str, str] = option({}, "Iceberg table properties of tables that are created.")
+    table_location: str | None = option(
+        None, "Where a table that is created is stored; absent: the catalog decides.", minimum=1
+    )
+    commit_interval: timedelta = option(timedelta(minutes=5), "How often written events become visible in the table.")
+    flush_interval: timedelta = option(timedelta(minutes=5), "How long events wait at most before they are written.")
+    ack_poll_interval: timedelta = option(
+        timedelta(seconds=5), "Accepted for compatibility; a commit acknowledges its events at once."
+    )
+    commit_size: Size = option(Size(1 << 30), "Commit earlier when this much is written.", minimum=1)
+    max_batch_bytes: Size = option(Size(256 << 20), "The most that one batch reads from its source.", minimum=1)
+    on_type_mismatch: Literal["null", "dlq"] = option(
+        "null", "What a value becomes that does not fit an optional column: null, or the event a dead letter."
+    )
+    case_insensitive: bool = option(False, "Match fields to columns whatever their case, if the exact name is missing.")
+    branch: str | None = option(None, "The branch of the table to write to.", later=True)
+    write_properties: dict[str, str] = option({}, "Iceberg's write properties, in place of the table's own.")
+    max_open_writers: int = option(
+        256, "Files that one task keeps open; beyond it the largest idle one is closed.", minimum=1
+    )
+    event_time: str | None = option(None, "The column that tells how far the table is complete.", later=True)
+    dlq: str | DeadLetters | None = option(
+        None, "Where rejected events go: a folder or an object-store prefix. Absent: `<state>/<pipeline>/dlq`."
+    )
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the table is found for each event."""
+        return "${" in self.table_identifier
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """The columns of `schema` as `convert.schema_from_columns` takes them; empty without a schema."""
+        return [asdict(column) for column in self.schema.columns] if self.schema else []
+
+    @property
+    def partition_fields(self) -> list[Any]:
+        """The partition spec of a new table as `convert.partition_spec_fields` takes it: texts or maps."""
+        spec = self.schema.partition_spec if self.schema else []
+        return [asdict(field) for field in spec] or list(self.partition_by)
+
+    @property
+    def dlq_prefix(self) -> str | None:
+        """Where rejected events go, or None for the folder in the state."""
+        if isinstance(self.dlq, DeadLetters):
+            s3 = self.dlq.s3
+            return f"s3://{s3.bucket}/{s3.key_path_prefix}".rstrip("/") if s3 else None
+        return self.dlq
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse what cannot be meant: a bad name, half a catalog, keys that exclude each other."""
+        yield from self._check_name()
+        yield from self._check_catalog()
+        if self.schema and self.dynamic:
+            yield (
+                "schema",
+                "needs a table_identifier without ${…}: tables named by events are created from their events",
+            )
+        if self.schema and self.partition_by:
+            yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
+        if self.dlq == "":
+            yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
+
+    def _check_name(self) -> Iterator[tuple[str, str]]:
+        try:
+            static = compile_format(self.table_identifier).static
+        except ExpressionSyntaxError as error:
+            yield "table_identifier", str(error)
+            return
+        bad = fault(static) if static is not None else None
+        if bad:
+            yield "table_identifier", bad
+
+    def _check_catalog(self) -> Iterator[tuple[str, str]]:
+        if self.catalog is None:
+            return
+        kind = self.catalog.get("type", "").lower()
+        known = ", ".join(CATALOG_NEEDS)
+        if ("type" in self.catalog) == ("catalog-impl" in self.catalog):
+            yield "catalog", f"needs either `type` ({known}) or `catalog-impl`; without `catalog` there is Calve's own"
+        elif kind and kind not in CATALOG_NEEDS:
+            yield "catalog.type", f"must be one of {known}; give `catalog-impl` for a class of another"
+        for key in CATALOG_NEEDS.get(kind, ()):
+            if not self.catalog.get(key):
+                yield "catalog", f"a catalog of type {kind} needs `{key}`"

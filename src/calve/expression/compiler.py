@@ -7,7 +7,7 @@ from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.functions import call
 from calve.expression.operators import BINARY, UNARY, member, type_of
 from calve.expression.regex import check_pattern
-from calve.expression.scope import Scope
+from calve.expression.scope import ArgumentError, Scope
 from calve.expression.tree import Binary, Call, Literal, Member, Node, Pointer, TypeOf, Unary
 from calve.expression.value import Value
 
@@ -71,7 +71,10 @@ class _Compiler:
                 raise self.error(*problem[:1], node.right.at, problem[1])
 
     def call(self, node: Call) -> Value:
-        return call(node, self.value, self.error, self.scope)
+        try:
+            return call(node, self.value, self.scope)
+        except ArgumentError as error:
+            raise self.error(str(error), error.at, error.hint) from None
 
     def error(self, problem: str, at: int, hint: str = "") -> ExpressionSyntaxError:
         return ExpressionSyntaxError(problem, self.text, at, hint=hint)

@@ -1,25 +1,112 @@
-"""The functions of the language: what they take, and their SQL."""
+"""The functions of the language: what each takes, checked when it is compiled, and who builds its SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from calve.expression import value
-from calve.expression.errors import ExpressionSyntaxError
-from calve.expression.scope import Scope
+from calve.expression.cidr import cidr_contains
+from calve.expression.dates import format_date_time
+from calve.expression.scope import ArgumentError, Scope
+from calve.expression.strings import contains, join, length, starts_with, substring
 from calve.expression.tree import Call, Literal, Node, Pointer
 from calve.expression.value import Value
 
 __all__ = ["call"]
 
 
-def call(
-    node: Call, compiled: Callable[[Node], Value], error: Callable[..., ExpressionSyntaxError], scope: Scope
-) -> Value:
-    """x."""
-    if node.name != "getMetadata":
-        raise error(f"unknown function {node.name}", node.at)
-    arg = node.arguments[0]
-    key = arg.value if isinstance(arg, Literal) else arg.path
-    return value.attribute(scope, key)
+@dataclass(frozen=True)
+class _Function:
+    """`signatures`: per allowed number of arguments, what each must be; `...` repeats the one before it.
+
+    `key`: a string in quotes, given to `build` as a str. `field`: a pointer. `text`: a string, a field or a function.
+    """
+
+    build: Callable[..., Value]
+    signatures: tuple[tuple[str, ...], ...]
+
+    def kinds(self, count: int) -> tuple[str, ...] | None:
+        for signature in self.signatures:
+            if signature[-1:] == ("...",) and count >= len(signature) - 1:
+                return signature[:-1] + signature[-2:-1] * (count - len(signature) + 1)
+            if count == len(signature):
+                return signature
+        return None
+
+
+_TWO_TEXTS = (("text", "text"),)
+_FUNCTIONS = {
+    "cidrContains": _Function(cidr_contains, (("field", "key", "..."),)),
+    "contains": _Function(contains, _TWO_TEXTS),
+    "formatDateTime": _Function(
+        format_date_time, (("field", "key"), ("field", "key", "key"), ("field", "key", "key", "key"))
+    ),
+    "generateUuid": _Function(lambda: value.text("uuid()::VARCHAR"), ((),)),
+    "getEventType": _Function(lambda: value.literal("EVENT"), ((),)),
+    "hasTags": _Function(lambda *_: value.literal(False), (("key", "..."),)),  # events carry no tags here
+    "join": _Function(join, (("field",), ("key", "field"))),
+    "length": _Function(length, (("text",),)),
+    "now": _Function(lambda: value.integer("epoch_ms(now())"), ((),)),
+    "startsWith": _Function(starts_with, _TWO_TEXTS),
+    "substringAfter": _Function(substring(after=True, last=False), _TWO_TEXTS),
+    "substringAfterLast": _Function(substring(after=True, last=True), _TWO_TEXTS),
+    "substringBefore": _Function(substring(after=False, last=False), _TWO_TEXTS),
+    "substringBeforeLast": _Function(substring(after=False, last=True), _TWO_TEXTS),
+    "toJsonString": _Function(lambda: value.text("json(json)::VARCHAR"), ((),)),
+}
+_NAMES = [*_FUNCTIONS, "getMetadata"]
+_WORDS = {"key": 'a string in quotes, "text"', "field": "a field, /name", "text": "a string, a field or a function"}
+
+
+def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
+    """Compile a call.
+
+    Args:
+        node: The call.
+        compiled: Compiles an argument.
+        scope: Where metadata attributes are looked up.
+
+    Raises:
+        ArgumentError: An unknown function, or arguments it cannot take.
+    """
+    if node.name == "getMetadata":
+        function = _Function(lambda key: value.attribute(scope, key), (("key",),))
+    elif node.name in _FUNCTIONS:
+        function = _FUNCTIONS[node.name]
+    else:
+        raise ArgumentError(f"unknown function {node.name}", node.at, _guess(node.name))
+    kinds = function.kinds(len(node.arguments))
+    if kinds is None:
+        raise ArgumentError(f"{node.name}() does not take {len(node.arguments)} arguments", node.at, _usage(function))
+    given = [
+        _argument(node.name, argument, kind, compiled) for argument, kind in zip(node.arguments, kinds, strict=True)
+    ]
+    try:
+        return function.build(*given)
+    except ArgumentError as error:
+        raise ArgumentError(str(error), node.arguments[error.at].at, error.hint) from None
+
+
+def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value]) -> Any:
+    text = node.value if isinstance(node, Literal) else node.path if isinstance(node, Pointer) and node.quoted else None
+    if kind == "key" and isinstance(text, str):
+        return text
+    if kind == "field" and isinstance(node, Pointer):
+        return compiled(node)
+    if kind == "text" and isinstance(node, (Literal, Pointer, Call)):
+        found = compiled(node)
+        if found.string is not None:
+            return found
+    raise ArgumentError(f"{name}() cannot take this", node.at, f"It takes {_WORDS[kind]} here")
+
+
+def _guess(name: str) -> str:
+    close = get_close_matches(name, _NAMES, 1, 0.5)
+    return f"Did you mean {close[0]}?" if close else f"There are: {', '.join(sorted(_NAMES))}"
+
+
+def _usage(function: _Function) -> str:
+    return "It takes " + " or ".join(f"({', '.join(signature)})" for signature in function.signatures)

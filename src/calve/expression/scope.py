@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-__all__ = ["Scope", "identifier", "quote"]
+__all__ = ["ArgumentError", "Scope", "identifier", "pointer", "quote"]
 
 _MARK = re.compile("\0([jt])([0-9]+)\0")
 
@@ -23,6 +23,15 @@ def quote(text: str) -> str:
 def identifier(name: str) -> str:
     """The name as a SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+class ArgumentError(ValueError):
+    """A function or an argument that cannot be; `at` is an offset in the text, or in a function's builder an argument's place."""
+
+    def __init__(self, problem: str, at: int, hint: str = "") -> None:
+        super().__init__(problem)
+        self.at = at
+        self.hint = hint
 
 
 class Scope:

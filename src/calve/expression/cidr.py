@@ -1,0 +1,64 @@
+"""`cidrContains`: IP addresses in networks, without DuckDB's inet extension (which is not built in)."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, ip_network
+
+from calve.expression import value
+from calve.expression.scope import ArgumentError, quote
+from calve.expression.value import Value
+
+__all__ = ["cidr_contains"]
+
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_V4 = rf"({_OCTET}\.){{3}}{_OCTET}"
+_V6 = "[0-9a-fA-F:]{2,39}"
+
+
+def cidr_contains(address: Value, *networks: str) -> Value:
+    """Whether the address in a field is in one of the networks; false for all that is no address.
+
+    Both kinds compare as hexadecimal text of one length: the address lies between the network's first and last one.
+    IPv6 addresses that end in dotted IPv4 form are not read.
+    """
+    found = [_bounds(network, 1 + place) for place, network in enumerate(networks)]
+    four = " OR ".join(f"x BETWEEN {low} AND {high}" for low, high in found if len(low) == 10)
+    six = " OR ".join(f"x BETWEEN {low} AND {high}" for low, high in found if len(low) == 34)
+    cases = ""
+    if four:
+        cases += (
+            f" WHEN regexp_full_match(s, '{_V4}') THEN list_transform([{_hexadecimal_v4('s')}], lambda x: {four})[1]"
+        )
+    if six:
+        cases += (
+            f" WHEN regexp_full_match(s, '{_V6}') THEN list_transform([{_hexadecimal_v6('s')}], lambda x: {six})[1]"
+        )
+    inside = f"list_transform([{address.string}], lambda s: CASE{cases} ELSE false END)[1]"
+    return value.flag(f"coalesce({inside}, false)", *address.fault)
+
+
+def _bounds(text: str, place: int) -> tuple[str, str]:
+    try:
+        network = ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise ArgumentError(f"{text!r} is no network", place, "Write 192.0.2.0/24 or 2001:db8::/32") from None
+    digits = 8 if isinstance(network, IPv4Network) else 32
+    return quote(f"{int(network[0]):0{digits}x}"), quote(f"{int(network[-1]):0{digits}x}")
+
+
+def _hexadecimal_v4(text: str) -> str:
+    return f"array_to_string(list_transform(string_split({text}, '.'), lambda o: format('{{:02x}}', o::INTEGER)), '')"
+
+
+def _hexadecimal_v6(text: str) -> str:
+    """32 digits, or NULL when it is no address."""
+    halves = f"string_split(lower({text}), '::')"
+    head, tail = (f"list_filter(string_split({halves}[{half}], ':'), lambda g: g <> '')" for half in (1, 2))
+    tail = f"coalesce({tail}, [])"
+    left, right = (f"array_to_string(list_transform({part}, lambda g: lpad(g, 4, '0')), '')" for part in (head, tail))
+    zeros = f"repeat('0', 32 - 4 * len({head}) - 4 * len({tail}))"
+    fits = (
+        f"regexp_full_match({text}, '([0-9a-fA-F]{{1,4}}(:[0-9a-fA-F]{{1,4}})*)?(::)?([0-9a-fA-F]{{1,4}}(:[0-9a-fA-F]{{1,4}})*)?')"
+        f" AND (len({halves}) = 1 AND len({head}) = 8 OR len({halves}) = 2 AND len({head}) + len({tail}) < 8)"
+    )
+    return f"CASE WHEN {fits} THEN {left} || {zeros} || {right} END"

@@ -1,0 +1,90 @@
+"""Functions of strings and lists. Lengths count characters (Data Prepper: UTF-16 units)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calve.expression import value
+from calve.expression.scope import quote
+from calve.expression.value import Value
+
+__all__ = ["contains", "join", "length", "starts_with", "substring"]
+
+
+def _not_string(each: Value) -> tuple[str, ...]:
+    """The fault of a value that is there and no string."""
+    if not each.nullable or (each.number, each.boolean) == (None, None):
+        return each.fault
+    return (*each.fault, f"coalesce({each.json} <> 'null' AND NOT starts_with({each.json}, '\"'), false)")
+
+
+def contains(whole: Value, part: Value) -> Value:
+    """Whether a string holds another; false where one is missing, a fault where one is no string."""
+    return _compare("contains", whole, part)
+
+
+def starts_with(whole: Value, part: Value) -> Value:
+    """Whether a string begins with another; as `contains`."""
+    return _compare("starts_with", whole, part)
+
+
+def _compare(function: str, whole: Value, part: Value) -> Value:
+    sql = f"coalesce({function}({whole.string}, {part.string}), false)"
+    return value.flag(sql, *_not_string(whole), *_not_string(part))
+
+
+def length(whole: Value) -> Value:
+    """The characters of a string, the elements of a list or the keys of a map; null of null, a fault of all else."""
+    raw = whole.json
+    if whole.number is None:
+        return value.integer(f"length({whole.string})", *whole.fault)
+    counted = (
+        f"CASE left({raw}, 1) WHEN '\"' THEN length(json_extract_string({raw}, '$'))::BIGINT"
+        f" WHEN '[' THEN json_array_length({raw})::BIGINT WHEN '{{' THEN len(json_keys({raw})) END"
+    )
+    wrong = f"(left(coalesce({raw}, 'null'), 1) NOT IN ('\"', '[', '{{', 'n'))"
+    return value.integer(counted, *whole.fault, wrong)
+
+
+def substring(*, after: bool, last: bool) -> Callable[[Value, Value], Value]:
+    """Build `substringAfter`, `substringBeforeLast` …: the source itself where the delimiter is not in it or is empty."""
+
+    def build(source: Value, delimiter: Value) -> Value:
+        pieces = f"string_split({source.string}, {delimiter.string})"
+        if last:
+            cut = f"{pieces}[-1]" if after else f"array_to_string({pieces}[:-2], {delimiter.string})"
+        else:
+            place = f"strpos({source.string}, {delimiter.string})"
+            beyond = f"substr({source.string}, {place} + length({delimiter.string}))"
+            cut = beyond if after else f"left({source.string}, {place} - 1)"
+        found = f"coalesce({delimiter.string} <> '' AND contains({source.string}, {delimiter.string}), false)"
+        sql = f"CASE WHEN {found} THEN {cut} ELSE {source.string} END"
+        return value.text(sql, *_not_string(source), *_not_string(delimiter))
+
+    return build
+
+
+def join(*given: str | Value) -> Value:
+    r"""Join the elements of a list, or of each list in a map, with a delimiter (default `,`; `\\,` is a comma too).
+
+    Elements that are null are left out (Data Prepper fails). Anything but a list or a map is a fault.
+    """
+    delimiter = quote(given[0].replace("\\\\,", ",") if isinstance(given[0], str) else ",")
+    source = given[-1]
+    assert isinstance(source, Value)
+    raw = source.json
+    joined = _joined(raw, delimiter)
+    entry = f"CASE WHEN starts_with(e[2], '[') THEN to_json({_joined('e[2]', delimiter)}) ELSE e[2]::JSON END"
+    pairs = f"list_zip(json_keys({raw}), json_extract({raw}, '$.*'))"
+    mapped = f"to_json(map_from_entries(list_transform({pairs}, lambda e: {{'k': e[1], 'v': {entry}}})))::VARCHAR"
+    begins = f"left(coalesce({raw}, 'null'), 1)"
+    return Value(
+        f"CASE {begins} WHEN '[' THEN to_json({joined})::VARCHAR WHEN '{{' THEN {mapped} END",
+        f"CASE {begins} WHEN '[' THEN {joined} WHEN '{{' THEN {mapped} END",
+        string=f"CASE {begins} WHEN '[' THEN {joined} END",
+        fault=(*source.fault, f"({begins} NOT IN ('[', '{{'))"),
+    )
+
+
+def _joined(raw: str, delimiter: str) -> str:
+    return f"array_to_string(json_extract_string({raw}, '$[*]'), {delimiter})"

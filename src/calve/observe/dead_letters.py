@@ -7,7 +7,7 @@ import binascii
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -60,7 +60,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         """Give the timestamp as text; a number is epoch milliseconds."""
         if isinstance(self.timestamp, str):
             return self.timestamp
-        return datetime.utcfromtimestamp(self.timestamp / 1000).isoformat(timespec="milliseconds") + "Z"
+        return datetime.fromtimestamp(self.timestamp / 1000, timezone.utc).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)

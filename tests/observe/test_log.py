@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+
+from calve.errors import SinkUnavailableError
+from calve.observe.log import Log, configure
+from calve.observe.terminal import Terminal
+
+
+def said(*, live: bool = False, json: bool = False, debug: bool = False) -> io.StringIO:
+    stream = io.StringIO()
+    configure(Terminal(stream, live), json=json, debug=debug)
+    return stream
+
+
+def failure() -> SinkUnavailableError:
+    error = SinkUnavailableError("the catalog does not answer", step="commit", target="rest", hint="Start it")
+    error.__cause__ = ConnectionRefusedError("refused")
+    return error
+
+
+def test_people_see_time_pipeline_and_message() -> None:
+    stream = said()
+    Log("orders").info("committed 3 rows", rows=3)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d orders committed 3 rows\n", stream.getvalue())
+
+
+def test_an_error_is_one_line_with_the_way_out_and_a_traceback_only_for_debugging() -> None:
+    stream = said()
+    Log("orders").error(failure())
+    assert stream.getvalue().endswith(" orders error: the catalog does not answer. Start it\n")
+    assert stream.getvalue().count("\n") == 1
+    stream = said(debug=True)
+    Log("orders").error(failure())
+    assert "ConnectionRefusedError: refused" in stream.getvalue()
+
+
+def test_json_lines_have_constant_keys() -> None:
+    stream = said(json=True)
+    Log("orders").info("committed", rows=3)
+    Log("orders").warning("slow")
+    Log("orders").error(failure())
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [set(line) - {"rows"} for line in lines[:2]] == [{"time", "level", "pipeline", "message"}] * 2
+    assert (lines[0]["rows"], lines[1]["level"]) == (3, "warning")
+    assert {key: lines[2][key] for key in ("level", "error", "step", "target", "hint")} == {
+        "level": "error",
+        "error": "SinkUnavailableError",
+        "step": "commit",
+        "target": "rest",
+        "hint": "Start it",
+    }
+
+
+def test_a_json_line_stays_one_line_whatever_is_said() -> None:
+    stream = said(json=True, debug=True)
+    Log("orders").error(failure(), place=object())
+    assert "traceback" in json.loads(stream.getvalue())
+
+
+def test_a_message_with_a_per_cent_sign_is_said_as_it_is() -> None:
+    stream = said()
+    Log().info("100 % of %s")
+    assert stream.getvalue().endswith(" 100 % of %s\n")
+
+
+def test_debug_is_silent_unless_asked_for() -> None:
+    stream = said()
+    Log().debug("detail")
+    assert stream.getvalue() == ""
+    stream = said(debug=True)
+    Log().debug("detail")
+    assert "detail" in stream.getvalue()
+
+
+def test_other_libraries_are_quiet() -> None:
+    stream = said()
+    for name in ("py4j.clientserver", "uvicorn.error", "pyspark"):
+        logging.getLogger(name).error("noise")
+    assert stream.getvalue() == ""
+
+
+def test_a_reader_that_goes_away_ends_the_writing_and_nothing_else() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    configure(Terminal(Gone(), False))
+    Log().info("to nobody")
+    Log().info("to nobody again")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from calve.errors import SourceUnavailableError
+from calve.observe.log import Log, configure
+from calve.observe.progress import Progress, summary
+from calve.observe.status import BatchCounts, PipelineStatus
+from calve.observe.terminal import CLEAR, Terminal
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def working() -> PipelineStatus:
+    status = PipelineStatus("orders")
+    status.set_state("running")
+    status.batch_written(BatchCounts(1, 20_000, rejects={"a.b": {"NOT_COERCIBLE": 12}}), 1)
+    status.table_committed("a.b", 19_988, 1)
+    status.lag(1_200_000, 5)
+    return status
+
+
+def progress(status: PipelineStatus, clock: Clock, *, live: bool, json: bool = False) -> tuple[Progress, io.StringIO]:
+    stream = io.StringIO()
+    terminal = configure(Terminal(stream, live), json=json)
+    return Progress(lambda: [status.report()], terminal, json=json, clock=clock), stream
+
+
+def screen(written: str) -> list[str]:
+    """What a terminal shows after all that was written."""
+    return [line.split(CLEAR)[-1] for line in written.split("\n")]
+
+
+def test_the_line_says_rate_rows_lag_commit_and_rejects() -> None:
+    said = summary(working().report())
+    assert said.startswith("running · 20.0k events/s · 19,988 rows in 1 table · lag 1.2M rows · last commit ")
+    assert said.endswith(" ago · 12 rejects")
+
+
+def test_the_line_names_what_is_wrong() -> None:
+    status = working()
+    status.trouble(SourceUnavailableError("Kafka does not answer", step="read"))
+    assert summary(status.report()).endswith("error: Kafka does not answer")
+
+
+def test_on_a_terminal_one_line_is_redrawn_below_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown, stream = progress(working(), Clock(), live=True)
+    shown.tick()
+    Log("orders").info("hello")
+    shown.tick()
+    lines = screen(stream.getvalue())
+    assert lines[0].endswith("orders hello")
+    assert lines[1].startswith("orders running · ")
+    assert len(lines) == 2
+
+
+def test_the_live_line_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown, stream = progress(working(), Clock(), live=True)
+    shown.tick()
+    assert len(screen(stream.getvalue())[-1]) == 39
+
+
+def test_at_the_end_the_live_line_is_gone_and_the_last_figures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    status = working()
+    shown, stream = progress(status, Clock(), live=True)
+    with shown:
+        shown.tick()
+        status.set_state("stopped")
+    lines = screen(stream.getvalue())
+    assert len(lines) == 2
+    assert " orders stopped · " in lines[0]
+    assert lines[1] == ""
+
+
+def test_elsewhere_a_plain_line_comes_every_ten_seconds_in_which_something_moved() -> None:
+    clock, status = Clock(), working()
+    shown, stream = progress(status, clock, live=False)
+    for second in range(35):
+        clock.seconds = float(second)
+        shown.tick()
+    assert stream.getvalue().count("\n") == 1
+    status.batch_written(BatchCounts(2, 1), 1)
+    clock.seconds = 45
+    shown.tick()
+    assert stream.getvalue().count("\n") == 2
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_with_json_progress_is_records_even_on_a_terminal() -> None:
+    clock = Clock()
+    shown, stream = progress(working(), clock, live=True, json=True)
+    clock.seconds = 11
+    shown.tick()
+    record = json.loads(stream.getvalue())
+    figures = {"pipeline": "orders", "state": "running", "events": 20_000, "rows": 19_988, "rejects": 12, "errors": 0}
+    assert {key: record[key] for key in figures} == figures

@@ -1,0 +1,1 @@
+"""Files, local or in an object store, each read once."""

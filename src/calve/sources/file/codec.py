@@ -1,0 +1,119 @@
+"""Which codec a file has, and how its parts are read with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.sources.file.delimited import read_csv
+from calve.sources.file.json_text import to_json
+from calve.sources.file.lines import read_lines
+from calve.sources.file.parquet import read_parquet
+from calve.sources.file.rows import Rows
+from calve.sources.file.settings import (
+    CodecSettings,
+    CsvCodec,
+    FileSettings,
+    JsonCodec,
+    NdjsonCodec,
+    NewlineCodec,
+    ParquetCodec,
+)
+from calve.sources.file.stream import Lines, Plain, Stream, Unpacked, compression_of, strip_suffix
+from calve.sources.file.values import read_values
+
+__all__ = ["Part", "codec_of", "divisible", "read_part"]
+
+_BY_SUFFIX = {
+    ".ndjson": CodecSettings(ndjson=NdjsonCodec()),
+    ".jsonl": CodecSettings(ndjson=NdjsonCodec()),
+    ".json": CodecSettings(json=JsonCodec()),
+    ".csv": CodecSettings(csv=CsvCodec()),
+    ".tsv": CodecSettings(csv=CsvCodec(delimiter="\t")),
+    ".parquet": CodecSettings(parquet=ParquetCodec()),
+    ".txt": CodecSettings(newline=NewlineCodec()),
+    ".log": CodecSettings(newline=NewlineCodec()),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a file, and the body of a split.
+
+    Attributes:
+        path: The file.
+        start: Where the part begins, in bytes of the file.
+        end: Where it ends.
+        size: The length of the file when it was listed; what was appended since is not read.
+        modified: When the file was written, as it was listed.
+    """
+
+    path: str
+    start: int
+    end: int
+    size: int
+    modified: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is all of the file."""
+        return self.start == 0 and self.end == self.size
+
+
+def codec_of(path: str, settings: FileSettings) -> CodecSettings | None:
+    """Give the codec of a file, as set or by the ending of its name; None when neither tells."""
+    name = strip_suffix(path).lower()
+    return settings.codec or next((codec for suffix, codec in _BY_SUFFIX.items() if name.endswith(suffix)), None)
+
+
+def divisible(codec: CodecSettings, compression: str) -> bool:
+    """Say whether several tasks may read a file: its lines or row groups are found from any place."""
+    return codec.parquet is not None or (compression == "none" and codec.json is None and codec.csv is None)
+
+
+def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a part of an open file, then at most one row that says why it ends early."""
+    rows, codec = Rows(part.path), codec_of(part.path, settings)
+    if codec is None:
+        yield from rows.broken("has a name that tells no codec; name it in `codec`")
+    elif codec.parquet:
+        yield from read_parquet(file, rows, part.start, part.end)
+    elif codec.json:
+        yield from read_values(_stream(file, part, settings), rows, codec.json.key_name)
+    elif codec.csv:
+        yield from read_csv(_stream(file, part, settings), rows, codec.csv)
+    else:
+        batches = read_lines(_stream(file, part, settings), rows, numbered=part.start == 0)
+        yield from batches if codec.ndjson else _messages(batches)
+
+
+def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:
+    compression = compression_of(part.path, settings.compression, lambda: file.read_at(4, 0))
+    if compression != "none":
+        return Unpacked(file, compression)
+    return Plain(file, part.size) if part.whole else Lines(file, part.start, part.end, part.size)
+
+
+def _messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Make each line the field `message` of an object; a line that is not UTF-8 is given up."""
+    for batch in batches:
+        lines, reasons, *others = batch.columns
+        try:
+            texts = lines.cast(pa.string())
+        except pa.ArrowInvalid:
+            texts = pa.array([_decoded(line) for line in lines.to_pylist()], pa.string())
+            no_text = pa.scalar("The line is not UTF-8", pa.string())
+            reasons = pc.coalesce(reasons, pc.if_else(texts.is_valid(), None, no_text))
+        objects = to_json(pa.table({"message": texts})).combine_chunks().cast(pa.binary())
+        events = pc.if_else(reasons.is_null(), objects, lines)
+        yield pa.record_batch([events, reasons, *others], schema=batch.schema)
+
+
+def _decoded(line: bytes | None) -> str | None:
+    try:
+        return line.decode() if line is not None else None
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,70 @@
+"""NDJSON and plain text: lines, found without a Python object for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from calve.sources.file.rows import Rows
+from calve.sources.file.stream import Stream
+
+__all__ = ["LINE_BYTES", "read_lines"]
+
+LINE_BYTES = 64 << 20
+"""A longer line is given up: it bounds memory when a file holds no lines at all."""
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_lines(stream: Stream, rows: Rows, numbered: bool) -> Iterator[pa.RecordBatch]:
+    """Yield each line but the blank ones, without its end; a last line without one is whole unless the stream broke.
+
+    Args:
+        stream: The text.
+        rows: Makes the batches.
+        numbered: Whether the text begins with the first line of the file.
+    """
+    count, first, rest, too_long = 0, numbered, b"", False
+    for block in stream:
+        text = rest + block
+        if first:
+            text, first = text.removeprefix(_BOM), False
+        end = text.rfind(b"\n") + 1
+        if too_long and end:
+            start = text.find(b"\n") + 1
+            text, too_long, count, end = text[start:], False, count + 1, end - start
+        whole, rest = text[:end], text[end:]
+        events, numbers, lines = cut(whole)
+        yield from rows.batches(events, pa.array(numbers + count) if numbered else None)
+        count += lines
+        if too_long:
+            rest = b""
+        elif len(rest) > LINE_BYTES:
+            yield from rows.broken(f"holds a line of more than {LINE_BYTES >> 20} MiB (after line {count})", rest)
+            rest, too_long = b"", True
+    if stream.broken:
+        yield from rows.broken(stream.broken, rest)
+    elif rest:
+        events, numbers, _ = cut(rest)
+        yield from rows.batches(events, pa.array(numbers + count) if numbered else None)
+
+
+def cut(text: bytes) -> tuple[pa.Array, np.ndarray[Any, Any], int]:
+    r"""Cut a text at each `\n` (a `\r` before it goes too).
+
+    Returns:
+        The lines that are not empty (binary), the number of each from 1, and how many lines there are.
+    """
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").removesuffix(b"\r")
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == 10)
+    joined = text.replace(b"\n", b"")
+    starts = np.zeros(len(ends) + 2, np.int32)
+    np.subtract(ends, np.arange(len(ends)), out=starts[1:-1], casting="unsafe")
+    starts[-1] = len(joined)
+    filled = np.flatnonzero(np.diff(starts))
+    offsets = np.append(starts[filled], starts[-1])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(filled), buffers), filled + 1, len(ends)

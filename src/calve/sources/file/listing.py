@@ -1,0 +1,117 @@
+"""Looking for files: which are there, which of them are new, complete and readable."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from calve.errors import SourceError, SourceUnavailableError
+from calve.sources.file.codec import codec_of
+from calve.sources.file.settings import FileSettings
+from calve.sources.file.storage import Found, Storage, absolute
+
+__all__ = ["Listing"]
+
+_log = logging.getLogger(__name__)
+
+
+class Listing:
+    """What the patterns match, looked at again every `poll_interval`.
+
+    Args:
+        settings: The source's options.
+        pipeline: The name of the pipeline, for messages.
+    """
+
+    def __init__(self, settings: FileSettings, pipeline: str) -> None:
+        self._settings, self._pipeline = settings, pipeline
+        self._patterns = [absolute(pattern) for pattern in settings.patterns]
+        self._storage = Storage(settings.s3)
+        self._since: dict[str, tuple[Found, float]] = {}
+        self._told: set[object] = set()
+        self._next_look = 0.0
+        self._ready: list[Found] = []
+
+    def look(self, taken: Mapping[str, Found], once: bool) -> None:
+        """Look at everything now.
+
+        Args:
+            taken: The files that are not to be read again.
+            once: Whether a file is taken as it is, without waiting until it settles.
+
+        Raises:
+            SourceUnavailableError: The storage does not answer.
+        """
+        self._next_look = time.monotonic() + self._settings.poll_interval.total_seconds()
+        found: dict[str, Found] = {}
+        for pattern in self._patterns:
+            matches = self._find(pattern)
+            if not matches:
+                self._tell(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
+            found |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
+        self._ready = [file for file in found.values() if self._is_new(file, taken) and self._is_readable(file)]
+        if not once:
+            self._ready = self._settled(self._ready)
+
+    def ready(self, taken: Mapping[str, Found], once: bool) -> list[Found]:
+        """Give the new, complete, readable files in order: patterns as listed, and by name within each."""
+        if not once and time.monotonic() >= self._next_look:
+            self.look(taken, once)
+        self._ready = [file for file in self._ready if file.path not in taken]
+        return self._ready
+
+    def require(self) -> None:
+        """Refuse a file that is named in full and is not there.
+
+        Raises:
+            SourceError: Naming the file.
+        """
+        for pattern in self._patterns:
+            if not glob.has_magic(pattern) and not self._find(pattern) and not Path(pattern).is_dir():
+                hint = "Look at `path`; a relative one starts from the folder where calve was started"
+                raise SourceError(f"The file {pattern} does not exist", step="read", target=pattern, hint=hint)
+
+    def _find(self, pattern: str) -> list[Found]:
+        try:
+            return list(self._storage.find(pattern))
+        except OSError as error:
+            raise SourceUnavailableError(
+                f"{pattern} cannot be listed: {error}",
+                step="read",
+                target=pattern,
+                hint="Look at `s3` (endpoint, region, keys) and whether the store answers",
+            ) from error
+
+    def _is_new(self, file: Found, taken: Mapping[str, Found]) -> bool:
+        known = taken.get(file.path)
+        if known is not None and known != file:
+            self._tell(file, f"{file.path} has changed since it was read and is not read again; use a new name")
+        return known is None
+
+    def _is_readable(self, file: Found) -> bool:
+        if codec_of(file.path, self._settings) is None:
+            self._tell(file.path, f"{file.path} is not read: its name tells no codec; name it in `codec`")
+            return False
+        if not file.path.startswith("s3://") and not os.access(file.path, os.R_OK):
+            self._tell(file.path, f"{file.path} may not be read by this user; it is read as soon as it may")
+            return False
+        return True
+
+    def _settled(self, files: list[Found]) -> list[Found]:
+        now, settle = time.monotonic(), self._settings.settle.total_seconds()
+        since = {}
+        for file in files:
+            before = self._since.get(file.path)
+            since[file.path] = before if before and before[0] == file else (file, now)
+        self._since = since
+        return [file for file in files if file.path.startswith("s3://") or now - since[file.path][1] >= settle]
+
+    def _tell(self, about: object, text: str) -> None:
+        """Warn once about each thing."""
+        if about not in self._told:
+            self._told.add(about)
+            _log.warning("%s", text, extra={"pipeline": self._pipeline})

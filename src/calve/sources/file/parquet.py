@@ -1,0 +1,59 @@
+"""Parquet: rows as JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from calve.sources.file.json_text import to_json
+from calve.sources.file.rows import Rows, row_numbers
+
+__all__ = ["read_parquet"]
+
+_BATCH_ROWS = 16_384
+
+
+def read_parquet(file: pa.NativeFile, rows: Rows, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the row groups whose middle lies in `[start, end)`: every group is in exactly one part."""
+    try:
+        opened = parquet.ParquetFile(file)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if start == 0:
+            yield from rows.broken(f"cannot be read as Parquet (cut off?): {error}")
+        return
+    row = 1
+    for index in range(opened.num_row_groups):
+        group = opened.metadata.row_group(index)
+        if start <= _middle(group) < end:
+            yield from _read_group(file, opened, index, rows, row)
+        row += group.num_rows
+
+
+def _read_group(
+    file: pa.NativeFile, opened: parquet.ParquetFile, index: int, rows: Rows, row: int
+) -> Iterator[pa.RecordBatch]:
+    done = 0
+    try:
+        for batch in opened.iter_batches(_BATCH_ROWS, row_groups=[index], use_threads=False):
+            events = to_json(pa.Table.from_batches([batch])).combine_chunks().cast(pa.binary())
+            yield from rows.batches(events, row_numbers(row + done, len(events)))
+            done += len(events)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        first, length = _extent(opened.metadata.row_group(index))
+        file.seek(first)
+        file.read(length)  # raises where the storage failed, not the data
+        yield from rows.broken(f"cannot be read behind row {row + done - 1} of its Parquet data: {error}")
+
+
+def _middle(group: parquet.RowGroupMetaData) -> int:
+    first, length = _extent(group)
+    return first + length // 2
+
+
+def _extent(group: parquet.RowGroupMetaData) -> tuple[int, int]:
+    """Give where a row group begins and how long it is."""
+    columns = [group.column(index) for index in range(group.num_columns)]
+    starts = [column.dictionary_page_offset or column.data_page_offset for column in columns]
+    return min(starts, default=0), sum(column.total_compressed_size for column in columns)

@@ -1,0 +1,50 @@
+"""The executors' side of the file source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from calve.errors import SourceUnavailableError
+from calve.sources.file.codec import Part, read_part
+from calve.sources.file.rows import Rows
+from calve.sources.file.settings import FileSettings
+from calve.sources.file.storage import Storage
+from calve.sources.source import Split
+
+__all__ = ["FileReader"]
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads the parts of files; a file that is gone gives one row that says so, and the other files go on.
+
+    Attributes:
+        settings: The source's options.
+    """
+
+    settings: FileSettings
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the events of a part in order, with `file_path` and `file_row` (from 1; null where it is not known).
+
+        Raises:
+            SourceUnavailableError: The storage does not answer.
+        """
+        part = Part(**split.body)
+        try:
+            with Storage(self.settings.s3).open(part.path) as file:
+                yield from read_part(file, part, self.settings)
+        except (FileNotFoundError, PermissionError) as error:
+            if part.start == 0:
+                why = "may not be read" if isinstance(error, PermissionError) else "was gone"
+                yield from Rows(part.path).broken(f"{why} when its turn came")
+        except OSError as error:
+            raise SourceUnavailableError(
+                f"The file {part.path} cannot be read: {error}",
+                step="read",
+                target=part.path,
+                hint="It is tried again; look whether its storage is well",
+            ) from error

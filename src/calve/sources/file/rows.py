@@ -1,0 +1,59 @@
+"""The Arrow batches that the file source yields: the events, where each stood, and what had to be given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from calve.event.columns import EVENT, MALFORMED
+from calve.sources.source import READ_ROWS
+
+__all__ = ["REMAINS_BYTES", "SCHEMA", "Rows", "row_numbers"]
+
+SCHEMA = pa.schema(
+    [(EVENT, pa.binary()), (MALFORMED, pa.string()), ("file_path", pa.string()), ("file_row", pa.int64())]
+)
+REMAINS_BYTES = 64 << 10
+"""How much of a text that cannot be an event is kept beside the reason."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Makes the batches of one file.
+
+    Attributes:
+        path: The file, as the metadata attribute `file_path` tells it.
+    """
+
+    path: str
+
+    def batches(
+        self, events: pa.Array, numbers: pa.Array | None, malformed: pa.Array | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Give binary events in batches of at most `READ_ROWS`; `numbers` are their lines or rows from 1, if known."""
+        count = len(events)
+        numbers = pa.nulls(count, pa.int64()) if numbers is None else numbers
+        malformed = pa.nulls(count, pa.string()) if malformed is None else malformed
+        paths = pa.repeat(pa.scalar(self.path, pa.string()), min(count, READ_ROWS))
+        for start in range(0, count, READ_ROWS):
+            part = [column.slice(start, READ_ROWS) for column in (events, malformed, numbers)]
+            yield pa.record_batch([part[0], part[1], paths.slice(0, len(part[0])), part[2]], schema=SCHEMA)
+
+    def rejects(self, found: list[tuple[bytes, str, int]]) -> Iterator[pa.RecordBatch]:
+        """Give texts that are no events, each with its reason and its row."""
+        texts, reasons, numbers = [list(column) for column in zip(*found, strict=True)] if found else ([], [], [])
+        events = pa.array([text[:REMAINS_BYTES] for text in texts], pa.binary())
+        yield from self.batches(events, pa.array(numbers, pa.int64()), pa.array(reasons, pa.string()))
+
+    def broken(self, reason: str, remains: bytes | None = None) -> Iterator[pa.RecordBatch]:
+        """Give the one row that says why the file ends early, with what remains of the text that was cut."""
+        event = pa.array([remains[:REMAINS_BYTES] if remains else None], pa.binary())
+        yield from self.batches(event, None, pa.array([f"The file {self.path} {reason}"], pa.string()))
+
+
+def row_numbers(first: int, count: int) -> pa.Array:
+    """Give the numbers of rows that follow each other."""
+    return pa.array(np.arange(first, first + count, dtype=np.int64))

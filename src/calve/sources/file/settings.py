@@ -1,0 +1,138 @@
+"""The options of the file source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Literal
+
+from calve.settings import option
+
+__all__ = [
+    "CodecSettings",
+    "CsvCodec",
+    "FileSettings",
+    "JsonCodec",
+    "NdjsonCodec",
+    "NewlineCodec",
+    "ParquetCodec",
+    "S3Settings",
+]
+
+
+@dataclass(frozen=True)
+class NdjsonCodec:
+    """One JSON object a line."""
+
+
+@dataclass(frozen=True)
+class JsonCodec:
+    """A JSON array of objects, or JSON objects one after another."""
+
+    key_name: str | None = option(None, "The key of a top-level object whose array holds the events.")
+
+
+@dataclass(frozen=True)
+class CsvCodec:
+    """Rows of text; a row becomes a JSON object of strings, an empty cell null."""
+
+    delimiter: str = option(",", "The character between two cells.", minimum=1, maximum=1)
+    quote_character: str = option('"', "The character around a cell that holds a delimiter.", minimum=1, maximum=1)
+    header: list[str] | None = option(
+        None, "The names of the columns; a first row that only repeats them is passed over.", minimum=1
+    )
+    detect_header: bool = option(
+        True, "Whether the first row names the columns, when `header` does not; else they are column1, column2, …"
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse characters that cannot do their work."""
+        if self.delimiter == self.quote_character:
+            yield "quote_character", "the quote character and the delimiter are the same"
+        for key in ("delimiter", "quote_character"):
+            if getattr(self, key) in "\r\n" or not getattr(self, key).isascii():
+                yield key, "use one ASCII character that does not end a line"
+
+
+@dataclass(frozen=True)
+class ParquetCodec:
+    """A Parquet file; a row becomes a JSON object."""
+
+
+@dataclass(frozen=True)
+class NewlineCodec:
+    """Plain text; a line becomes an object with the one field `message`."""
+
+
+@dataclass(frozen=True)
+class CodecSettings:
+    """How the files are written: one of these keys, e.g. `codec: {csv: {}}`."""
+
+    ndjson: NdjsonCodec | None = option(None, "One JSON object a line (.ndjson, .jsonl).")
+    json: JsonCodec | None = option(None, "A JSON array of objects, or objects one after another (.json).")
+    csv: CsvCodec | None = option(None, "Rows of text, with a header (.csv; .tsv with tabs).")
+    parquet: ParquetCodec | None = option(None, "Parquet (.parquet).")
+    newline: NewlineCodec | None = option(None, "Plain text, a line is an event with the field `message` (.txt, .log).")
+
+    @property
+    def name(self) -> str:
+        """The key that is set."""
+        return next(field.name for field in fields(self) if getattr(self, field.name) is not None)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse all but exactly one codec."""
+        if sum(getattr(self, field.name) is not None for field in fields(self)) != 1:
+            yield "", f"name exactly one codec: {', '.join(field.name for field in fields(self))}"
+
+
+@dataclass(frozen=True)
+class S3Settings:
+    """Where an S3 object store is and who asks; what is absent comes from the environment, as with the AWS tools."""
+
+    endpoint: str | None = option(None, "Address of the store, e.g. http://localhost:9000; absent: AWS.")
+    region: str | None = option(None, "Region of the bucket.")
+    access_key_id: str | None = option(None, "Access key.", secret=True)
+    secret_access_key: str | None = option(None, "Secret key.", secret=True)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse half a pair of keys."""
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            yield "", "access_key_id and secret_access_key are given together or not at all"
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """Reads files, each once: paths and globs, local or in S3."""
+
+    path: str | list[str] = option(
+        doc="A path, a glob (`*`, `?`, `[…]`, `**` for folders at any depth), a folder, or a list of them; local or s3://bucket/key.",
+        minimum=1,
+    )
+    codec: CodecSettings | None = option(None, "How the files are written; absent: told by the ending of the name.")
+    compression: Literal["automatic", "none", "gzip", "zstd"] = option(
+        "automatic", "automatic: told by .gz or .zst, or else by the first bytes."
+    )
+    poll_interval: timedelta = option(
+        timedelta(seconds=2), "How often to look for new files.", minimum=timedelta(milliseconds=10)
+    )
+    settle: timedelta = option(
+        timedelta(seconds=2),
+        "A local file is read when it has not changed for so long; with --once at once.",
+        minimum=timedelta(0),
+    )
+    s3: S3Settings | None = option(None, "The object store of s3:// paths.")
+
+    @property
+    def patterns(self) -> list[str]:
+        """The paths as a list."""
+        return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse empty paths and storages that cannot be read."""
+        for pattern in self.patterns:
+            scheme, found, _ = pattern.partition("://")
+            if not pattern.strip():
+                yield "path", "a path is empty"
+            elif found and scheme not in ("s3", "s3a", "file"):
+                yield "path", f"{scheme}:// cannot be read; use a local path or s3://bucket/key"

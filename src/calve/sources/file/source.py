@@ -1,0 +1,153 @@
+"""The driver's side of the file source: which files are new, complete and not yet read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from calve.errors import PositionLostError
+from calve.sources.file.codec import Part, codec_of, divisible
+from calve.sources.file.finished import Finished
+from calve.sources.file.listing import Listing
+from calve.sources.file.reader import FileReader
+from calve.sources.file.settings import FileSettings
+from calve.sources.file.storage import Found, Storage
+from calve.sources.file.stream import compression_of
+from calve.sources.source import Backlog, Planned, Position, Split
+
+__all__ = ["PART_BYTES", "FileSource", "open"]
+
+PART_BYTES = 64 << 20
+"""A larger file is divided, where its codec allows, so that several tasks read it."""
+
+
+def open(settings: FileSettings, folder: Path, pipeline: str) -> FileSource:
+    """Make the source of a pipeline; nothing is touched before `start`."""
+    return FileSource(settings, folder, pipeline)
+
+
+class FileSource:
+    """Plans files in the order of their names, each path once.
+
+    What has been read is known twice: the splits of batches under way are in the ledger, those that are acknowledged in
+    a file of the source's folder. Planning again from the same position gives the same batch.
+
+    Args:
+        settings: The source's options.
+        folder: Where to remember the files that have been read.
+        pipeline: The name of the pipeline, for messages.
+    """
+
+    def __init__(self, settings: FileSettings, folder: Path, pipeline: str) -> None:
+        self.reader = FileReader(settings)
+        self._settings, self._folder, self._pipeline = settings, folder, pipeline
+        self._finished = Finished(folder)
+        self._listing = Listing(settings, pipeline)
+        self._once = False
+        self._taken: dict[str, Found] = {}
+        self._planned: dict[int, Planned] = {}
+
+    def start(self, position: Position | None, once: bool) -> None:
+        """Load what has been read; with `once`, fix what there is to read.
+
+        Raises:
+            SourceError: A file that is named in full does not exist (with `once`, at the first start).
+            SourceUnavailableError: The storage does not answer.
+        """
+        self._once = once
+        self._taken = {file.path: file for file in self._finished.load()}
+        if once and not position:
+            self._listing.require()
+        self._listing.look(self._taken, once)
+
+    def recover(self, pending: list[Planned]) -> None:
+        """Take the batches that the ledger still holds as planned; called once, right after `start`."""
+        for planned in pending:
+            files = _files(planned)
+            self._taken |= {file.path: file for file in files}
+            self._planned[_count(planned.position) - len(files)] = planned
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Say how much waits; looks for new files every `poll_interval`."""
+        waiting = [file.size_bytes for file in self._ready(position)]
+        handed_out = [planned for start, planned in list(self._planned.items()) if start >= _count(position)]
+        waiting += [split.size_bytes for planned in handed_out for split in planned.splits]
+        return Backlog(-1, sum(waiting)) if waiting else Backlog()
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Give whole files up to `max_bytes`, at least one.
+
+        Raises:
+            PositionLostError: Files have been read, and the list of them is gone.
+        """
+        count = _count(position)
+        if count in self._planned:
+            return self._planned[count]
+        chosen: list[Found] = []
+        left = max_bytes
+        for file in self._ready(position):
+            left -= file.size_bytes
+            if chosen and left < 0:
+                break
+            chosen.append(file)
+        if not chosen:
+            return None
+        splits = [split for file in chosen for split in self._split(file)]
+        self._taken |= {file.path: file for file in chosen}
+        self._planned[count] = Planned(splits, {"files": count + len(chosen)})
+        return self._planned[count]
+
+    def acknowledge(self, planned: Planned) -> None:
+        """Remember the files of a committed batch for good; may be repeated.
+
+        Raises:
+            SourceError: The disk refuses.
+        """
+        files = _files(planned)
+        self._finished.add(files)
+        self._planned.pop(_count(planned.position) - len(files), None)
+
+    def stop(self) -> None:
+        """Close the list of finished files."""
+        self._finished.close()
+
+    def _ready(self, position: Position | None) -> list[Found]:
+        if _count(position) > len(self._taken):
+            raise PositionLostError(
+                f"{_count(position)} files have been read, but the list of them in {self._folder} is gone or older",
+                step="read",
+                target=self._pipeline,
+                hint="Put the folder back, or give the pipeline a new --state and move away the files it has read",
+            )
+        return self._listing.ready(self._taken, self._once)
+
+    def _split(self, file: Found) -> list[Split]:
+        """Divide a file; parts are the same whenever it is planned."""
+        ends = [file.size_bytes]
+        codec = codec_of(file.path, self._settings)
+        if file.size_bytes > PART_BYTES and codec and divisible(codec, self._compression(file)):
+            ends = [*range(PART_BYTES, file.size_bytes, PART_BYTES), file.size_bytes]
+        starts = [0, *ends[:-1]]
+        parts = [
+            Part(file.path, start, end, file.size_bytes, file.modified) for start, end in zip(starts, ends, strict=True)
+        ]
+        return [Split(asdict(part), part.end - part.start) for part in parts]
+
+    def _compression(self, file: Found) -> str:
+        def magic() -> bytes:
+            try:
+                with Storage(self._settings.s3).open(file.path) as opened:
+                    return bytes(opened.read(4))
+            except OSError:
+                return b""  # the reader will meet it too, and say so
+
+        return compression_of(file.path, self._settings.compression, magic)
+
+
+def _count(position: Position | None) -> int:
+    return int((position or {}).get("files", 0))
+
+
+def _files(planned: Planned) -> list[Found]:
+    parts = [Part(**split.body) for split in planned.splits]
+    return [Found(part.path, part.size, part.modified) for part in parts if part.start == 0]

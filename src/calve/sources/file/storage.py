@@ -1,0 +1,150 @@
+"""Where files are: the local disk and S3, behind one small surface."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from calve.errors import SourceError
+from calve.sources.file.settings import S3Settings
+
+__all__ = ["Found", "Storage", "absolute"]
+
+_S3 = re.compile(r"s3a?://")
+_CONNECT_SECONDS = 5.0
+_REQUEST_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that a listing found; a changed one has another size or time.
+
+    Attributes:
+        path: An absolute local path or `s3://bucket/key`.
+        size_bytes: Its length.
+        modified: When it was written, in nanoseconds since 1970.
+    """
+
+    path: str
+    size_bytes: int
+    modified: int
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Lists and opens files; holds settings only, so it pickles."""
+
+    s3: S3Settings | None = None
+
+    def find(self, pattern: str) -> Iterator[Found]:
+        """Give the files that an absolute pattern matches, in no order; hidden ones (`_…`, `.…`) only if named in full.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        return self._find_remote(pattern) if _S3.match(pattern) else _find_local(pattern)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """Open a file for reading at any place.
+
+        Raises:
+            OSError: It is not there, may not be read, or the storage does not answer.
+        """
+        if not _S3.match(path):
+            return fs.LocalFileSystem().open_input_file(path)
+        return _remote(self.s3).open_input_file(_S3.sub("", path))
+
+    def _find_remote(self, pattern: str) -> Iterator[Found]:
+        store, key = _remote(self.s3), _S3.sub("", pattern)
+        if not glob.has_magic(key):
+            exact = store.get_file_info(key.rstrip("/"))
+            if exact.type is fs.FileType.File:
+                yield _found(exact)
+                return
+            key = f"{key.rstrip('/')}/**"
+        root = _root(key)
+        if not root:
+            raise SourceError(f"{pattern} names no bucket", step="read", target=pattern, hint="Write s3://bucket/path")
+        matches = re.compile(_translate(key)).fullmatch
+        for info in store.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
+            if info.type is fs.FileType.File and matches(info.path) and not _hidden(info.path[len(root) :]):
+                yield _found(info)
+
+
+def absolute(pattern: str) -> str:
+    """Give a pattern that means the same in any working directory and on any executor."""
+    if _S3.match(pattern):
+        return _S3.sub("s3://", pattern)
+    return os.path.abspath(Path(pattern.removeprefix("file://")).expanduser())  # noqa: PTH100 - keeps symbolic links
+
+
+def _find_local(pattern: str) -> Iterator[Found]:
+    if Path(pattern).is_file():
+        paths, root = iter([pattern]), None
+    elif glob.has_magic(pattern) and not Path(pattern).is_dir():
+        paths, root = glob.iglob(pattern, recursive=True), _root(pattern)  # noqa: PTH207 - Path.glob is slower
+    else:
+        paths, root = glob.iglob(f"{glob.escape(pattern)}/**", recursive=True), pattern  # noqa: PTH207
+    for path in paths:
+        if root is not None and _hidden(path[len(root) :]):
+            continue
+        try:
+            status = os.stat(path)  # noqa: PTH116 - once for each of thousands of files
+        except OSError:
+            continue  # gone between listing and looking
+        if stat.S_ISREG(status.st_mode):
+            yield Found(path, status.st_size, status.st_mtime_ns)
+
+
+def _root(pattern: str) -> str:
+    """Give the folder below which a glob looks."""
+    plain = re.split(r"[*?[]", pattern, maxsplit=1)[0]
+    return plain.rpartition("/")[0]
+
+
+def _hidden(path: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in path.split("/"))
+
+
+def _found(info: Any) -> Found:
+    return Found(f"s3://{info.path}", info.size, info.mtime_ns or 0)
+
+
+def _translate(pattern: str) -> str:
+    """Give the regular expression of a glob in which only `**` crosses folders."""
+    out = []
+    for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]]*\]|.", pattern, re.DOTALL):
+        if token in ("**/", "**", "*", "?"):
+            out.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}[token])
+        elif len(token) > 1:
+            inside = token[1:-1].replace("\\", r"\\")
+            out.append(f"[{'^' + inside[1:] if inside.startswith('!') else inside}]")
+        else:
+            out.append(re.escape(token))
+    return "".join(out)
+
+
+@functools.lru_cache(maxsize=4)
+def _remote(s3: S3Settings | None) -> fs.S3FileSystem:
+    """Connect to S3 once per process; timeouts bound every request."""
+    given = s3 or S3Settings()
+    options: dict[str, Any] = {"access_key": given.access_key_id, "secret_key": given.secret_access_key}
+    endpoint = given.endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = given.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if endpoint:
+        parts = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
+        options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
+    if region:
+        options["region"] = region
+    return fs.S3FileSystem(connect_timeout=_CONNECT_SECONDS, request_timeout=_REQUEST_SECONDS, **options)

@@ -1,0 +1,135 @@
+"""The bytes of a file or of a part of it, in blocks: plain, gzip, zstd; a cut file gives what it has and says so."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+import zstandard
+
+__all__ = ["BLOCK_BYTES", "Lines", "Plain", "Stream", "Unpacked", "compression_of", "strip_suffix"]
+
+BLOCK_BYTES = 16 << 20
+_PACKED_BYTES = 64 << 10
+_SEEK_BYTES = 64 << 10
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+
+
+class Stream(Protocol):
+    """Blocks of bytes; when they end early, `broken` tells why, as the rest of a sentence about the file."""
+
+    broken: str
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Give the blocks, about `BLOCK_BYTES` long; the last one may be shorter."""
+        ...
+
+
+class Plain:
+    """The first `end` bytes of a file, as they are, however long it has grown since."""
+
+    def __init__(self, file: pa.NativeFile, end: int) -> None:
+        self.broken = ""
+        self._file, self._end = file, end
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        left = self._end
+        while left and (block := self._file.read(min(BLOCK_BYTES, left))):
+            left -= len(block)
+            yield block
+        self.broken = _shrunk(self._end - left, self._end) if left else ""
+
+
+class Lines:
+    """The lines of a file that begin in `[start, end)`: every line of a divided file is in exactly one part."""
+
+    def __init__(self, file: pa.NativeFile, start: int, end: int, size: int) -> None:
+        self.broken = ""
+        self._file, self._start, self._end, self._size = file, start, end, size
+
+    def __iter__(self) -> Iterator[bytes]:
+        at = self._next_line(self._start)
+        if at >= self._end:
+            return
+        stop = self._next_line(self._end)
+        self._file.seek(at)
+        while at < stop and (block := self._file.read(min(BLOCK_BYTES, stop - at))):
+            at += len(block)
+            yield block
+        self.broken = _shrunk(at, stop) if at < stop else ""
+
+    def _next_line(self, at: int) -> int:
+        """Give the place of the first line that begins at or behind a place."""
+        if at == 0 or at >= self._size:
+            return min(at, self._size)
+        at -= 1
+        self._file.seek(at)
+        while block := self._file.read(min(_SEEK_BYTES, self._size - at)):
+            if (found := block.find(b"\n")) >= 0:
+                return int(at + found + 1)
+            at += len(block)
+        return self._size
+
+
+class Unpacked:
+    """What a gzip or zstd file holds, of all its members or frames, without ever being whole in memory."""
+
+    def __init__(self, file: pa.NativeFile, compression: str) -> None:
+        self.broken = ""
+        self._file, self._compression = file, compression
+
+    def __iter__(self) -> Iterator[bytes]:
+        block = bytearray()
+        for piece in self._pieces():
+            block += piece
+            if len(block) >= BLOCK_BYTES:
+                yield bytes(block)
+                block = bytearray()
+        if block:
+            yield bytes(block)
+
+    def _pieces(self) -> Iterator[bytes]:
+        new = _DECOMPRESSORS[self._compression]
+        engine, whole = new(), False
+        while packed := self._file.read(_PACKED_BYTES):
+            while packed:
+                try:
+                    yield engine.decompress(packed)
+                except (zlib.error, zstandard.ZstdError):
+                    self.broken = f"is no sound {self._compression} file from about byte {self._file.tell()} on"
+                    return
+                whole, packed = engine.eof, engine.unused_data
+                if whole:
+                    engine, packed = new(), packed.lstrip(b"\0")  # zeros may pad the end (gzip's manual)
+        if not whole:
+            self.broken = f"ends in the middle of its {self._compression} data (cut off?)"
+
+
+def compression_of(path: str, setting: str, magic: Callable[[], bytes]) -> str:
+    """Give `none`, `gzip` or `zstd`: as set, or by the name, or by the first bytes."""
+    if setting != "automatic":
+        return setting
+    for suffix, compression in _SUFFIXES.items():
+        if path.lower().endswith(suffix):
+            return compression
+    first = magic()
+    return next((compression for sign, compression in _MAGIC.items() if first.startswith(sign)), "none")
+
+
+def strip_suffix(path: str) -> str:
+    """Give a name without the ending of a compression."""
+    return next((path[: -len(suffix)] for suffix in _SUFFIXES if path.lower().endswith(suffix)), path)
+
+
+def _shrunk(found: int, expected: int) -> str:
+    return f"ends at byte {found} where {expected} bytes were listed (cut or replaced while it was read?)"
+
+
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(wbits=31),
+    "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calve.errors import SourceError
-from calve.observe.dead_letters import DeadLetter, Unreadable, folder_of, read, summarise
+from calve.observe.dead_letters import DeadLetter, Unreadable, folders_of, read, summarise
 from calve.observe.state_folder import CHUNK_BYTES, Folder
 from calve.observe.watch import Watch
 
@@ -52,7 +52,7 @@ def test_broken_lines_are_passed_over_with_a_note(tmp_path: Path) -> None:
     folder = write(tmp_path, "1.ndjson", entry(), b"\n", b"foreign\n", b'{"some": "json"}\n', b"\xff\n", entry(), cut)
     kinds = [type(found) for found, _ in read(folder)]
     assert kinds == [DeadLetter, Unreadable, Unreadable, Unreadable, DeadLetter, Unreadable]
-    assert [(one.file, one.line) for one in summarise("orders", folder).unreadable] == [
+    assert [(Path(one.file).name, one.line) for one in summarise("orders", [folder]).unreadable] == [
         ("1.ndjson", 3),
         ("1.ndjson", 4),
         ("1.ndjson", 5),
@@ -69,10 +69,10 @@ def test_unpublished_and_foreign_files_are_not_looked_at(tmp_path: Path) -> None
 def test_entries_are_counted_by_table_and_code_with_their_times(tmp_path: Path) -> None:
     write(tmp_path, "2.ndjson", entry(timestamp="2026-01-03T00:00:00Z"), entry(table=None, code="MALFORMED"))
     folder = write(tmp_path, "1.ndjson", entry(timestamp="2025-01-01T00:00:00Z"))
-    summary = summarise("orders", folder)
+    summary = summarise("orders", [folder])
     assert summary.counts == {("shop.orders", "NOT_COERCIBLE"): 2, ("", "MALFORMED"): 1}
     assert (summary.first, summary.last) == ("2025-01-01T00:00:00Z", "2026-01-03T00:00:00Z")
-    assert set(summary.newest_files) == {"1.ndjson", "2.ndjson"}
+    assert {Path(file).name for file in summary.newest_files} == {"1.ndjson", "2.ndjson"}
 
 
 def test_a_timestamp_in_milliseconds_is_shown_as_a_time() -> None:
@@ -98,12 +98,24 @@ def test_a_folder_that_is_not_there_has_no_dead_letters(tmp_path: Path) -> None:
     assert list(read(Folder.at(str(tmp_path / "never")))) == []
 
 
-def test_the_status_says_where_the_rejects_go(tmp_path: Path) -> None:
+def test_the_status_says_where_the_rejects_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with Watch() as watch:
         watch.pipeline("orders", str(tmp_path / "orders"))
-        watch.pipeline("clicks", str(tmp_path / "clicks"), dlq=str(tmp_path / "elsewhere"))
-        watch.pipeline("views", str(tmp_path / "views"), dlq="table: ops.rejects")
-    assert folder_of(str(tmp_path), "orders").path == str(tmp_path / "orders" / "dlq")
-    assert folder_of(str(tmp_path), "clicks").path == str(tmp_path / "elsewhere")
-    with pytest.raises(SourceError, match=r"into the table ops\.rejects.*SELECT"):
-        folder_of(str(tmp_path), "views")
+        watch.pipeline("clicks", str(tmp_path / "clicks"), dlq="elsewhere")
+        watch.pipeline("views", str(tmp_path / "views"), dlq=[str(tmp_path / "a"), str(tmp_path / "b")])
+    monkeypatch.chdir("/")
+    places = {
+        name: [folder.path for folder in folders_of(str(tmp_path), name)] for name in ("orders", "clicks", "views")
+    }
+    assert places == {
+        "orders": [str(tmp_path / "orders" / "dlq")],
+        "clicks": [str(tmp_path / "elsewhere")],
+        "views": [str(tmp_path / "a"), str(tmp_path / "b")],
+    }
+
+
+def test_a_folder_that_cannot_be_read_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "dlq").write_text("a file where the folder should be")
+    with pytest.raises(SourceError, match=r"cannot be read.*Check your permissions"):
+        list(read(Folder.at(str(tmp_path / "dlq"))))

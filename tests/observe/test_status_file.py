@@ -10,7 +10,7 @@ from calve.errors import SourceError
 from calve.observe.status import PipelineStatus
 from calve.observe.status_file import StatusFile, read_report, read_reports
 from calve.observe.watch import Watch
-from waiting import wait_for
+from services.process import wait_until
 
 
 def test_every_pipeline_of_a_state_folder_is_found_by_name(tmp_path: Path) -> None:
@@ -26,7 +26,9 @@ def test_the_file_is_rewritten_while_the_pipeline_runs_and_at_the_end(tmp_path: 
     status = PipelineStatus("orders")
     file = StatusFile(status, str(tmp_path / "orders"), interval_seconds=0.01)
     status.set_state("running")
-    wait_for(lambda: (report := read_report(str(tmp_path), "orders")) is not None and report.state == "running")
+    wait_until(
+        lambda: (report := read_report(str(tmp_path), "orders")) is not None and report.state == "running", "the file"
+    )
     status.set_state("stopped")
     file.close()
     file.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from calve.cli import options
 from calve.cli.help import Group
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
-from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, folder_of, read, summarise
+from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, folders_of, read, summarise
 from calve.observe.state_folder import Folder
 from calve.observe.words import many
 
@@ -47,7 +47,7 @@ def list_entries(state: str, pipeline: str | None, as_json: bool) -> None:
       calve dlq list
       calve dlq list --pipeline orders --json
     """
-    summaries = [summarise(name, folder_of(state, name)) for name in _pipelines(state, pipeline)]
+    summaries = [summarise(name, folders_of(state, name)) for name in _pipelines(state, pipeline)]
     if as_json:
         click.echo(json.dumps({"pipelines": [_as_json(summary) for summary in summaries]}, indent=2))
     else:
@@ -97,10 +97,9 @@ def _pipelines(state: str, pipeline: str | None) -> list[str]:
 
 def _found(state: str, pipelines: list[str], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
     for name in pipelines:
-        folder = folder_of(state, name)
-        for entry, line in read(folder):
+        for entry, line in chain.from_iterable(map(read, folders_of(state, name))):
             if isinstance(entry, Unreadable):
-                click.echo(f"Passed over {folder.path}/{entry.file}:{entry.line}: {entry.reason}", err=True)
+                click.echo(f"Passed over {entry.file}:{entry.line}: {entry.reason}", err=True)
             elif code in (None, entry.code) and table in (None, entry.table):
                 yield entry, line
 
@@ -132,7 +131,8 @@ def _lines(summary: Summary) -> Iterator[str]:
     if total:
         rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]
         yield from (f"  {line}" for line in columns(("table", "code", ">events"), rows))
-        yield f"  newest files in {summary.folder}: {', '.join(summary.newest_files)}"
+        yield "  newest files:"
+        yield from (f"    {file}" for file in summary.newest_files)
     if summary.unreadable:
         places = ", ".join(f"{one.file}:{one.line}" for one in summary.unreadable[:UNREADABLE_SHOWN])
         yield f"  {many(len(summary.unreadable), 'line')} passed over, no entries or cut off: {places}"
@@ -142,7 +142,7 @@ def _as_json(summary: Summary) -> dict[str, object]:
     counts = [{"table": table, "code": code, "count": n} for (table, code), n in summary.counts.most_common()]
     return {
         "pipeline": summary.pipeline,
-        "folder": summary.folder,
+        "folders": summary.folders,
         "entries": sum(summary.counts.values()),
         "counts": counts,
         "first": summary.first,

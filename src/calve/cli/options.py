@@ -18,7 +18,7 @@ state = click.option(
     default="./calve-state",
     show_default=True,
     metavar="URI",
-    help="The folder of progress, rejects and status: a local path, s3:// or hdfs://.",
+    help="The folder of progress, rejects and status.",
 )
 only_pipeline = click.option("--pipeline", metavar="NAME", help="This pipeline only.")
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")

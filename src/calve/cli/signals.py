@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import NoReturn
 
 from calve.observe.log import Log
 from calve.observe.watch import Watch
@@ -24,7 +26,7 @@ def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
     """Run `work` on a thread of its own and give what it returns; a signal sets `watch.stop`.
 
     PySpark takes SIGINT for itself when it is started on the main thread, so the main thread does nothing but wait.
-    While nothing has begun, a signal ends the process at once: there is nothing to bring to an end.
+    While nothing has begun, a signal ends the process at once and quietly: there is nothing to bring to an end.
 
     Raises:
         Exception: What `work` raised.
@@ -43,7 +45,7 @@ def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
         threading.Thread(target=worked, name="calve-run", daemon=True).start()
         while number := happened.get():
             if not watch.begun:
-                return STARTUP_STOPPED + number
+                _leave(STARTUP_STOPPED + number)
             _asked(watch)
     return result.result()
 
@@ -58,6 +60,13 @@ def _asked(watch: Watch) -> None:
         return
     log.info("stopping: what was read is being committed")
     watch.stop.set()
+
+
+def _leave(code: int) -> NoReturn:
+    """End without waiting for threads, which may be waiting for Java or a catalog themselves."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def _figures(report: PipelineReport) -> Iterator[str]:
     else:
         yield "no lag"
     if report.staged_batches:
-        yield f"{many(report.staged_batches, 'batch').replace('batchs', 'batches')} staged"
+        yield f"{many(report.staged_batches, 'batch', 'batches')} staged"
     if report.unrouted:
         yield f"{many(report.unrouted, 'event')} without a route"
     if report.freshness_seconds is not None:

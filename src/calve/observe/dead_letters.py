@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
+import pyarrow.fs as pafs
 
 from calve.errors import SourceError
 from calve.observe.state_folder import Folder
 from calve.observe.status_file import read_report
 
-__all__ = ["DeadLetter", "Summary", "Unreadable", "folder_of", "read", "summarise"]
+__all__ = ["DeadLetter", "Summary", "Unreadable", "folders_of", "read", "summarise"]
 
 FOLDER = "dlq"
 SUFFIX = ".ndjson"
-TABLE = "table:"
 NEWEST_FILES = 5
 
 
@@ -77,7 +79,7 @@ class Summary:
     """The dead letters of one pipeline, counted by table and code."""
 
     pipeline: str
-    folder: str
+    folders: list[str]
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: str = ""
     last: str = ""
@@ -85,23 +87,15 @@ class Summary:
     unreadable: list[Unreadable] = field(default_factory=list)
 
 
-def folder_of(state: str, pipeline: str) -> Folder:
+def folders_of(state: str, pipeline: str) -> list[Folder]:
     """Find where a pipeline's dead letters are: where its status says, else in the state folder.
 
     Raises:
-        SourceError: They are in a table, or the status cannot be read.
+        SourceError: The status cannot be read.
     """
     report = read_report(state, pipeline)
-    place = report.dlq if report else ""
-    if place.startswith(TABLE):
-        name = place.removeprefix(TABLE).strip()
-        raise SourceError(
-            f"the rejects of {pipeline} go into the table {name}",
-            step="observe",
-            target=name,
-            hint=f"Look at them with a query engine: SELECT * FROM {name}",
-        )
-    return Folder.at(place) if place else Folder.at(state) / pipeline / FOLDER
+    places = report.dlq if report else []
+    return [Folder.at(place) for place in places] or [Folder.at(state) / pipeline / FOLDER]
 
 
 def read(folder: Folder) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
@@ -110,24 +104,29 @@ def read(folder: Folder) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
     A file that vanishes while it is looked at was replayed: it is passed over.
 
     Raises:
-        OSError: A file cannot be read.
+        SourceError: The folder or a file cannot be read.
     """
-    for info in folder.file_infos():
-        if info.base_name.endswith(SUFFIX):
-            try:
-                yield from _read_file(folder, info.base_name)
-            except FileNotFoundError:
-                continue
+    try:
+        for name in [info.base_name for info in _files(folder)]:
+            with contextlib.suppress(FileNotFoundError):
+                yield from _read_file(folder, name)
+    except OSError as error:
+        raise SourceError(
+            f"the dead letters in {folder.path} cannot be read: {error.strerror or error}",
+            step="observe",
+            target=folder.path,
+            hint="Check your permissions; object storage is asked with the credentials of the environment (AWS_…)",
+        ) from error
 
 
-def summarise(pipeline: str, folder: Folder) -> Summary:
-    """Count the entries of a folder.
+def summarise(pipeline: str, folders: Sequence[Folder]) -> Summary:
+    """Count the entries of a pipeline's folders.
 
     Raises:
-        OSError: A file cannot be read.
+        SourceError: A folder or a file cannot be read.
     """
-    summary = Summary(pipeline, folder.path)
-    for entry, _ in read(folder):
+    summary = Summary(pipeline, [folder.path for folder in folders])
+    for entry, _ in itertools.chain.from_iterable(map(read, folders)):
         if isinstance(entry, Unreadable):
             summary.unreadable.append(entry)
             continue
@@ -135,10 +134,13 @@ def summarise(pipeline: str, folder: Folder) -> Summary:
         time = entry.time()
         summary.first = min(summary.first or time, time)
         summary.last = max(summary.last, time)
-    files = [info for info in folder.file_infos() if info.base_name.endswith(SUFFIX)]
-    files.sort(key=lambda info: info.mtime_ns or 0, reverse=True)
-    summary.newest_files = [info.base_name for info in files[:NEWEST_FILES]]
+    newest = sorted((info for folder in folders for info in _files(folder)), key=lambda info: -(info.mtime_ns or 0))
+    summary.newest_files = [str(info.path) for info in newest[:NEWEST_FILES]]
     return summary
+
+
+def _files(folder: Folder) -> list[pafs.FileInfo]:
+    return [info for info in folder.file_infos() if info.base_name.endswith(SUFFIX)]
 
 
 def _read_file(folder: Folder, name: str) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
@@ -149,4 +151,4 @@ def _read_file(folder: Folder, name: str) -> Iterator[tuple[DeadLetter | Unreada
         try:
             yield decoder.decode(line), line
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            yield Unreadable(name, number, str(error)), line
+            yield Unreadable(f"{folder.path}/{name}", number, str(error)), line

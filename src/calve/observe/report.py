@@ -57,7 +57,7 @@ class PipelineReport:
     Attributes:
         pid: The process that runs it, on `host`; `process_started` tells a reused process number apart.
         updated: When this was written.
-        dlq: Where its rejects go: a folder, an object-store prefix or `table: name`; empty: the default folder.
+        dlq: The folders or object-store prefixes that its rejects go to; none: the default folder.
         events: Events read since the pipeline's first start, as are all counts here.
         events_per_second: Over about the last ten seconds.
         rejects: By code, over all tables and over events that have none.
@@ -73,7 +73,7 @@ class PipelineReport:
     process_started: int = 0
     started: datetime | None = None
     updated: datetime | None = None
-    dlq: str = ""
+    dlq: list[str] = field(default_factory=list)
     events: int = 0
     events_per_second: float = 0.0
     bytes: int = 0

@@ -11,9 +11,10 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -52,7 +53,7 @@ class PipelineStatus:
     Args:
         name: The pipeline's name.
         totals: What `totals` gave when the pipeline last ran, from the ledger; counts go on from there.
-        dlq: Where its rejects go, when that is not the default folder.
+        dlq: The folders or object-store prefixes that its rejects go to, when that is not the default folder.
         clock: Monotonic seconds.
     """
 
@@ -60,7 +61,7 @@ class PipelineStatus:
         self,
         name: str,
         totals: Mapping[str, Any] | None = None,
-        dlq: str = "",
+        dlq: str | Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
@@ -69,7 +70,7 @@ class PipelineStatus:
         self._report = PipelineReport.from_dict({**(totals or {}), "pipeline": name})
         self._report.pid, self._report.host = os.getpid(), socket.gethostname()
         self._report.process_started = process_started(self._report.pid)
-        self._report.started, self._report.dlq = now(), dlq
+        self._report.started, self._report.dlq = now(), _places(dlq)
         self._samples = deque([(clock(), self._report.events)])
 
     def set_state(self, state: State) -> None:
@@ -171,6 +172,12 @@ class PipelineStatus:
             self._samples.popleft()
         first_seconds, first_events = self._samples[0]
         return (self._report.events - first_events) / max(now_seconds - first_seconds, 1.0)
+
+
+def _places(dlq: str | Sequence[str]) -> list[str]:
+    """A local folder is made absolute: whoever reads the status may stand somewhere else."""
+    places = [dlq] if isinstance(dlq, str) else dlq
+    return [place if "://" in place else os.fspath(Path(place).expanduser().absolute()) for place in places if place]
 
 
 def _add(into: dict[str, int], counts: Mapping[str, int]) -> None:

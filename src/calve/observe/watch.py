@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -30,7 +30,7 @@ class Watch:
         self._files: list[StatusFile] = []
 
     def pipeline(
-        self, name: str, folder: str, totals: Mapping[str, Any] | None = None, dlq: str = ""
+        self, name: str, folder: str, totals: Mapping[str, Any] | None = None, dlq: str | Sequence[str] = ()
     ) -> PipelineStatus:
         """Begin to watch a pipeline whose state is in `folder`, with the totals of its earlier runs.
 

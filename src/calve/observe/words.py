@@ -18,9 +18,9 @@ def amount(count: float) -> str:
     return f"{count:,.0f}"
 
 
-def many(count: int, noun: str) -> str:
+def many(count: int, noun: str, plural: str = "") -> str:
     """Give a count in full with its noun: `1 row`, `12,000 rows`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def size(count: float) -> str:

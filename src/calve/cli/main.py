@@ -17,6 +17,7 @@ from calve.errors import CalveError
 __all__ = ["calve", "main"]
 
 COMMANDS = {
+    "demo": "Run a small pipeline and show what it does.",
     "run": "Run the pipelines of a YAML file or folder.",
     "validate": "Find every error of a configuration at once.",
     "status": "Show what the pipelines do: rows, rejects, lag, errors.",

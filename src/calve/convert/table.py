@@ -8,7 +8,7 @@ from functools import cached_property
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
-__all__ = ["Table"]
+__all__ = ["Absent", "Table"]
 
 
 @dataclass(frozen=True)
@@ -44,3 +44,11 @@ class Table:
     def spec(self) -> PartitionSpec:
         """The default partition spec as PyIceberg's."""
         return PartitionSpec.model_validate_json(self.spec_json)
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A table that is not there and will not be created: the code and the reason with which its events are rejected."""
+
+    code: str
+    reason: str

@@ -1,0 +1,1 @@
+"""Plan, run, drain: the life of a batch and of a pipeline."""

@@ -1,0 +1,1 @@
+"""Which table an event goes to: conditions and `${…}` table names."""

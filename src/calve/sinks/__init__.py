@@ -1,0 +1,1 @@
+"""Sinks: their settings, and what differs from sink to sink."""

@@ -1,0 +1,1 @@
+"""Data files, and the receipts that executors return for them."""

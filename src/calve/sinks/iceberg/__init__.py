@@ -1,0 +1,1 @@
+"""The Iceberg sink: its settings and its tables."""

@@ -1,0 +1,5 @@
+"""`python -m calve`."""
+
+from calve.cli.main import main
+
+main()

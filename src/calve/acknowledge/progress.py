@@ -1,0 +1,82 @@
+"""Which staged batches are done, in order, and what they add up to.
+
+A batch is done when none of its tables has anything left to commit and no earlier batch is open. Totals are counted
+here once more, at that moment, because the ledger may only remember what is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from calve.observe.status import BatchCounts, PipelineStatus
+
+__all__ = ["Progress", "counts"]
+
+
+class Progress:
+    """The staged batches of one pipeline, oldest first. Its owner guards it with a lock.
+
+    Args:
+        totals: What all batches that are done add up to, from the ledger.
+        name: The pipeline's name.
+    """
+
+    def __init__(self, totals: Mapping[str, Any], name: str) -> None:
+        self._records: dict[int, dict[str, Any]] = {}
+        self._done = PipelineStatus(name, totals)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a staged batch."""
+        self._records[record["batch"]] = record
+
+    def waiting(self) -> tuple[int, int]:
+        """Give the number of batches that are not done, and the bytes of their files."""
+        size = sum(table["bytes"] for record in self._records.values() for table in record["tables"])
+        return len(self._records), size
+
+    def summary(self, table: str, through: int) -> dict[str, str]:
+        """Give the snapshot summary of a commit of one table that ends with batch `through` (design, section 3)."""
+        records = [record for batch, record in self._records.items() if batch <= through]
+        rejected = sum(sum(counts(record).rejects.get(table, {}).values()) for record in records)
+        return {
+            "calve.offsets": msgspec.json.encode(self._records[through]["position"]).decode(),
+            "calve.rejected": str(rejected),
+        }
+
+    def finished(self, left: set[int]) -> list[dict[str, Any]]:
+        """Give the batches, in order, before the first one that is in `left`."""
+        open_from = min(left, default=None)
+        return [self._records[batch] for batch in sorted(self._records) if open_from is None or batch < open_from]
+
+    def done(self, record: dict[str, Any]) -> None:
+        """Count and forget a batch."""
+        self._done.batch_written(counts(record), record.get("seconds", 0.0))
+        rows: dict[str, int] = {}
+        for table in record["tables"]:
+            rows[table["table"]] = rows.get(table["table"], 0) + table["rows"]
+        for name, count in rows.items():
+            self._done.table_committed(name, count, None)
+        del self._records[record["batch"]]
+
+    def totals(self) -> dict[str, Any]:
+        """Give what all batches that are done add up to, as JSON values."""
+        return self._done.totals()
+
+
+def counts(record: Mapping[str, Any]) -> BatchCounts:
+    """Give what a staged batch held."""
+    rejects: dict[str, dict[str, int]] = {}
+    for file in record["rejects"]:
+        for table, codes in file["counts"].items():
+            known = rejects.setdefault(table, {})
+            for code, count in codes.items():
+                known[code] = known.get(code, 0) + count
+    nulled: dict[str, dict[str, int]] = {}
+    for table, columns in record["nulled"]:
+        known = nulled.setdefault(table, {})
+        for column, count in columns.items():
+            known[column] = known.get(column, 0) + count
+    return BatchCounts(record["batch"], record["events"], record["bytes"], record["unrouted"], rejects, nulled)

@@ -1,0 +1,182 @@
+"""`calve demo`: a pipeline from HTTP to Iceberg, run and shown, that ends by itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+
+from calve.cli.demo_events import requests
+from calve.errors import CalveError
+from calve.observe.report import PipelineReport
+
+__all__ = ["demo"]
+
+EVENTS = 4_000
+_PATIENCE_SECONDS = 90
+_YAML = """\
+shop:
+  source:
+    http:
+      port: {port}
+  sink:
+    - iceberg:
+        table_identifier: "shop.${{/kind}}"   # a table for each kind of event
+        auto_create: true                    # made from the events themselves
+        schema_evolution: true               # a new field becomes a column
+        partition_by: ["bucket(4, id)"]
+        flush_interval: 500ms
+        commit_interval: 1s
+"""
+
+_GO_ON = """\
+  cd {folder} && ../.venv/bin/calve run shop.yaml     # Ctrl-C drains and ends; kill -9 loses nothing
+  curl -d '[{{"id": 1, "kind": "orders", "total": 9.5}}]' localhost:2021/log/ingest   # its port is in shop.yaml
+  calve status · calve dlq list · calve dlq show · calve --help"""
+
+
+@click.command(short_help="Run a small pipeline and show what it does.")
+@click.option("--folder", default="calve-demo", show_default=True, type=click.Path(path_type=Path), help="Made anew.")
+def demo(folder: Path) -> None:
+    """Run a pipeline from HTTP into Iceberg tables, send it some thousand events, and show what became of them.
+
+    Everything is in one folder: the pipeline's YAML, the tables and the state. The command ends by itself.
+    """
+    folder = folder.absolute()
+    if (folder / "shop.yaml").exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    (folder / "shop.yaml").write_text(_YAML.format(port=port))
+    _say(f"The pipeline, {folder / 'shop.yaml'}:\n")
+    click.echo((folder / "shop.yaml").read_text())
+    _say("$ calve run shop.yaml")
+    with _running(folder, port) as process:
+        started = time.monotonic()
+        bodies = requests(EVENTS)
+        for body in bodies:
+            _post(port, body)
+        sent = time.monotonic() - started
+        _say(f"sent {EVENTS:,} events in {len(bodies)} requests, each answered when it was on disk: {sent:.2f} s")
+        report = _wait(folder, process)
+    _show(folder, report)
+
+
+@contextmanager
+def _running(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "calve", "run", "shop.yaml", "--metrics-port", "0"]
+    process = subprocess.Popen(command, cwd=folder, start_new_session=True)
+    try:
+        _until(lambda: _healthy(port), process, "the pipeline did not start")
+        yield process
+        process.send_signal(signal.SIGTERM)  # drains: commits what was accepted, then ends
+        if process.wait(_PATIENCE_SECONDS) != 0:
+            raise CalveError("The pipeline did not end well", step="demo", hint="Its messages are above")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _wait(folder: Path, process: subprocess.Popen[bytes]) -> PipelineReport:
+    """Wait until every event is committed or rejected."""
+    found = PipelineReport("shop")
+
+    def done() -> bool:
+        nonlocal found
+        path = folder / "calve-state" / "shop" / "status.json"
+        if path.exists():
+            found = PipelineReport.from_dict(json.loads(path.read_text()))
+        return found.rows + sum(found.rejects.values()) >= EVENTS
+
+    _until(done, process, "the events were not committed in time")
+    return found
+
+
+def _until(condition: Callable[[], bool], process: subprocess.Popen[bytes], complaint: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise CalveError(
+                f"The demo failed: {complaint}", step="demo", hint="Run `calve doctor` to see what is missing"
+            )
+        time.sleep(0.05)
+
+
+def _show(folder: Path, report: PipelineReport) -> None:
+    catalog = SqlCatalog("lakehouse", uri=f"sqlite:///{folder}/lakehouse/catalog.db", warehouse=f"{folder}/lakehouse")
+    _say("\nThe tables, read by PyIceberg from the embedded catalog, without Calve and without a JVM:")
+    for identifier in sorted(catalog.list_tables("shop")):
+        _show_table(catalog.load_table(identifier))
+    _say("\nThe rejects, kept with their reasons (calve dlq show):")
+    seen: set[str] = set()
+    for path in sorted((folder / "calve-state" / "shop" / "dlq").glob("[!_.]*.ndjson")):
+        for entry in map(json.loads, path.read_text().splitlines()):
+            if entry["code"] not in seen:
+                click.echo(f"  {entry['code']}: {entry['reason']}\n    {entry['event'][:110]}")
+            seen.add(entry["code"])
+    counts = ", ".join(f"{count} {code}" for code, count in sorted(report.rejects.items()))
+    refused = sum(report.rejects.values())
+    _say(f"\n{report.rows:,} rows committed + {refused} rejects ({counts}) = {EVENTS:,} events sent.")
+    if report.freshness_seconds is not None:
+        click.echo(f"Freshness: an event was visible {report.freshness_seconds:.1f} s after it came in, at most.")
+    _say("\nGo on:")
+    click.echo(_GO_ON.format(folder=folder.name))
+
+
+def _show_table(table: Table) -> None:
+    rows = table.scan().to_arrow()
+    columns = ", ".join(rows.column_names)
+    files = len(table.inspect.files())
+    click.echo(f"\n{click.style('.'.join(table.name()), bold=True)}  {len(rows):,} rows, {files} files")
+    click.echo(f"  columns: {columns}")
+    for row in rows.slice(0, 2).to_pylist():
+        click.echo(f"  {json.dumps(row, default=str)}")
+    for entry in table.snapshots():
+        summary = entry.summary.additional_properties if entry.summary else {}
+        added, batch = summary.get("added-records", 0), summary.get("calve.batch")
+        click.echo(f"  snapshot {entry.snapshot_id}: +{added} rows, through batch {batch}")
+
+
+def _say(text: str) -> None:
+    click.echo(click.style(text, fg="cyan"))
+
+
+def _post(port: int, body: bytes) -> None:
+    address = f"http://127.0.0.1:{port}/log/ingest"
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        answer.read()
+
+
+def _healthy(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+            return int(answer.status) == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _free_port() -> int:
+    """Give 2021, or another port when that is taken."""
+    for wanted in (2021, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", wanted))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise CalveError("No port is free", step="demo")

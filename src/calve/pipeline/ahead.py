@@ -1,0 +1,56 @@
+"""Reads ahead: while a batch is converted and written, the next one is fetched by another thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+__all__ = ["ahead"]
+
+T = TypeVar("T")
+_DEPTH = 2
+_DONE = object()
+
+
+def ahead(parts: Iterable[Iterable[T]]) -> Iterator[T]:
+    """Yield what the parts yield, in order, fetched up to two items ahead.
+
+    An error of the parts is raised here, in its place. Closing the iterator ends the thread.
+    """
+    items: queue.Queue[Any] = queue.Queue(_DEPTH)
+    ended = threading.Event()
+
+    def put(item: Any) -> None:
+        while not ended.is_set():
+            try:
+                items.put(item, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def fetch() -> None:
+        try:
+            for part in parts:
+                for item in part:
+                    put((item, None))
+                    if ended.is_set():
+                        return
+            put((_DONE, None))
+        except BaseException as error:  # it belongs to the consumer
+            put((_DONE, error))
+
+    thread = threading.Thread(target=fetch, name="read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = items.get()
+            if error is not None:
+                raise error
+            if item is _DONE:
+                return
+            yield item
+    finally:
+        ended.set()
+        thread.join()

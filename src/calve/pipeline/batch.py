@@ -1,0 +1,99 @@
+"""The life of a batch, from its splits to its staged record."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from calve.commit.ledger import Ledger
+from calve.errors import SchemaConflictError
+from calve.pipeline.job import Job, Target, merge_misfits
+from calve.pipeline.spread import run_job
+from calve.sources.source import Planned
+
+__all__ = ["Writer", "run_batch"]
+
+_PASSES = 5
+"""A pass for unknown tables, one for new fields, and some for other writers that change tables meanwhile."""
+
+Receipts = list[dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+    """What a batch needs to be written.
+
+    Attributes:
+        job: Makes the job of a pass: the batch, the pass, the tables to write (None: all).
+        fit: Creates or evolves tables for the misfits that tasks found.
+    """
+
+    spark: SparkSession
+    job: Callable[[int, int, frozenset[Target] | None], Job]
+    fit: Callable[[list[Any]], None]
+
+    def write(self, batch: int, planned: Planned) -> Receipts:
+        """Write a batch's files; nothing becomes visible. A table that had a misfit is written in a later pass."""
+        receipts: Receipts = []
+        only: frozenset[Target] | None = None
+        for number in range(_PASSES):
+            found = run_job(self.spark, self.job(batch, number, only), planned.splits)
+            receipts += found
+            misfits = merge_misfits(found)
+            if not misfits:
+                return receipts
+            self.fit(misfits)
+            only = frozenset(misfit.target for misfit in misfits)
+        names = ", ".join(sorted(target[1] for target in only or ()))
+        raise SchemaConflictError(
+            f"The events of batch {batch} still do not fit after {_PASSES} passes: {names}",
+            step="convert",
+            target=names,
+            hint="Another writer changes these tables all the time; stop it, or set schema_evolution: false",
+        )
+
+
+def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer: Writer) -> dict[str, Any]:
+    """Bring one batch from its splits to its staged record, however often it is called.
+
+    Args:
+        batch: Its number.
+        planned: Its splits.
+        since: When its oldest event was first seen waiting, seconds since the epoch.
+        ledger: Where it is begun and staged.
+        writer: Runs its tasks.
+
+    Returns:
+        The staged record: `batch`, `position`, `tables`, `rejects`, `nulled`, counts and `since`.
+    """
+    staged = ledger.staged(batch)
+    if staged is not None:
+        return staged
+    if ledger.begun(batch) is None:
+        ledger.begin(batch, planned)  # a replay reads the same splits
+    started = time.monotonic()
+    record = _record(batch, planned, since, writer.write(batch, planned))
+    record["seconds"] = round(time.monotonic() - started, 3)
+    ledger.stage(batch, record)  # durable from here on
+    return record
+
+
+def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> dict[str, Any]:
+    first = [receipt for receipt in receipts if receipt["pass"] == 0]
+    steps = receipts[0]["seconds"] if receipts else {}
+    return {
+        "batch": batch,
+        "position": planned.position,
+        "since": since,
+        "events": sum(receipt["events"] for receipt in first),
+        "bytes": sum(receipt["bytes"] for receipt in first),
+        "unrouted": sum(receipt["unrouted"] for receipt in first),
+        "tables": [table for receipt in receipts for table in receipt["tables"]],
+        "rejects": [one for receipt in receipts for one in receipt["rejects"]],
+        "nulled": [one for receipt in receipts for one in receipt["nulled"]],
+        "steps": {step: round(sum(receipt["seconds"][step] for receipt in receipts), 3) for step in steps},
+    }

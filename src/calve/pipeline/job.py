@@ -1,0 +1,98 @@
+"""What the driver sends to the tasks of one batch, and the receipts that come back.
+
+A receipt is one JSON object per task: the files it wrote and the rejects it set aside, by table; the misfits, which are
+the tables that are missing or lack a column; or the error that ended it. Receipts are data, never rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from calve.convert.inferred import Inferred
+from calve.convert.table import Absent, Table
+from calve.expression import Condition
+from calve.route.route import SinkRoute
+from calve.sources.source import Reader
+from calve.write.dead_letters import DeadLetterPlace
+
+__all__ = ["Job", "Misfit", "SinkJob", "Target", "merge_misfits"]
+
+Target = tuple[int, str]
+"""A table of a pipeline: the number of its sink, and its identifier."""
+
+
+@dataclass(frozen=True)
+class SinkJob:
+    """One sink's part of a job.
+
+    Attributes:
+        label: The sink's name in dead letters.
+        catalog: The catalog's key, which says where a table's files must be committed.
+        tables: Every table that is known so far.
+        refused: By table: fields that no column may be made for (the limit on new columns is reached).
+    """
+
+    label: str
+    catalog: str
+    route: SinkRoute
+    tables: dict[str, Table | Absent]
+    dead_letters: DeadLetterPlace
+    infers: bool = False
+    evolves: bool = False
+    on_type_mismatch: str = "null"
+    case_insensitive: bool = False
+    write_properties: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass over a batch; pickled into its tasks.
+
+    Attributes:
+        run: Makes file names unique: pipeline, state and batch.
+        number: The pass: 0, then 1 and more for the tables that had misfits.
+        only: The tables to write in this pass; None for all.
+    """
+
+    pipeline: str
+    run: str
+    reader: Reader
+    conditions: dict[str, Condition]
+    sinks: tuple[SinkJob, ...]
+    max_open_writers: int
+    number: int = 0
+    only: frozenset[Target] | None = None
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A table that the events do not fit: it is unknown, or fields have no column. `inferred` says what they need."""
+
+    target: Target
+    inferred: Inferred | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the misfit as JSON values."""
+        return {"target": list(self.target), "inferred": self.inferred.to_json() if self.inferred else None}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Misfit:
+        """Read what `to_json` gave."""
+        sink, table = data["target"]
+        return Misfit((sink, table), Inferred.from_json(data["inferred"]) if data["inferred"] else None)
+
+
+def merge_misfits(receipts: Iterable[dict[str, Any]]) -> list[Misfit]:
+    """Join the misfits of all tasks by table; the order of tasks decides the order of new columns."""
+    merged: dict[Target, Misfit] = {}
+    for receipt in receipts:
+        for misfit in map(Misfit.from_json, receipt["misfits"]):
+            known = merged.get(misfit.target)
+            if known is None or known.inferred is None:
+                merged[misfit.target] = misfit
+            elif misfit.inferred is not None:
+                merged[misfit.target] = Misfit(misfit.target, known.inferred.merge(misfit.inferred))
+    return list(merged.values())

@@ -1,0 +1,131 @@
+"""A pipeline's parts, built from its settings: source, sinks with their tables, and when things are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from calve.commit.catalog import Catalog
+from calve.commit.storage import for_executors
+from calve.expression import compile_condition, compile_format
+from calve.observe.log import Log
+from calve.pipeline.committer import CommitSettings
+from calve.pipeline.job import Job, Misfit, SinkJob, Target
+from calve.pipeline.plugins import metadata_of, open_source
+from calve.route.route import SinkRoute
+from calve.settings import PipelineSettings
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.iceberg.targets import SinkTargets
+from calve.sources.source import Source
+from calve.write.dead_letters import DeadLetterPlace
+
+__all__ = ["Layout"]
+
+_POOL = 8
+
+CatalogOf = Callable[[Mapping[str, str]], tuple[str, Catalog]]
+"""Gives a catalog, and the key under which receipts name it, for the properties of a sink."""
+
+
+class Layout:
+    """The parts of one pipeline; runs on the driver.
+
+    Args:
+        settings: As parsed.
+        folder: `<state>/<pipeline>`.
+        catalog_of: Opens catalogs; sinks with equal properties share one.
+    """
+
+    def __init__(self, settings: PipelineSettings, folder: Path, catalog_of: CatalogOf) -> None:
+        self.name = settings.name
+        names = metadata_of(settings)
+        self._conditions = {name: compile_condition(text, names) for name, text in settings.routes.items()}
+        self._sinks: list[IcebergSettings] = [sink.value for sink in settings.sinks]
+        self._labels = [sink.name for sink in settings.sinks]
+        self._routes = [
+            SinkRoute(compile_format(sink.value.table_identifier, names), sink.routes) for sink in settings.sinks
+        ]
+        say = Log(settings.name).info
+        self._targets: list[SinkTargets] = []
+        self._keys: list[str] = []
+        self.catalogs: dict[str, Catalog] = {}
+        for sink, route in zip(self._sinks, self._routes, strict=True):
+            key, catalog = catalog_of(sink.catalog or {})
+            self._keys.append(key)
+            self.catalogs[key] = catalog
+            self._targets.append(SinkTargets(catalog, sink, route.table.static, say))
+        self._places = [
+            DeadLetterPlace(
+                (sink.dlq_prefix or str(folder.absolute() / "dlq")).rstrip("/"),
+                for_executors(self._targets[i].catalog.properties),
+            )
+            for i, sink in enumerate(self._sinks)
+        ]
+        self.dead_letters = next((sink.dlq_prefix for sink in self._sinks if sink.dlq_prefix), "")
+        self.source: Source = open_source(settings, folder)
+        self.flush_seconds = min(sink.flush_interval.total_seconds() for sink in self._sinks)
+        self.max_batch_bytes = min(int(sink.max_batch_bytes) for sink in self._sinks)
+        self.commits = CommitSettings(
+            min(sink.commit_interval.total_seconds() for sink in self._sinks),
+            min(int(sink.commit_size) for sink in self._sinks),
+        )
+
+    def open_tables(self) -> None:
+        """Find or create the static tables."""
+        for target in self._targets:
+            target.open()
+
+    def begin_batch(self) -> None:
+        """Look anew for tables that were absent."""
+        for target in self._targets:
+            target.begin_batch()
+
+    def refresh(self, catalog: str, table: str) -> None:
+        """Load a table again that was committed to."""
+        for key, target in zip(self._keys, self._targets, strict=True):
+            if key == catalog:
+                target.refresh(table)
+
+    def fit(self, misfits: list[Misfit]) -> None:
+        """Create or evolve tables side by side."""
+        with ThreadPoolExecutor(_POOL) as pool:
+            for outcome in [
+                pool.submit(self._targets[misfit.target[0]].fit, misfit.target[1], misfit.inferred)
+                for misfit in misfits
+            ]:
+                outcome.result()
+
+    def io_properties(self) -> dict[str, dict[str, str]]:
+        """Give what a FileIO needs for dead letters, by their location."""
+        return {place.location: place.io_properties for place in self._places}
+
+    def job(self, state_id: str, batch: int, number: int, only: frozenset[Target] | None) -> Job:
+        """Make the job of one pass over a batch."""
+        sinks = tuple(self._sink_job(index) for index in range(len(self._sinks)))
+        return Job(
+            pipeline=self.name,
+            run=f"{self.name}-{state_id[:8]}-{batch:08d}",
+            reader=self.source.reader,
+            conditions=self._conditions,
+            sinks=sinks,
+            max_open_writers=min(sink.max_open_writers for sink in self._sinks),
+            number=number,
+            only=only,
+        )
+
+    def _sink_job(self, index: int) -> SinkJob:
+        sink, target = self._sinks[index], self._targets[index]
+        return SinkJob(
+            label=self._labels[index],
+            catalog=self._keys[index],
+            route=self._routes[index],
+            tables=target.known(),
+            dead_letters=self._places[index],
+            infers=sink.auto_create,
+            evolves=sink.schema_evolution,
+            on_type_mismatch=sink.on_type_mismatch,
+            case_insensitive=sink.case_insensitive,
+            write_properties=dict(sink.write_properties),
+            refused=dict(target.refused),
+        )

@@ -1,0 +1,134 @@
+"""Runs the pipelines of a configuration in one process, each on a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from calve.commit import storage
+from calve.commit.catalog import Catalog
+from calve.commit.retry import retried
+from calve.engine import session
+from calve.errors import CalveError, InvariantError, SettingsError
+from calve.observe.log import Log
+from calve.observe.watch import Watch
+from calve.pipeline.flow import Flow
+from calve.pipeline.layout import Layout
+from calve.settings import PipelineSettings
+
+__all__ = ["Catalogs", "RunOptions", "needs_s3", "run"]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line says beside the configuration."""
+
+    state: str = "./calve-state"
+    master: str | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+    once: bool = False
+
+
+class Catalogs:
+    """The catalogs of all pipelines; sinks with equal properties share one."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._lock = threading.Lock()
+        self._catalogs: dict[str, Catalog] = {}
+
+    def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
+        """Give the catalog of some properties, and a key for it that is the same in every run."""
+        key = catalog_key(properties)
+        whole = msgspec.json.encode(dict(sorted(properties.items()))).decode()
+        with self._lock:
+            if whole not in self._catalogs:
+                self._catalogs[whole] = retried(lambda: Catalog(self._spark, properties))
+            return key, self._catalogs[whole]
+
+
+def catalog_key(properties: Mapping[str, str]) -> str:
+    """Name a catalog by what says where it is, so that changed credentials leave staged batches their catalog."""
+    where = [properties.get(key, "") for key in ("name", "type", "catalog-impl", "uri", "warehouse")]
+    return f"{properties.get('name', 'iceberg') if properties else 'lakehouse'}-{zlib.crc32(repr(where).encode()):08x}"
+
+
+def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
+    """Whether any sink lives on S3, so that Iceberg's bundle for it is needed."""
+    return any(
+        storage.needs_s3(
+            {
+                **(sink.value.catalog or {}),
+                "dlq": sink.value.dlq_prefix or "",
+                "location": sink.value.table_location or "",
+            }
+        )
+        for one in pipelines
+        for sink in one.sinks
+    )
+
+
+def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
+    """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
+
+    Returns:
+        0, or 1 when a pipeline failed; one that fails leaves the others running.
+
+    Raises:
+        CalveError: Nothing could be started.
+    """
+    if "://" in options.state and not options.state.startswith("file://"):
+        raise SettingsError(
+            f"The state folder {options.state} is not local, and this version keeps state in local folders only",
+            step="start",
+            target=options.state,
+            hint="Give --state a local path",
+        )
+    spark = session.start(options.master, options.conf, needs_s3(pipelines))
+    try:
+        catalogs = Catalogs(spark)
+        failed: list[str] = []
+        threads = [
+            threading.Thread(target=_run_one, args=(spark, one, options, watch, catalogs, failed), name=one.name)
+            for one in pipelines
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return 1 if failed else 0
+    finally:
+        session.stop(spark)
+
+
+def _run_one(
+    spark: SparkSession,
+    settings: PipelineSettings,
+    options: RunOptions,
+    watch: Watch,
+    catalogs: Catalogs,
+    failed: list[str],
+) -> None:
+    log = Log(settings.name)
+    folder = Path(options.state.removeprefix("file://")) / settings.name
+    try:
+        Flow(spark, Layout(settings, folder, catalogs.get), folder, options.once, watch).run()
+    except CalveError as error:
+        failed.append(settings.name)
+        log.error(error)
+    except Exception as error:
+        failed.append(settings.name)
+        bug = InvariantError(
+            f"The pipeline failed: {type(error).__name__}: {str(error)[:300]}",
+            step="pipeline",
+            target=settings.name,
+            hint="This is a bug in Calve; run with --debug and report it",
+        )
+        bug.__cause__ = error
+        log.error(bug)

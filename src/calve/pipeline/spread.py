@@ -1,0 +1,53 @@
+"""Spreads a batch's splits over tasks and runs them as one Spark job."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from calve.engine.jvm import java_errors
+from calve.errors import CalveError
+from calve.pipeline.job import Job
+from calve.pipeline.task import RECEIPT, run_tasks
+from calve.sources.source import Split
+
+__all__ = ["divide", "run_job"]
+
+TASK_BYTES = 16 << 20
+"""A task for each so many bytes: small batches make few tasks, and so few files."""
+
+
+def divide(splits: Sequence[Split], parallelism: int) -> list[list[Split]]:
+    """Divide splits into tasks of about equal size, in order; at most one task for each core."""
+    total = sum(split.size_bytes for split in splits)
+    count = max(1, min(len(splits), parallelism, -(-total // TASK_BYTES)))
+    groups: list[list[Split]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for split in sorted(splits, key=lambda split: -split.size_bytes):
+        smallest = sizes.index(min(sizes))
+        groups[smallest].append(split)
+        sizes[smallest] += split.size_bytes + 1
+    order = {id(split): position for position, split in enumerate(splits)}
+    groups = [sorted(group, key=lambda split: order[id(split)]) for group in groups if group]
+    return sorted(groups, key=lambda group: order[id(group[0])])
+
+
+def run_job(spark: SparkSession, job: Job, splits: Sequence[Split]) -> list[dict[str, Any]]:
+    """Run one pass over a batch and give the receipts in the order of the tasks.
+
+    Raises:
+        CalveError: What ended a task, or Spark itself. Files of the other tasks stay unreferenced.
+    """
+    groups = divide(splits, spark.sparkContext.defaultParallelism)
+    function = functools.partial(run_tasks, job, groups)
+    frame = spark.range(0, len(groups), 1, len(groups)).mapInArrow(function, f"{RECEIPT} string")
+    with java_errors("write", job.pipeline):
+        receipts = [msgspec.json.decode(row[0]) for row in frame.collect()]
+    for receipt in receipts:
+        if "error" in receipt:
+            raise CalveError.from_dict(receipt["error"])
+    return receipts

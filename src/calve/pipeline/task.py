@@ -1,0 +1,211 @@
+"""The whole path in one task: read, route, convert, write. Runs on executors, on Arrow batches only."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+
+from calve.convert import Converter, ConvertOptions, infer
+from calve.convert.inferred import Inferred
+from calve.convert.table import Absent, Table
+from calve.engine.duck import connection
+from calve.errors import CalveError, InvariantError
+from calve.event.columns import MALFORMED
+from calve.event.reject import reject_all
+from calve.event.sound import sound
+from calve.pipeline.ahead import ahead
+from calve.pipeline.job import Job, Misfit, Target
+from calve.route.route import Router
+from calve.sources.source import READ_ROWS, Split
+from calve.write.dead_letters import DeadLetters
+from calve.write.writer import Writers, Written
+
+__all__ = ["RECEIPT", "run_tasks"]
+
+RECEIPT = "receipt"
+_BUFFER_BYTES = 32 << 20
+"""Events of one table that are gathered before they are converted together, at most."""
+_BUFFERS_BYTES = 192 << 20
+"""The same for all tables of a task."""
+
+
+def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run the tasks whose numbers come in and yield a receipt each (the function of `mapInArrow`)."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            receipt = msgspec.json.encode(run_task(job, groups[number], number)).decode()
+            yield pa.RecordBatch.from_pydict({RECEIPT: [receipt]})
+
+
+def run_task(job: Job, splits: list[Split], number: int) -> dict[str, Any]:
+    """Bring splits to files; give the receipt. An error is part of the receipt, and then no file is left."""
+    context = TaskContext.get()
+    attempt = f"{context.taskAttemptId() if context else 0}"
+    task = _Task(job, number, attempt)
+    try:
+        return task.run(splits)
+    except CalveError as error:
+        task.discard()
+        return {"error": error.to_dict()}
+    except Exception as error:  # executors return failures as data
+        task.discard()
+        found = InvariantError(
+            f"A task failed: {type(error).__name__}: {str(error)[:300]}",
+            step="task",
+            target=job.pipeline,
+            hint="This is a bug in Calve; run with --debug and report it",
+        )
+        return {"error": found.to_dict(), "traceback": traceback.format_exc()}
+
+
+class _Task:
+    def __init__(self, job: Job, number: int, attempt: str) -> None:
+        self._job = job
+        self._router = Router(job.conditions, [sink.route for sink in job.sinks])
+        # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
+        self._straight = self._router.is_static and len(job.sinks) == 1
+        name = f"{job.run}-{job.number}-{number:05d}"
+        self._writers = Writers(f"{name}-{attempt}", job.max_open_writers)
+        self._rejects = [
+            DeadLetters(
+                sink.dead_letters, f"{name}-{index}.ndjson", attempt, {"pipeline": job.pipeline, "sink": sink.label}
+            )
+            for index, sink in enumerate(job.sinks)
+        ]
+        self._buffers: dict[Target, list[pa.Table]] = {}
+        self._bytes: dict[Target, int] = {}
+        self._converters: dict[Target, Converter] = {}
+        self._misfits: dict[Target, Inferred | None] = {}
+        self._nulled: dict[Target, dict[str, int]] = {}
+        self._seen = {"events": 0, "bytes": 0, "unrouted": 0}
+        self._seconds = {"read": 0.0, "route": 0.0, "convert": 0.0, "write": 0.0}
+
+    def run(self, splits: list[Split]) -> dict[str, Any]:
+        with contextlib.closing(ahead(self._job.reader.read(split) for split in splits)) as batches:
+            while (batch := self._timed("read", next, batches, None)) is not None:
+                self._take(pa.Table.from_batches([batch]))
+        for target in list(self._buffers):
+            self._flush(target)
+        return self._receipt(self._timed("write", self._writers.close))
+
+    def discard(self) -> None:
+        self._writers.discard()
+
+    def _take(self, events: pa.Table) -> None:
+        self._seen["events"] += len(events)
+        self._seen["bytes"] += events.column(0).nbytes
+        if self._straight and MALFORMED not in events.column_names:
+            static = self._job.sinks[0].route.table.static
+            self._gather((0, static or ""), events)
+        else:
+            self._timed("route", self._route, events)
+        while sum(self._bytes.values()) > _BUFFERS_BYTES:
+            self._flush(max(self._bytes, key=self._bytes.__getitem__))
+
+    def _route(self, events: pa.Table) -> None:
+        checked = sound(events)
+        self._reject((0, ""), events, checked.rejects)
+        rows = checked.rows
+        routed = self._router.route(rows, connection())
+        if self._job.number == 0:
+            self._seen["unrouted"] += routed.unrouted
+        for number, rejects in routed.rejects.items():
+            self._reject((number, ""), rows, rejects)
+        for number, table, positions in routed.parts:
+            target = (number, table)
+            if self._job.only is None or target in self._job.only:
+                self._gather(target, rows if positions is None else rows.take(positions))
+
+    def _gather(self, target: Target, events: pa.Table) -> None:
+        held = self._buffers.setdefault(target, [])
+        held.append(events)
+        self._bytes[target] = self._bytes.get(target, 0) + events.nbytes
+        if self._bytes[target] >= _BUFFER_BYTES or sum(map(len, held)) >= READ_ROWS // 2:
+            self._flush(target)
+
+    def _flush(self, target: Target) -> None:
+        events = pa.concat_tables(self._buffers.pop(target)).combine_chunks()
+        del self._bytes[target]
+        sink = self._job.sinks[target[0]]
+        table = sink.tables.get(target[1])
+        if table is None:
+            self._misfit(target, self._timed("convert", infer, sound(events).rows) if sink.infers else None)
+        elif isinstance(table, Absent):
+            self._reject(target, events, reject_all(len(events), table.code, table.reason))
+        else:
+            self._convert(target, table, events)
+
+    def _convert(self, target: Target, table: Table, events: pa.Table) -> None:
+        sink = self._job.sinks[target[0]]
+        converter = self._converters.get(target)
+        if converter is None:
+            options = ConvertOptions(
+                look_for_unknown=sink.evolves,
+                on_type_mismatch=sink.on_type_mismatch,
+                case_insensitive=sink.case_insensitive,
+                refused=sink.refused.get(target[1], frozenset()),
+            )
+            converter = self._converters[target] = Converter(table, options)
+        converted = self._timed("convert", converter.convert, events)
+        if converted.unknown is not None:
+            self._misfit(target, converted.unknown)
+        if target in self._misfits:
+            return  # all its events come again in the next pass
+        self._reject(target, events, converted.rejects)
+        nulled = self._nulled.setdefault(target, {})
+        for column, count in converted.nulled.items():
+            nulled[column] = nulled.get(column, 0) + count
+        if len(converted.rows):
+            properties = {**table.properties, **sink.write_properties}
+            self._timed("write", self._writers.write, target, table, properties, converted.rows)
+
+    def _misfit(self, target: Target, inferred: Inferred | None) -> None:
+        known = self._misfits.get(target)
+        self._misfits[target] = (
+            known.merge(inferred) if known is not None and inferred is not None else known or inferred
+        )
+        self._rejects[target[0]].forget(target[1])
+
+    def _reject(self, target: Target, events: pa.Table, rejects: pa.Table) -> None:
+        if target[1] == "" and self._job.number:
+            return  # told in the first pass
+        self._rejects[target[0]].add(target[1], events, rejects)
+
+    def _receipt(self, written: dict[Target, Written]) -> dict[str, Any]:
+        tables = [
+            {
+                "catalog": self._job.sinks[target[0]].catalog,
+                "table": target[1],
+                "uuid": one.table.uuid,
+                "files": one.files,
+                "rows": one.rows,
+                "bytes": one.size_bytes,
+            }
+            for target, one in written.items()
+            if target not in self._misfits
+        ]
+        return {
+            "tables": tables,
+            "rejects": [kept for kept in (one.close() for one in self._rejects) if kept],
+            "misfits": [Misfit(target, inferred).to_json() for target, inferred in self._misfits.items()],
+            "nulled": [
+                [target[1], counts] for target, counts in self._nulled.items() if counts and target not in self._misfits
+            ],
+            "pass": self._job.number,
+            **self._seen,
+            "seconds": self._seconds,
+        }
+
+    def _timed(self, step: str, function: Any, *arguments: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return function(*arguments)
+        finally:
+            self._seconds[step] += time.perf_counter() - start

@@ -1,0 +1,30 @@
+"""What a table's name may look like."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["fault"]
+
+_BAD = re.compile(r"[\x00-\x1f\x7f/\\`\"]")
+_LONGEST = 255
+
+
+def fault(name: str) -> str | None:
+    """Say what is wrong with a table name, or None for a sound one.
+
+    A name is a namespace of one or more levels and the table's own name, joined by dots. Slashes and control characters
+    are refused because catalogs make paths of names.
+    """
+    if not name.strip():
+        return "the table name is empty"
+    levels = name.split(".")
+    if len(levels) < 2:
+        return f"the table name {name[:100]!r} has no namespace: write namespace.table"
+    if any(not level.strip() or level != level.strip() for level in levels):
+        return f"the table name {name[:100]!r} has an empty part, or blanks around one"
+    if _BAD.search(name):
+        return f"the table name {name[:100]!r} has a character that no table name may have"
+    if len(name.encode()) > _LONGEST:
+        return f"the table name {name[:100]!r}… is longer than {_LONGEST} bytes"
+    return None

@@ -1,0 +1,162 @@
+"""Gives each event of a batch its tables: route conditions and `${…}` table names, in one SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.event.reject import REJECTS, Code
+from calve.expression import Condition, Format
+from calve.route.names import fault
+
+__all__ = ["Routed", "Router", "SinkRoute"]
+
+DEFAULT_ROUTE = "_default"
+
+
+@dataclass(frozen=True)
+class SinkRoute:
+    """Where one sink's events go.
+
+    Attributes:
+        table: The compiled `table_identifier`.
+        routes: Names of the routes it takes; empty takes every event.
+    """
+
+    table: Format
+    routes: tuple[str, ...] = ()
+
+
+@dataclass
+class Routed:
+    """The events of one batch, by sink and table.
+
+    Attributes:
+        parts: (sink number, table name, positions in the batch or None for all rows), positions ascending.
+        rejects: `REJECTS` by sink number: rows whose table name is bad or cannot be evaluated.
+        unrouted: How many rows no sink takes.
+    """
+
+    parts: list[tuple[int, str, pa.Array | None]]
+    rejects: dict[int, pa.Table]
+    unrouted: int = 0
+
+
+class Router:
+    """Compiled routes of a pipeline; runs on executors.
+
+    Args:
+        conditions: The pipeline's routes by name.
+        sinks: Its sinks, in order.
+    """
+
+    def __init__(self, conditions: Mapping[str, Condition], sinks: list[SinkRoute]) -> None:
+        self._sinks = sinks
+        self._columns = _columns(conditions, sinks)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every event goes to every sink's one table, so that nothing needs to be evaluated."""
+        return not self._columns
+
+    def route(self, rows: pa.Table, connection: duckdb.DuckDBPyConnection) -> Routed:
+        """Route rows that have a `json` column of valid JSON objects (not needed when `is_static`)."""
+        found = self._evaluate(rows, connection) if self._columns else pa.table({})
+        routed = Routed([], {})
+        taken = None
+        for number, sink in enumerate(self._sinks):
+            mask = _any(found, [f"sink_{number}"]) if sink.routes else None
+            taken = _either(taken, mask, len(rows))
+            self._place(routed, number, found, mask)
+        if taken is not None and not isinstance(taken, bool):
+            routed.unrouted = len(rows) - (pc.sum(taken).as_py() or 0)
+        return routed
+
+    def _evaluate(self, rows: pa.Table, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+        columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
+        connection.register("events", rows)
+        try:
+            return connection.execute(f"select {columns} from events").to_arrow_table()
+        finally:
+            connection.unregister("events")
+
+    def _place(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> None:
+        sink = self._sinks[number]
+        chosen = None if mask is None else _positions(mask)
+        if sink.table.static is not None:
+            if chosen is None or len(chosen):
+                routed.parts.append((number, sink.table.static, chosen))
+            return
+        names = found.column(f"table_{number}").combine_chunks()
+        names = names if chosen is None else names.take(chosen)
+        rejects = []
+        missing = _positions(names.is_null())
+        if len(missing):
+            rejects.append(
+                _rejects(_back(missing, chosen), Code.EXPRESSION_ERROR, "table_identifier cannot be evaluated")
+            )
+        for name, here in _groups(names):
+            wrong = fault(name)
+            if wrong:
+                rejects.append(_rejects(_back(here, chosen), Code.BAD_TABLE_NAME, wrong))
+            else:
+                routed.parts.append((number, name, _back(here, chosen)))
+        if rejects:
+            routed.rejects[number] = pa.concat_tables(rejects)
+
+
+def _columns(conditions: Mapping[str, Condition], sinks: list[SinkRoute]) -> dict[str, str]:
+    """Give the SELECT's columns: `sink_<n>` says whether a sink takes a row, `table_<n>` where it goes."""
+    columns = {}
+    for number, sink in enumerate(sinks):
+        if sink.routes:
+            anything = " or ".join(f"({condition.sql})" for condition in conditions.values()) or "false"
+            terms = [
+                f"(not ({anything}))" if name == DEFAULT_ROUTE else f"({conditions[name].sql})" for name in sink.routes
+            ]
+            columns[f"sink_{number}"] = " or ".join(terms)
+        if sink.table.static is None:
+            columns[f"table_{number}"] = sink.table.sql
+    return columns
+
+
+def _any(found: pa.Table, names: list[str]) -> pa.Array:
+    return pc.fill_null(found.column(names[0]).combine_chunks(), False)
+
+
+def _either(taken: pa.Array | bool | None, mask: pa.Array | None, count: int) -> pa.Array | bool:
+    """Join what earlier sinks took with what this one takes; True: everything."""
+    if mask is None or taken is True:
+        return True
+    return mask if taken is None else pc.or_(taken, mask)
+
+
+def _groups(names: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yield each distinct name, as it first appears, with its positions; one sort, whatever the number of names."""
+    codes = names.dictionary_encode()
+    order = pc.sort_indices(codes.indices).cast(pa.int64())  # stable, nulls at the end
+    counts = {one["values"]: one["counts"] for one in codes.indices.value_counts().to_pylist()}
+    start = 0
+    for code, name in enumerate(codes.dictionary.to_pylist()):
+        yield name, order.slice(start, counts[code])
+        start += counts[code]
+
+
+def _positions(mask: pa.Array) -> pa.Array:
+    return pc.indices_nonzero(mask).cast(pa.int64())
+
+
+def _back(positions: pa.Array, chosen: pa.Array | None) -> pa.Array:
+    return positions if chosen is None else chosen.take(positions)
+
+
+def _rejects(rows: pa.Array, code: Code, reason: str) -> pa.Table:
+    count = len(rows)
+    return pa.table(
+        [rows, pa.repeat(code.value, count), pa.repeat("table_identifier", count), pa.repeat(reason, count)],
+        schema=REJECTS,
+    )

@@ -1,0 +1,135 @@
+"""The tables of one Iceberg sink on the driver: loaded, created and evolved as the events need them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from pyiceberg.schema import Schema
+
+from calve.commit.catalog import Catalog
+from calve.convert import partition_spec_fields, plan_evolution, schema_from_columns
+from calve.convert.inferred import Inferred
+from calve.convert.table import Absent, Table
+from calve.errors import CalveError, NoTargetError, Verdict
+from calve.event.reject import Code
+from calve.sinks.iceberg.settings import IcebergSettings
+
+__all__ = ["SinkTargets"]
+
+
+class SinkTargets:
+    """Every table that a sink has met, as tasks need it. Called by the pipeline's thread; `refresh` by any.
+
+    Args:
+        catalog: The sink's catalog.
+        settings: The sink's settings.
+        static: The one table of a sink whose `table_identifier` has no `${…}`.
+        say: Tells the operator that a table was created or changed.
+    """
+
+    def __init__(
+        self, catalog: Catalog, settings: IcebergSettings, static: str | None, say: Callable[[str], None]
+    ) -> None:
+        self.catalog = catalog
+        self.settings = settings
+        self.refused: dict[str, frozenset[tuple[str, ...]]] = {}
+        self._static = static
+        self._say = say
+        self._lock = threading.Lock()
+        self._tables: dict[str, Table | Absent] = {}
+
+    def open(self) -> None:
+        """Find the static table, or create it when its schema is given; done before the source starts.
+
+        Raises:
+            NoTargetError: It does not exist, and `auto_create` is off.
+            SchemaConflictError: It cannot be created as the settings want it.
+        """
+        if self._static is None:
+            return
+        table = self.catalog.load(self._static)
+        if table is None and not self.settings.auto_create:
+            raise NoTargetError(
+                f"The table {self._static} does not exist in the catalog {self.catalog.name}",
+                step="start",
+                target=self._static,
+                hint="Create it, correct table_identifier, or set auto_create: true",
+            )
+        if table is None and self.settings.schema is not None:
+            table = self._create(self._static, schema_from_columns(self.settings.columns))
+        if table is not None:
+            self._keep(self._static, table)
+
+    def known(self) -> dict[str, Table | Absent]:
+        """Give a copy of what is known, for the tasks of a batch."""
+        with self._lock:
+            return dict(self._tables)
+
+    def begin_batch(self) -> None:
+        """Forget what was absent: it may exist by now."""
+        with self._lock:
+            self._tables = {name: one for name, one in self._tables.items() if isinstance(one, Table)}
+
+    def refresh(self, name: str) -> None:
+        """Load a known table again, because it was committed to and others may have changed it."""
+        table = self.catalog.load(name)
+        with self._lock:
+            if table is None:
+                self._tables.pop(name, None)
+            elif name in self._tables:
+                self._tables[name] = table
+
+    def fit(self, name: str, inferred: Inferred | None) -> None:
+        """Make a table fit what tasks found: load or create an unknown one, add columns to a known one.
+
+        Raises:
+            CalveError: The catalog does not answer.
+        """
+        with self._lock:
+            known = self._tables.get(name)
+        if isinstance(known, Table):
+            if inferred is not None:
+                self._keep(name, self._evolve(known, inferred))
+            return
+        try:
+            found: Table | Absent = self.catalog.load(name) or self._make(name, inferred)
+        except CalveError as error:
+            if error.verdict is not Verdict.ASK:
+                raise
+            found = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
+        self._keep(name, found)
+
+    def _make(self, name: str, inferred: Inferred | None) -> Table | Absent:
+        if not self.settings.auto_create or inferred is None:
+            return Absent(Code.NO_SUCH_TABLE.value, f"the table {name} does not exist and auto_create is off")
+        schema = inferred.to_schema()
+        if not schema.fields:
+            return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
+        return self._create(name, schema)
+
+    def _create(self, name: str, schema: Schema) -> Table:
+        fields = partition_spec_fields(self.settings.partition_fields, schema)
+        settings = self.settings
+        table = self.catalog.create(
+            name, schema.model_dump_json(), fields, settings.table_properties, settings.table_location
+        )
+        self._say(f"created the table {name} with {len(table.schema.fields)} columns")
+        return table
+
+    def _evolve(self, table: Table, inferred: Inferred) -> Table:
+        evolution = plan_evolution(table, inferred)
+        if evolution.refused:
+            refused = frozenset(map(tuple, evolution.refused))
+            self.refused[table.identifier] = self.refused.get(table.identifier, frozenset()) | refused
+        if not evolution.add:
+            return table
+        evolved = self.catalog.evolve(table.identifier, evolution)
+        names = ", ".join(".".join((*parent, name)) for parent, name, _ in evolution.add[:5])
+        more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
+        self._say(f"added to the table {table.identifier}: {names}{more}")
+        return evolved
+
+    def _keep(self, name: str, table: Table | Absent) -> None:
+        with self._lock:
+            self._tables[name] = table

@@ -1,0 +1,136 @@
+"""Rejects on their way to the dead-letter queue: entries, gathered by table, written into one unpublished file.
+
+The driver publishes the file when its batch is staged (`calve.acknowledge.dead_letters`), so each reject is there once.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import os
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyiceberg.io import load_file_io
+
+from calve.errors import WriteError
+from calve.event.columns import EVENT, JSON, MALFORMED, ROW
+from calve.write.parquet import local_path, sync_folder
+
+__all__ = ["DeadLetterPlace", "DeadLetters"]
+
+_IN_MEMORY_BYTES = 4 << 20
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class DeadLetterPlace:
+    """Where a sink's rejects go: a folder or an object store's prefix, and what a FileIO needs to write there."""
+
+    location: str
+    io_properties: dict[str, str] = field(default_factory=dict)
+
+
+class DeadLetters:
+    """The rejects of one sink in one task attempt; runs on an executor.
+
+    Args:
+        place: Where they go.
+        name: The published file's name; the same for every attempt of a task.
+        attempt: Makes the unpublished file's name this attempt's own.
+        labels: The entries' `pipeline` and `sink`.
+    """
+
+    def __init__(self, place: DeadLetterPlace, name: str, attempt: str, labels: dict[str, str]) -> None:
+        self._place = place
+        self._name = name
+        self._attempt = attempt
+        self._labels = labels
+        self._spools: dict[str, Any] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def add(self, table: str, events: pa.Table, rejects: pa.Table) -> None:
+        """Keep rejected rows.
+
+        Args:
+            table: The table they were meant for, empty where it is not known.
+            events: The rows with their `event` and metadata columns.
+            rejects: `REJECTS`: positions in `events`, code, field, reason.
+        """
+        if not len(rejects):
+            return
+        rows = events.take(rejects.column("row"))
+        metadata = [name for name in rows.column_names if name not in (EVENT, JSON, MALFORMED, ROW)]
+        spool = self._spools.setdefault(table, tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115
+        counts = self._counts.setdefault(table, {})
+        written = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        values = rows.select(metadata).to_pylist() if metadata else [{}] * len(rows)
+        originals = rows.column(EVENT).to_pylist()
+        for original, about, reject in zip(originals, values, rejects.to_pylist(), strict=True):
+            entry = {
+                **self._labels,
+                "table": table,
+                "timestamp": written,
+                "reason": reject["reason"],
+                "code": reject["code"],
+                "field": reject["field"],
+                **_original(original),
+                "metadata": about,
+            }
+            spool.write(_ENCODER.encode(entry) + b"\n")
+            counts[reject["code"]] = counts.get(reject["code"], 0) + 1
+
+    def forget(self, table: str) -> None:
+        """Drop a table's rejects: its events are read again in another pass."""
+        if (spool := self._spools.pop(table, None)) is not None:
+            spool.close()
+            del self._counts[table]
+
+    def close(self) -> dict[str, Any] | None:
+        """Write the unpublished file durably; give its place, its published name and the counts by table and code."""
+        if not self._spools:
+            return None
+        path = f"{self._place.location}/_{self._name}-{self._attempt}"
+        try:
+            self._write(path)
+        except OSError as error:
+            raise WriteError(
+                f"Cannot write rejects to {path}: {error.strerror or error}",
+                step="reject",
+                target=self._place.location,
+                hint="Check space and permissions of the dead-letter folder; the batch is tried again",
+            ) from error
+        return {"path": path, "publish": f"{self._place.location}/{self._name}", "counts": self._counts}
+
+    def _write(self, path: str) -> None:
+        local = local_path(path)
+        if local is not None:
+            local.parent.mkdir(parents=True, exist_ok=True)
+            with local.open("wb") as file:
+                self._copy(file)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(local.parent)
+            return
+        with load_file_io(self._place.io_properties, path).new_output(path).create(overwrite=True) as file:
+            self._copy(file)
+
+    def _copy(self, file: Any) -> None:
+        for spool in self._spools.values():
+            spool.seek(0)
+            while block := spool.read(1 << 20):
+                file.write(block)
+            spool.close()
+
+
+def _original(event: bytes | None) -> dict[str, Any]:
+    """Give the event as it came: as text, or as Base64 where it is not UTF-8."""
+    if event is None:
+        return {"event": None}
+    try:
+        return {"event": event.decode()}
+    except UnicodeDecodeError:
+        return {"event": base64.b64encode(event).decode(), "event_encoding": "base64"}

@@ -1,0 +1,132 @@
+"""Divides typed rows by the partition spec of their table (Iceberg specification, "Partitioning")."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.typedef import Record
+from pyiceberg.types import DateType
+from pyiceberg.utils.datetime import datetime_to_micros, time_to_micros
+
+from calve.convert.table import Table
+
+__all__ = ["Partition", "Partitioner"]
+
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition of a table.
+
+    Attributes:
+        values: Its values in the order of the spec, as the JSON of the REST specification's content files.
+        path: Its part of a data file's location, empty for an unpartitioned table.
+    """
+
+    values: tuple[Any, ...]
+    path: str
+
+    def to_path(self) -> str:
+        """Give the path under the name that PyIceberg's location providers ask for."""
+        return self.path
+
+
+UNPARTITIONED = Partition((), "")
+
+
+class Partitioner:
+    """Divides Arrow tables of one Iceberg table; runs on executors."""
+
+    def __init__(self, table: Table) -> None:
+        self._schema = table.schema
+        self._spec = table.spec
+        self._known: dict[tuple[Any, ...], Partition] = {}
+        self._columns: list[tuple[list[str], Callable[[pa.Array], pa.Array]]] = []
+        for field in self._spec.fields:
+            source = self._schema.find_field(field.source_id)
+            name = self._schema.find_column_name(field.source_id) or ""
+            self._columns.append((name.split("."), field.transform.pyarrow_transform(source.field_type)))
+
+    def divide(self, rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
+        """Yield each partition with its rows, in their order."""
+        if not self._columns:
+            yield UNPARTITIONED, rows
+            return
+        keys = pa.table({str(i): self._key(rows, i) for i in range(len(self._columns))})
+        names = keys.column_names
+        groups = (
+            keys.append_column("row", _positions(len(keys)))
+            .group_by(names, use_threads=False)
+            .aggregate([("row", "list")])
+        )
+        for group in groups.to_batches():
+            for index in range(group.num_rows):
+                key = tuple(group.column(name)[index].as_py() for name in names)
+                positions = group.column("row_list")[index].values
+                part = rows if len(positions) == len(rows) else rows.take(positions)
+                yield self._partition(key), part
+
+    def _key(self, rows: pa.Table, number: int) -> pa.Array:
+        path, transform = self._columns[number]
+        column = rows.column(path[0])
+        for name in path[1:]:
+            column = pc.struct_field(column, name)
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
+        return transform(column)
+
+    def _partition(self, key: tuple[Any, ...]) -> Partition:
+        known = self._known.get(key)
+        if known is None:
+            values = tuple(self._value(number, value) for number, value in enumerate(key))
+            path = self._spec.partition_to_path(Record(*map(_internal, values)), self._schema)
+            known = self._known[key] = Partition(tuple(json_value(value) for value in values), path)
+        return known
+
+    def _value(self, number: int, value: Any) -> Any:
+        """Give a transformed value the Python type of the transform's result."""
+        field = self._spec.fields[number]
+        result = field.transform.result_type(self._schema.find_field(field.source_id).field_type)
+        if isinstance(result, DateType) and isinstance(value, int):
+            return _EPOCH + datetime.timedelta(days=value)
+        if str(result) == "uuid" and isinstance(value, bytes):
+            return UUID(bytes=value)
+        return value
+
+
+def _internal(value: Any) -> Any:
+    """Give a value as Iceberg keeps it: days and microseconds since the epoch."""
+    if isinstance(value, datetime.datetime):
+        return datetime_to_micros(value)
+    if isinstance(value, datetime.date):
+        return (value - _EPOCH).days
+    return time_to_micros(value) if isinstance(value, datetime.time) else value
+
+
+def json_value(value: Any) -> Any:
+    """Give a single value as JSON (Iceberg specification, "JSON single-value serialization")."""
+    if isinstance(value, datetime.datetime):
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return text + "+00:00" if value.tzinfo else text
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (Decimal, UUID)):
+        return str(value)
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).hex().upper()
+    return value
+
+
+def _positions(count: int) -> pa.Array:
+    return pa.array(range(count), pa.int64())

@@ -1,0 +1,141 @@
+"""Writes typed rows of many tables into data files, with a bounded number of them open."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table.locations import load_location_provider
+
+from calve.convert.table import Table
+from calve.errors import WriteError
+from calve.write.content_file import Described, data_file
+from calve.write.parquet import ParquetFile, remove
+from calve.write.partition import Partition, Partitioner
+
+__all__ = ["Writers", "Written"]
+
+_TARGET_BYTES = 512 << 20
+_PENDING_BYTES = 256 << 20
+"""Rows that all open files of a task together may gather in memory."""
+
+
+@dataclass
+class Written:
+    """What one task wrote into one table: content files as JSON, and their rows and bytes."""
+
+    table: Table
+    files: list[dict[str, Any]] = field(default_factory=list)
+    rows: int = 0
+    size_bytes: int = 0
+
+
+class _TableWriter:
+    def __init__(self, table: Table, properties: dict[str, str]) -> None:
+        if (kind := properties.get("write.format.default", "parquet").lower()) != "parquet":
+            raise WriteError(
+                f"Table {table.identifier} asks for {kind} files, and Calve writes Parquet only",
+                step="write",
+                target=table.identifier,
+                hint="Set write_properties: {write.format.default: parquet}",
+            )
+        self.table = table
+        self.properties = properties
+        self.schema = schema_to_pyarrow(table.schema)
+        self.partitioner = Partitioner(table)
+        self.locations = load_location_provider(table.location, properties)
+        self.described = Described(table, properties)
+        self.target_bytes = int(properties.get("write.target-file-size-bytes", _TARGET_BYTES))
+
+
+class Writers:
+    """All open data files of one task attempt; runs on an executor.
+
+    Args:
+        name: Makes file names unique for this pipeline, batch, task and attempt; never the same twice.
+        max_open: Files open at once; beyond it the one that was used longest ago is closed.
+    """
+
+    def __init__(self, name: str, max_open: int) -> None:
+        self._name = name
+        self._max_open = max_open
+        self._tables: dict[Hashable, _TableWriter] = {}
+        self._open: dict[tuple[Hashable, Partition], ParquetFile] = {}  # in the order of their last use
+        self._written: dict[Any, Written] = {}
+        self._count = 0
+        self._made: list[tuple[str, dict[str, str]]] = []
+
+    def write(self, key: Hashable, table: Table, properties: dict[str, str], rows: pa.Table) -> None:
+        """Write typed rows of one table.
+
+        Args:
+            key: Under which `close` gives what was written.
+            table: The table; the same one for a key each time.
+            properties: The table's properties with `write_properties` laid over them.
+            rows: Columns as `schema_to_pyarrow(table.schema)` gives them.
+        """
+        writer = self._tables.get(key)
+        if writer is None:
+            writer = self._tables[key] = _TableWriter(table, properties)
+        for partition, part in writer.partitioner.divide(rows):
+            file = self._file((key, partition), writer)
+            file.add(part)
+            if file.size_bytes + file.pending_bytes // 4 >= writer.target_bytes:  # zstd leaves about a quarter
+                self._close((key, partition))
+        self._stay_small()
+
+    def close(self) -> dict[Any, Written]:
+        """Close every file and give what was written, by key."""
+        for key in list(self._open):
+            self._close(key)
+        return self._written
+
+    def discard(self) -> None:
+        """Remove what this attempt made: it is not staged, so nothing can refer to it."""
+        for file in self._open.values():
+            file.discard()
+        for path, io_properties in self._made:
+            try:
+                remove(path, io_properties)
+            except Exception:  # left for orphan removal
+                continue
+        self._open.clear()
+
+    def _file(self, key: tuple[Hashable, Partition], writer: _TableWriter) -> ParquetFile:
+        file = self._open.pop(key, None)
+        if file is None:
+            if len(self._open) >= self._max_open:
+                self._close(next(iter(self._open)))
+            name = f"{self._name}-{self._count:05d}.parquet"
+            self._count += 1
+            partition: Any = key[1] if key[1].path else None  # it has the one method that the providers ask for
+            path = writer.locations.new_data_location(name, partition)
+            file = ParquetFile(path, writer.schema, writer.properties, writer.table.io_properties)
+        self._open[key] = file
+        return file
+
+    def _close(self, key: tuple[Hashable, Partition]) -> None:
+        file = self._open[key]
+        writer = self._tables[key[0]]
+        size, metadata = file.close()
+        del self._open[key]
+        self._made.append((file.path, writer.table.io_properties))
+        written = self._written.setdefault(key[0], Written(writer.table))
+        written.files.append(data_file(file.path, size, metadata, key[1], writer.described))
+        written.rows += file.rows
+        written.size_bytes += size
+
+    def _stay_small(self) -> None:
+        gathered = sum(file.pending_bytes for file in self._open.values())
+        for file in _largest_first(self._open):
+            if gathered <= _PENDING_BYTES:
+                return
+            gathered -= file.pending_bytes
+            file.flush()
+
+
+def _largest_first(files: dict[tuple[Hashable, Partition], ParquetFile]) -> Iterator[ParquetFile]:
+    yield from sorted(files.values(), key=lambda file: -file.pending_bytes)

@@ -1,0 +1,15 @@
+import pytest
+
+from calve.route.names import fault
+
+
+@pytest.mark.parametrize("name", ["a.b", "a.b.c", "a.events-2026", "Shop.Größe", "a.b c"])
+def test_a_name_with_a_namespace_is_sound(name):
+    assert fault(name) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "b", ".b", "a.", "a..b", "a. b", "a.b/c", "a.../b", "a.b\n", "a.`b`", 'a."b"', "a." + "x" * 300]
+)
+def test_a_name_that_no_catalog_should_see_is_at_fault(name):
+    assert fault(name)

@@ -13,6 +13,7 @@ __all__ = ["cidr_contains"]
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _V4 = rf"({_OCTET}\.){{3}}{_OCTET}"
 _V6 = "[0-9a-fA-F:]{2,39}"
+_GROUPS = "[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{1,4})*"
 
 
 def cidr_contains(address: Value, *networks: str) -> Value:
@@ -58,7 +59,7 @@ def _hexadecimal_v6(text: str) -> str:
     left, right = (f"array_to_string(list_transform({part}, lambda g: lpad(g, 4, '0')), '')" for part in (head, tail))
     zeros = f"repeat('0', 32 - 4 * len({head}) - 4 * len({tail}))"
     fits = (
-        f"regexp_full_match({text}, '([0-9a-fA-F]{{1,4}}(:[0-9a-fA-F]{{1,4}})*)?(::)?([0-9a-fA-F]{{1,4}}(:[0-9a-fA-F]{{1,4}})*)?')"
+        f"regexp_full_match({text}, '({_GROUPS})?(::)?({_GROUPS})?')"
         f" AND (len({halves}) = 1 AND len({head}) = 8 OR len({halves}) = 2 AND len({head}) + len({tail}) < 8)"
     )
     return f"CASE WHEN {fits} THEN {left} || {zeros} || {right} END"

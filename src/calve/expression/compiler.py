@@ -6,12 +6,13 @@ from calve.expression import value
 from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.functions import call
 from calve.expression.operators import BINARY, UNARY, member, type_of
+from calve.expression.probe import refusal
 from calve.expression.regex import check_pattern
-from calve.expression.scope import ArgumentError, Scope
+from calve.expression.scope import ArgumentError, Scope, identifier
 from calve.expression.tree import Binary, Call, Literal, Member, Node, Pointer, TypeOf, Unary
 from calve.expression.value import Value
 
-__all__ = ["compile_node"]
+__all__ = ["compile_node", "finish"]
 
 
 def compile_node(node: Node, text: str, scope: Scope) -> Value:
@@ -28,6 +29,20 @@ def compile_node(node: Node, text: str, scope: Scope) -> Value:
     return _Compiler(text, scope).value(node)
 
 
+def finish(sql: str, text: str, scope: Scope) -> str:
+    """Make SQL complete, and be sure that DuckDB takes it: what fails here would fail for every event.
+
+    Raises:
+        ExpressionSyntaxError: DuckDB refuses it, e.g. because it is nested too deeply.
+    """
+    complete = scope.close(sql)
+    columns = "".join(f", NULL::VARCHAR AS {identifier(name)}" for name in scope.metadata)
+    reason = refusal(f"SELECT {complete} FROM (SELECT '{{}}' AS json{columns})")
+    if reason is not None:
+        raise ExpressionSyntaxError(f"an expression that cannot be computed ({reason})", text, 0)
+    return complete
+
+
 class _Compiler:
     def __init__(self, text: str, scope: Scope) -> None:
         self.text = text
@@ -39,7 +54,7 @@ class _Compiler:
         if isinstance(node, Pointer):
             return value.field(self.scope, node.path)
         if isinstance(node, Unary):
-            return self.unary(node)
+            return UNARY[node.operator](self.value(node.operand))
         if isinstance(node, Binary):
             return self.binary(node)
         if isinstance(node, Member):
@@ -47,12 +62,6 @@ class _Compiler:
         if isinstance(node, TypeOf):
             return type_of(self.value(node.operand), node.kind)
         return self.call(node)
-
-    def unary(self, node: Unary) -> Value:
-        inner = node.operand
-        if node.operator == "-" and isinstance(inner, Literal) and type(inner.value) in (int, float):
-            return value.literal(-inner.value)  # type: ignore[operator]
-        return UNARY[node.operator](self.value(inner))
 
     def binary(self, node: Binary) -> Value:
         if node.operator in ("=~", "!~"):

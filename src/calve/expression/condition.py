@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from calve.expression.compiler import compile_node
+from calve.expression.compiler import compile_node, finish
 from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.parser import parse
 from calve.expression.scope import Scope
@@ -18,7 +18,8 @@ class Condition:
     """A compiled condition.
 
     Attributes:
-        sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, false where it cannot be evaluated.
+        sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, and false where an event cannot
+            be evaluated.
         metadata: The metadata attributes it asks for.
     """
 
@@ -45,4 +46,4 @@ def compile_condition(text: str, metadata: Collection[str] = ()) -> Condition:
     sql = f"coalesce({value.boolean}, false)" if value.nullable else value.boolean
     if value.fault:
         sql = f"(NOT ({' OR '.join(value.fault)}) AND {sql})"
-    return Condition(scope.close(sql), frozenset(scope.used))
+    return Condition(finish(sql, text, scope), frozenset(scope.used))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import duckdb
-
 from calve.expression import value
+from calve.expression.probe import knows
 from calve.expression.scope import ArgumentError, quote
 from calve.expression.value import Value
 
@@ -23,7 +22,8 @@ _CODES = {
 _OFFSETS = {
     "X": ("Z", "", "optional"), "XX": ("Z", "", "always"), "XXX": ("Z", ":", "always"),
     "x": ("+00", "", "optional"), "xx": ("+0000", "", "always"), "xxx": ("+00:00", ":", "always"),
-    "Z": ("+0000", "", "always"), "ZZ": ("+0000", "", "always"), "ZZZ": ("+0000", "", "always"), "ZZZZZ": ("Z", ":", "always"),
+    "Z": ("+0000", "", "always"), "ZZ": ("+0000", "", "always"), "ZZZ": ("+0000", "", "always"),
+    "ZZZZZ": ("Z", ":", "always"),
 }  # fmt: skip
 _FIXED = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _DATE_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
@@ -96,7 +96,7 @@ def _zone(name: str, place: int, word: str) -> tuple[Callable[[str], str], Calla
         seconds = (int(fixed[2]) * 3600 + int(fixed[3] or 0) * 60) * (-1 if fixed[1] == "-" else 1)
         if abs(seconds) <= 18 * 3600:
             return lambda sql: f"({sql} + to_seconds({seconds}))", lambda sql: f"({sql} - to_seconds({seconds}))"
-    elif duckdb.execute("SELECT 1 FROM pg_timezone_names() WHERE name = ?", [name]).fetchall():
+    elif knows("SELECT 1 FROM pg_timezone_names() WHERE name = ?", name):
         zone = quote(name)
         return (
             lambda sql: f"timezone({zone}, timezone('UTC', {sql}))",

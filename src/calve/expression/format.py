@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from calve.expression.compiler import compile_node
+from calve.expression.compiler import compile_node, finish
 from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.parser import parse
 from calve.expression.scope import Scope, quote
@@ -36,9 +36,9 @@ class Format:
 def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
     """Compile text with `${…}` parts to DuckDB SQL.
 
-    A part is the key of an event's field (`tenant`, `/user/id`) or an expression. A part without a value is empty, but a
-    bare key without a value (`${tenant}`) makes the whole NULL, as an evaluation error does. Strings show without quotes,
-    all else as JSON text (Data Prepper: Java's own style for objects and arrays).
+    A part is the key of an event's field (`tenant`, `/user/id`) or an expression. A part without a value is empty, but
+    a bare key without a value (`${tenant}`) makes the whole NULL, as an evaluation error does. Strings show without
+    quotes, all else as JSON text (Data Prepper: Java's own style for objects and arrays).
 
     Args:
         text: The format string.
@@ -54,7 +54,7 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
         return Format(text, quote(text))
     scope = Scope(metadata)
     sql = " || ".join(quote(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
-    return Format(None, scope.close(sql), frozenset(scope.used))
+    return Format(None, finish(sql, text, scope), frozenset(scope.used))
 
 
 def _pieces(text: str) -> Iterator[tuple[bool, str, int]]:

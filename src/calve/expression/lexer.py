@@ -1,7 +1,7 @@
 """The tokens of an expression.
 
-The word operators carry their blanks, as in Data Prepper: `and`, `or`, `in`, `not in` and `typeof` need one blank on each
-side, `not` one behind it; without them they are plain names, which the parser refuses with a hint.
+The word operators carry their blanks, as in Data Prepper: `and`, `or`, `in`, `not in` and `typeof` need one blank on
+each side, `not` one behind it; without them they are plain names, which the parser refuses with a hint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Token", "tokens"]
 _WORDS = r"(?<= )(?:and|or|in|not in|typeof)(?= )|not(?= )"
 _TOKENS = re.compile(
     rf"""(?P<blank>[ \t\r\n]+)
-    |(?P<operator>(?-x:{_WORDS})(?![A-Za-z0-9_])|==|!=|=~|!~|<=|>=|[<>+\-*%(),{{}}]|/(?![A-Za-z0-9_.@]))
+    |(?P<operator>(?-x:{_WORDS})|==|!=|=~|!~|<=|>=|[<>+\-*%(),{{}}]|/(?![A-Za-z0-9_.@]))
     |(?P<pointer>(?:/[A-Za-z0-9_.@]+)+)
     |(?P<float>(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE]-?[0-9]+)?(?![A-Za-z0-9_.]))
     |(?P<integer>(?:0|[1-9][0-9]*)(?![A-Za-z0-9_.]))

@@ -33,7 +33,10 @@ def _not(operand: Value) -> Value:
 
 
 def _numbers(operator: str, left: Value, right: Value) -> str:
-    """Compare two numbers by value: as DOUBLE, but exactly where both are whole and may be large; NULL for other kinds."""
+    """Compare numbers by value: as DOUBLE, but exactly where both are whole and may be large; NULL for other kinds.
+
+    Data Prepper compares in 32 bits where a fraction is involved; here 64 bits do, so that 0.1 and 0.1000000001 differ.
+    """
     sql = f"{left.number} {operator} {right.number}"
     if left.integer is None or right.integer is None or left.small or right.small:
         return f"({sql})"
@@ -91,63 +94,73 @@ def _regex(negation: str, left: Value, right: Value) -> Value:
     return flag(sql, *left.fault, *right.fault)
 
 
+def _faults(*operands: Value) -> tuple[str, ...]:
+    """What the operands of arithmetic can fail of, but for being no number: then the result is none either."""
+    return tuple(fault for operand in operands for fault in operand.fault if fault != _absent(operand))
+
+
+def _absent(operand: Value) -> str:
+    return f"({' AND '.join(f'{view} IS NULL' for view in (operand.number, operand.string) if view) or 'true'})"
+
+
+def _computed(double: str, whole: str | None, *operands: Value) -> Value:
+    result = number(double, whole, *_faults(*operands))
+    return result.failing(_absent(result))
+
+
+def _impossible(*operands: Value) -> Value:
+    return number("NULL::DOUBLE", None, *_faults(*operands), "true")
+
+
 def _arithmetic(operator: str) -> Callable[[Value, Value], Value]:
     def calculate(left: Value, right: Value) -> Value:
-        fault = (*left.fault, *right.fault)
         if left.number is None or right.number is None:
-            return number("NULL::DOUBLE", None, *fault, "true")
-        double = f"({left.number} {operator} {right.number})"
+            return _impossible(left, right)
         whole = None
         if left.integer is not None and right.integer is not None:
             whole = f"try({left.integer} {operator} {right.integer})"  # beyond 64 bits it goes on as DOUBLE
-        return number(double, whole, *fault, f"({double} IS NULL)")
+        return _computed(f"({left.number} {operator} {right.number})", whole, left, right)
 
     return calculate
 
 
 def _divide(left: Value, right: Value) -> Value:
-    fault = (*left.fault, *right.fault)
     if left.number is None or right.number is None:
-        return number("NULL::DOUBLE", None, *fault, "true")
-    double = f"({left.number} / nullif({right.number}, 0))"
-    return number(double, None, *fault, f"({double} IS NULL)")
+        return _impossible(left, right)
+    return _computed(f"({left.number} / nullif({right.number}, 0))", None, left, right)
 
 
 def _remainder(left: Value, right: Value) -> Value:
-    fault = (*left.fault, *right.fault)
     if left.integer is None or right.integer is None:
-        return number("NULL::DOUBLE", None, *fault, "true")
-    whole = f"({left.integer} % nullif({right.integer}, 0))"
-    return number(f"{whole}::DOUBLE", whole, *fault, f"({whole} IS NULL)")
+        return _impossible(left, right)
+    whole = f"try({left.integer} % nullif({right.integer}, 0))"
+    return _computed(f"({whole})::DOUBLE", whole, left, right)
 
 
 def _negative(operand: Value) -> Value:
     if operand.number is None:
-        return number("NULL::DOUBLE", None, *operand.fault, "true")
-    double = f"(- {operand.number})"
+        return _impossible(operand)
     whole = None if operand.integer is None else f"try(- {operand.integer})"
-    return number(double, whole, *operand.fault, f"({double} IS NULL)")
+    return _computed(f"(- {operand.number})", whole, operand)
 
 
 def _add(left: Value, right: Value) -> Value:
     """Add two numbers, or join two strings; what they are may differ from row to row."""
-    joined = None
-    if left.string is not None and right.string is not None:
-        joined = text(f"({left.string} || {right.string})", *left.fault, *right.fault)
     total = _arithmetic("+")(left, right)
-    if joined is None:
+    if left.string is None or right.string is None:
         return total
+    joined = text(f"({left.string} || {right.string})", *_faults(left, right))
     if left.number is None or right.number is None:
-        return joined.failing(f"({joined.string} IS NULL)")
-    shown = f"coalesce({joined.text}, {total.text})"
-    return Value(
+        return joined.failing(_absent(joined))
+    both = Value(
         f"coalesce({joined.json}, {total.json})",
-        shown,
+        f"coalesce({joined.text}, {total.text})",
         total.number,
         total.integer,
         joined.string,
-        fault=(*left.fault, *right.fault, f"({joined.string} IS NULL AND {total.number} IS NULL)"),
+        fault=joined.fault,
     )
+    return both.failing(_absent(both))
 
 
 def member(operand: Value, members: list[Value], negated: bool) -> Value:
@@ -191,8 +204,11 @@ _TYPES = {
 
 
 def type_of(operand: Value, kind: str) -> Value:
-    """`typeof`: a JSON number with a fraction is a double (Data Prepper makes it a float, of which no type is), a whole number
-    beyond 64 bits a big_decimal; null has no type."""
+    """Tell whether a value is of a type; null is of none.
+
+    A JSON number with a fraction is a double (Data Prepper reads it as a float and finds no type for it), a whole
+    number beyond 64 bits a big_decimal.
+    """
     return flag(f"coalesce({_TYPES[kind].format(operand.json)}, false)", *operand.fault)
 
 

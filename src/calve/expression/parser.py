@@ -1,7 +1,8 @@
-"""From text to tree: Data Prepper's grammar by recursive descent.
+"""From text to tree: Data Prepper's grammar, by precedence.
 
-From loose to tight: `and` and `or` (one level, left to right) · `== !=` · `=~ !~` · `< <= > >= typeof` · `in`, `not in` ·
-`not` · `+ -` · `* / %` · unary `-`. So `not /a in {1}` is `(not /a) in {1}`, as in Data Prepper.
+From loose to tight: `and` and `or` (one level, left to right) · `== !=` · `=~ !~` · `< <= > >= typeof` · `in` and
+`not in` · `not` · `+ -` · `* / %` · unary `-`. So `not /a in {1}` is `(not /a) in {1}`, as in Data Prepper.
+Wider than its grammar where that harms nothing: strings may be joined anywhere, and sets hold negative numbers.
 """
 
 from __future__ import annotations
@@ -14,11 +15,21 @@ __all__ = ["KINDS", "parse"]
 
 KINDS = ("integer", "long", "boolean", "big_decimal", "double", "string", "map", "array")
 """The words behind `typeof`."""
-_LEVELS = (("and", "or"), ("==", "!="), ("=~", "!~"), ("<", "<=", ">", ">=", "typeof"), ("in", "not in"))
-_ADDITIVE, _MULTIPLICATIVE = ("+", "-"), ("*", "/", "%")
+_LEVELS = (
+    ("and", "or"),
+    ("==", "!="),
+    ("=~", "!~"),
+    ("<", "<=", ">", ">=", "typeof"),
+    ("in", "not in"),
+    ("not",),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+_LEVEL = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
 _CONSTANTS = {"true": True, "false": False, "null": None}
+_WORDS = ("and", "or", "in", "typeof", "not")
 _LONG = 2**63
-_DEPTH = 100
+_DEPTH, _OPERATORS = 50, 200  # DuckDB takes expressions 1,000 levels deep
 
 
 def parse(text: str) -> Node:
@@ -36,42 +47,34 @@ class _Parser:
         self.tokens = list(tokens(text))
         self.next = 0
         self.depth = 0
+        self.operators = 0
 
     @property
     def token(self) -> Token:
         return self.tokens[self.next]
 
     def whole(self) -> Node:
-        node = self.condition()
+        node = self.expression()
         if self.token.kind != "end":
             raise self.unexpected()
         return node
 
-    def take(self, *operators: str) -> Token | None:
-        token = self.token
-        if token.kind != "operator" or token.text not in operators:
-            return None
-        self.next += 1
-        return token
-
-    def need(self, operator: str) -> None:
-        if not self.take(operator):
-            raise self.unexpected(f"expected {operator}")
-
-    def condition(self, level: int = 0) -> Node:
-        if level == len(_LEVELS):
-            return self.negation()
-        node = self.condition(level + 1)
-        while token := self.take(*_LEVELS[level]):
-            node = self.operation(node, token, level)
+    def expression(self, least: int = 0) -> Node:
+        """Operands joined by operators of level `least` and tighter."""
+        node = self.operand(least)
+        while self.token.kind == "operator" and _LEVEL.get(self.token.text, -1) >= least and self.token.text != "not":
+            node = self.operation(node, self.take())
         return node
 
-    def operation(self, left: Node, token: Token, level: int) -> Node:
+    def operation(self, left: Node, token: Token) -> Node:
+        self.operators += 1
+        if self.operators > _OPERATORS:
+            raise self.error(f"more than {_OPERATORS} operators", token.at, "Many values are compared with in {…}")
         if token.text == "typeof":
             return self.type_of(left, token)
         if token.text in ("in", "not in"):
             return Member(token.text == "not in", left, self.members(), token.at)
-        return Binary(token.text, left, self.condition(level + 1), token.at)
+        return Binary(token.text, left, self.expression(_LEVEL[token.text] + 1), token.at)
 
     def type_of(self, left: Node, token: Token) -> Node:
         if not isinstance(left, Pointer):
@@ -84,100 +87,83 @@ class _Parser:
 
     def members(self) -> tuple[Literal, ...]:
         self.need("{")
-        members = [self.member()]
-        while self.take(","):
-            members.append(self.member())
-        self.need("}")
-        return tuple(members)
+        found = self.listed("}")
+        for node in found:
+            if not isinstance(node, Literal):
+                raise self.error("a set holds literals only", node.at, 'Write {"a", "b"} or {1, 2}')
+        return tuple(node for node in found if isinstance(node, Literal))
 
-    def member(self) -> Literal:
-        at = self.token.at
-        minus = self.take("-")
-        node = self.unary() if minus is None else self.negative(at)
-        if isinstance(node, Literal):
-            return node
-        raise self.error("a set holds literals only", at, 'Write {"a", "b"} or {1, 2}')
-
-    def negative(self, at: int) -> Node:
-        node = self.unary()
-        if isinstance(node, Literal) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
-            return Literal(-node.value, at)
-        raise self.error("- needs a number behind it", at)
-
-    def negation(self) -> Node:
-        token = self.take("not")
-        if token is None:
-            return self.sum()
-        self.enter()
-        node = Unary("not", self.negation(), token.at)
-        self.depth -= 1
-        return node
-
-    def sum(self) -> Node:
-        node = self.product()
-        while token := self.take(*_ADDITIVE):
-            node = Binary(token.text, node, self.product(), token.at)
-        return node
-
-    def product(self) -> Node:
-        node = self.unary()
-        while token := self.take(*_MULTIPLICATIVE):
-            node = Binary(token.text, node, self.unary(), token.at)
-        return node
-
-    def unary(self) -> Node:
-        self.enter()
-        token = self.take("-")
-        node = self.term() if token is None else Unary("-", self.unary(), token.at)
-        self.depth -= 1
-        return node
-
-    def term(self) -> Node:
-        if self.take("("):
-            node = self.condition()
-            self.need(")")
-            return node
-        token = self.token
-        if token.kind in ("operator", "end"):
-            raise self.unexpected()
-        self.next += 1
-        if token.kind == "name":
-            return self.named(token)
-        if token.kind in ("pointer", "escaped"):
-            return Pointer(token.text, token.at, token.kind == "escaped")
-        return Literal(self.value(token), token.at)
-
-    def named(self, name: Token) -> Node:
-        if self.take("("):
-            return Call(name.text, self.arguments(), name.at)
-        if name.text in _CONSTANTS:
-            return Literal(_CONSTANTS[name.text], name.at)
-        self.next -= 1
-        raise self.unexpected()
-
-    def arguments(self) -> tuple[Node, ...]:
-        if self.take(")"):
-            return ()
-        found = [self.condition()]
-        while self.take(","):
-            found.append(self.condition())
-        self.need(")")
-        return tuple(found)
-
-    def value(self, token: Token) -> str | int | float:
-        if token.kind == "integer":
-            if int(token.text) >= _LONG:
-                raise self.error("a number beyond 64 bits", token.at)
-            return int(token.text)
-        return float(token.text) if token.kind == "float" else token.text
-
-    def enter(self) -> None:
+    def operand(self, least: int) -> Node:
         self.depth += 1
         if self.depth > _DEPTH:
             raise self.error(f"more than {_DEPTH} levels deep", self.token.at)
+        token = self.take()
+        if token.kind == "operator":
+            node = self.prefixed(token, least)
+        elif token.kind == "name":
+            node = self.named(token)
+        elif token.kind in ("pointer", "escaped"):
+            node = Pointer(token.text, token.at, token.kind == "escaped")
+        else:
+            node = Literal(self.value(token), token.at)
+        self.depth -= 1
+        return node
 
-    def unexpected(self, problem: str = "") -> ExpressionSyntaxError:
+    def prefixed(self, token: Token, least: int) -> Node:
+        if token.text == "-":
+            return _folded(Unary("-", self.operand(len(_LEVELS)), token.at))
+        if token.text == "not" and least <= _LEVEL["not"]:
+            return Unary("not", self.expression(_LEVEL["not"]), token.at)
+        if token.text != "(":
+            raise self.unexpected(-1)
+        node = self.expression()
+        self.need(")")
+        return node
+
+    def named(self, name: Token) -> Node:
+        if self.token.text == "(" and self.token.kind == "operator" and name.text not in _WORDS:
+            self.next += 1
+            return Call(name.text, self.arguments(), name.at)
+        if name.text in _CONSTANTS:
+            return Literal(_CONSTANTS[name.text], name.at)
+        raise self.unexpected(-1)
+
+    def arguments(self) -> tuple[Node, ...]:
+        if self.token.text == ")" and self.token.kind == "operator":
+            self.next += 1
+            return ()
+        return self.listed(")")
+
+    def listed(self, end: str) -> tuple[Node, ...]:
+        found = [self.expression()]
+        while self.token.kind == "operator" and self.token.text == ",":
+            self.next += 1
+            found.append(self.expression())
+        self.need(end)
+        return tuple(found)
+
+    def value(self, token: Token) -> str | int | float:
+        if token.kind == "string":
+            return token.text
+        if token.kind == "end":
+            raise self.unexpected(-1)
+        number = int(token.text) if token.kind == "integer" else float(token.text)
+        if number >= (_LONG if token.kind == "integer" else float("inf")):
+            raise self.error("a number beyond 64 bits", token.at)
+        return number
+
+    def take(self) -> Token:
         token = self.token
+        self.next += 1
+        return token
+
+    def need(self, operator: str) -> None:
+        if self.token.kind != "operator" or self.token.text != operator:
+            raise self.unexpected(problem=f"expected {operator}")
+        self.next += 1
+
+    def unexpected(self, back: int = 0, problem: str = "") -> ExpressionSyntaxError:
+        token = self.tokens[self.next + back]
         seen = "the end" if token.kind == "end" else repr(token.text)
         return self.error(f"{problem}, not {seen}" if problem else f"unexpected {seen}", token.at, _hint(token))
 
@@ -185,9 +171,18 @@ class _Parser:
         return ExpressionSyntaxError(problem, self.text, at, hint=hint)
 
 
+def _folded(node: Node) -> Node:
+    """A negative literal instead of a minus before one."""
+    if isinstance(node, Unary) and node.operator == "-" and isinstance(node.operand, Literal):
+        value = node.operand.value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return Literal(-value, node.at)
+    return node
+
+
 def _hint(token: Token) -> str:
     word = token.text.lower()
-    if token.kind == "name" and word in ("and", "or", "in", "typeof", "not"):
+    if token.kind == "name" and word in _WORDS:
         return f'"{word}" is written in lower case with one blank before and behind it'
     if token.kind == "name":
         return f'A field is written /{token.text}, a string "{token.text}", a function {token.text}(…)'

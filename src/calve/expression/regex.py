@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import duckdb
+from calve.expression.probe import refusal
 
 __all__ = ["check_pattern"]
 
@@ -16,12 +16,5 @@ def check_pattern(pattern: str) -> tuple[str, str] | None:
     """Say, with a hint, why a pattern cannot be used; None when it can."""
     if _INTERSECTION.search(pattern):
         return "&& in a character class is not available", _HINT
-    try:
-        duckdb.execute("SELECT regexp_full_match('', ?)", [pattern]).fetchall()
-    except duckdb.Error as error:
-        return f"not a regular expression that can be used ({_reason(str(error))})", _HINT
-    return None
-
-
-def _reason(message: str) -> str:
-    return message.splitlines()[0].split(": ", 1)[-1].strip()
+    reason = refusal("SELECT regexp_full_match('', ?)", pattern)
+    return None if reason is None else (f"not a regular expression that can be used ({reason})", _HINT)

@@ -47,19 +47,19 @@ def length(whole: Value) -> Value:
 
 
 def substring(*, after: bool, last: bool) -> Callable[[Value, Value], Value]:
-    """Build `substringAfter`, `substringBeforeLast` …: the source itself where the delimiter is not in it or is empty."""
+    """Build `substringAfter` and its like: the source itself where the delimiter is not in it or is empty."""
 
     def build(source: Value, delimiter: Value) -> Value:
-        pieces = f"string_split({source.string}, {delimiter.string})"
         if last:
-            cut = f"{pieces}[-1]" if after else f"array_to_string({pieces}[:-2], {delimiter.string})"
+            tail = "string_split(x.s, x.d)[-1]"
+            cut = tail if after else f"left(x.s, length(x.s) - length(x.d) - length({tail}))"
         else:
-            place = f"strpos({source.string}, {delimiter.string})"
-            beyond = f"substr({source.string}, {place} + length({delimiter.string}))"
-            cut = beyond if after else f"left({source.string}, {place} - 1)"
-        found = f"coalesce({delimiter.string} <> '' AND contains({source.string}, {delimiter.string}), false)"
-        sql = f"CASE WHEN {found} THEN {cut} ELSE {source.string} END"
-        return value.text(sql, *_not_string(source), *_not_string(delimiter))
+            cut = "substr(x.s, strpos(x.s, x.d) + length(x.d))" if after else "left(x.s, strpos(x.s, x.d) - 1)"
+        sql = f"CASE WHEN x.d <> '' AND contains(x.s, x.d) THEN {cut} ELSE x.s END"
+        given = f"{{'s': {source.string}, 'd': {delimiter.string}}}"
+        return value.text(
+            f"list_transform([{given}], lambda x: {sql})[1]", *_not_string(source), *_not_string(delimiter)
+        )
 
     return build
 

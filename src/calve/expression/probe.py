@@ -1,0 +1,28 @@
+"""Asks DuckDB, while an expression is compiled, whether it can do what the expression needs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import duckdb
+
+__all__ = ["knows", "refusal"]
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def refusal(sql: str, *parameters: str) -> str | None:
+    """The first line of DuckDB's complaint about a statement; None when it runs."""
+    try:
+        _connection().cursor().execute(sql, list(parameters)).fetchall()
+    except duckdb.Error as error:
+        return str(error).splitlines()[0].split(": ", 1)[-1].strip()
+    return None
+
+
+def knows(sql: str, *parameters: str) -> bool:
+    """Whether a query gives a row."""
+    return bool(_connection().cursor().execute(sql, list(parameters)).fetchall())

@@ -1,0 +1,1 @@
+"""The kafka source: ranges of offsets, read in the tasks."""

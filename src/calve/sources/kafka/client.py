@@ -1,0 +1,78 @@
+"""What every client of Kafka shares: quiet, quick to come back, and its failures as Calve's errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from calve.errors import PositionLostError, SourceError, SourceUnavailableError
+
+__all__ = ["Trouble", "lost", "translate"]
+
+QUIET = {"log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
+GONE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
+REFUSED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+WAY_OUT = "To go on at the oldest record that is left, set `on_lost_position: earliest` on the source"
+
+
+class Trouble:
+    """The last thing a client complained about, which its answers (a time-out) do not tell.
+
+    Args:
+        settings: librdkafka's properties; `client` gives them with the ear of this object.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.servers = str(settings["bootstrap.servers"])
+        self.client = QUIET | settings | {"error_cb": self._note}
+        self._reason = ""
+
+    def unavailable(self, waiting_for: str) -> SourceUnavailableError:
+        """Make the error of an answer that did not come."""
+        reason = f": {self._reason}" if self._reason else ""
+        return SourceUnavailableError(
+            f"Kafka at {self.servers} does not answer ({waiting_for}){reason}",
+            step="read",
+            target=self.servers,
+            hint="Start the broker or correct `bootstrap_servers`; Calve goes on by itself when it answers",
+        )
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._reason:
+            self._reason = error.str()
+
+
+def translate(error: KafkaException | KafkaError, what: str, trouble: Trouble) -> SourceError:
+    """Make Calve's error of librdkafka's."""
+    cause = error if isinstance(error, KafkaError) else error.args[0]
+    code = cause.code() if isinstance(cause, KafkaError) else None
+    if code in REFUSED:
+        hint = "Give Calve's user the right to describe and read it"
+        return SourceError(f"Kafka refuses {what}: {cause.str()}", step="read", target=trouble.servers, hint=hint)
+    if code in GONE:
+        return lost(what, "it does not exist any more")
+    if code == KafkaError._AUTO_OFFSET_RESET:
+        return lost(what, "its records are gone")
+    failed = trouble.unavailable(what)
+    if code not in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+        failed = SourceUnavailableError(f"Kafka at {trouble.servers} fails {what}: {cause}", **_where(failed))
+    return failed
+
+
+def lost(what: str, why: str, hint: str = WAY_OUT) -> PositionLostError:
+    """Make the error of records that are gone before they were read."""
+    return PositionLostError(f"Kafka cannot give {what}: {why}", step="read", target=what, hint=hint)
+
+
+def _where(error: SourceError) -> dict[str, str]:
+    return {"step": error.step, "target": error.target, "hint": error.hint}

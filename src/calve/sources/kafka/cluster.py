@@ -1,0 +1,136 @@
+"""What the driver asks the brokers: which partitions there are, and from where to where they hold records."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from calve.errors import SourceError
+from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.settings import KafkaSettings, TopicSettings
+
+__all__ = ["Cluster", "Held", "Topic"]
+
+ANSWER_SECONDS = 5.0
+MISSING_SECONDS = 3.0
+"""How long a topic must be missing before that is believed; a broker that just started may not know it yet."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The offsets a partition holds: the oldest one, and the one behind the last that may be read."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is now; `id` changes when it is deleted and made again (empty: the broker is too old to tell)."""
+
+    id: str
+    partitions: dict[int, Held]
+
+
+class Cluster:
+    """Asks the brokers of one source; every call ends within some seconds."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._trouble = Trouble(settings.client())
+        self._topics = {topic.name: topic for topic in settings.topics}
+        try:
+            self._admin = AdminClient(self._trouble.client)
+        except KafkaException as error:
+            text = f"Kafka's client refuses its settings: {error.args[0].str()}"
+            raise SourceError(text, step="read", target=settings.servers, hint="See `client_properties`") from error
+
+    def look(self) -> dict[str, Topic]:
+        """Give the topics that exist, of those in the settings.
+
+        Raises:
+            SourceUnavailableError: The brokers do not answer.
+        """
+        described = self._describe_patiently()
+        found: dict[str, Topic] = {}
+        for name, description in described.items():
+            partitions = [TopicPartition(name, each.id) for each in description.partitions]
+            found[name] = Topic(_id(description), self._held(self._topics[name], partitions))
+        return found
+
+    def commit(self, offsets: dict[str, dict[int, int]]) -> None:
+        """Commit the next offsets to the groups in the settings, for tools that show lag.
+
+        Raises:
+            SourceError: A group cannot be written, e.g. because it has live members.
+        """
+        for name, topic in self._topics.items():
+            if topic.group_id and offsets.get(name):
+                behind = [TopicPartition(name, partition, offset) for partition, offset in offsets[name].items()]
+                request = [ConsumerGroupTopicPartitions(topic.group_id, behind)]
+                what = f"offsets of the group {topic.group_id}"
+                self._answers(self._admin.alter_consumer_group_offsets(request, request_timeout=ANSWER_SECONDS), what)
+
+    def _describe_patiently(self) -> dict[str, Any]:
+        deadline = time.monotonic() + MISSING_SECONDS
+        while True:
+            found = self._describe()
+            if len(found) == len(self._topics) or time.monotonic() > deadline:
+                return found
+            time.sleep(0.2)
+
+    def _describe(self) -> dict[str, Any]:
+        asked = self._admin.describe_topics(TopicCollection(list(self._topics)), request_timeout=ANSWER_SECONDS)
+        found: dict[str, Any] = {}
+        for name, future in asked.items():
+            try:
+                found[name] = future.result(ANSWER_SECONDS + 1)
+            except (KafkaException, TimeoutError) as error:
+                if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._failed(error, f"topic {name}") from error
+        return found
+
+    def _held(self, topic: TopicSettings, partitions: list[TopicPartition]) -> dict[int, Held]:
+        committed = topic.isolation_level == "read_committed"
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = [self._offsets(partitions, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
+        low, high = (self._answers(each, f"offsets of topic {topic.name}") for each in asked)
+        return {each.partition: Held(low[each].offset, high[each].offset) for each in partitions}
+
+    def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec, level: IsolationLevel) -> dict[Any, Any]:
+        request = dict.fromkeys(partitions, spec)
+        asked: dict[Any, Any] = self._admin.list_offsets(request, isolation_level=level, request_timeout=ANSWER_SECONDS)
+        return asked
+
+    def _answers(self, asked: dict[Any, Future[Any]], what: str) -> dict[Any, Any]:
+        try:
+            return {key: future.result(ANSWER_SECONDS + 1) for key, future in asked.items()}
+        except (KafkaException, TimeoutError) as error:
+            raise self._failed(error, what) from error
+
+    def _failed(self, error: Exception, what: str) -> SourceError:
+        if isinstance(error, KafkaException):
+            return translate(error, what, self._trouble)
+        return self._trouble.unavailable(what)
+
+
+def _code(error: Exception) -> int | None:
+    cause = error.args[0] if error.args else None
+    return cause.code() if isinstance(cause, KafkaError) else None
+
+
+def _id(description: Any) -> str:
+    uuid = description.topic_id
+    known = uuid is not None and (uuid.get_most_significant_bits() or uuid.get_least_significant_bits())
+    return str(uuid) if known else ""

@@ -1,0 +1,75 @@
+"""The kafka source on executors: a range of offsets becomes Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from calve.errors import SourceError
+from calve.sources.kafka.consumer import Range, messages
+from calve.sources.kafka.record import Form, Records
+from calve.sources.kafka.settings import KafkaSettings, TopicSettings
+from calve.sources.source import READ_BYTES, READ_ROWS, Split
+
+__all__ = ["KafkaReader"]
+
+
+@dataclass(frozen=True)
+class KafkaReader:
+    """Reads ranges of offsets; pickled into the tasks.
+
+    Columns: `event`, `malformed`, `kafka_topic`, `kafka_partition`, `kafka_offset`, and those of `record.COSTLY` that
+    `metadata` asks for.
+
+    Attributes:
+        clients: librdkafka's properties by topic; they may hold a password, so they are never shown.
+        forms: What a record of each topic becomes.
+        metadata: The metadata attributes that are wanted; None: all. `dataclasses.replace` changes it.
+    """
+
+    clients: dict[str, dict[str, Any]] = field(repr=False)
+    forms: dict[str, Form]
+    metadata: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, settings: KafkaSettings, pipeline: str) -> KafkaReader:
+        """Make the reader of a source that wants all metadata."""
+        clients = {each.name: settings.client() | _consumer(settings, each, pipeline) for each in settings.topics}
+        return cls(clients, {each.name: Form(each.serde_format, each.key_mode) for each in settings.topics})
+
+    def client(self, topic: str) -> dict[str, Any]:
+        """Give librdkafka's properties of a consumer of a topic.
+
+        Raises:
+            SourceError: A batch that was planned earlier reads a topic that is no longer in the settings.
+        """
+        if topic not in self.clients:
+            hint = f"Put {topic} back into `topics` until that batch is committed"
+            text = f"A batch that was begun reads topic {topic}, which is no longer in the settings"
+            raise SourceError(text, step="read", target=topic, hint=hint)
+        return self.clients[topic]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a range in order; offsets without a record (transactions, compaction) give no row."""
+        wanted = Range(**split.body)
+        client = self.client(wanted.topic)
+        records = self._records(wanted)
+        for block in messages(client, wanted):
+            records.add(block)
+            if records.rows > READ_ROWS - len(block) or records.size_bytes > READ_BYTES:
+                yield records.batch()
+                records = self._records(wanted)
+        if records.rows:
+            yield records.batch()
+
+    def _records(self, wanted: Range) -> Records:
+        return Records(wanted.topic, wanted.partition, self.forms[wanted.topic], self.metadata)
+
+
+def _consumer(settings: KafkaSettings, topic: TopicSettings, pipeline: str) -> dict[str, Any]:
+    lost = "earliest" if settings.on_lost_position == "earliest" else "error"
+    group = topic.group_id or f"calve-{pipeline}"
+    return {"group.id": group, "isolation.level": topic.isolation_level, "auto.offset.reset": lost}

@@ -1,0 +1,172 @@
+"""The settings of the kafka source, by Data Prepper's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from calve.settings import option
+
+__all__ = ["Authentication", "Encryption", "KafkaSettings", "Sasl", "TopicSettings"]
+
+KEPT = frozenset(
+    {
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+    }
+)
+"""librdkafka's properties that Calve sets itself, because no event may be lost or doubled."""
+UNUSED = "Accepted as Data Prepper's; without effect, as Calve reads ranges of offsets and needs no group membership."
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    """One topic and how its records become events."""
+
+    name: str = option(doc="The topic; it must exist.", minimum=1, maximum=249)
+    group_id: str | None = option(None, "A consumer group whose offsets are committed for lag tools.", minimum=1)
+    serde_format: Literal["json", "plaintext", "bytes", "avro"] = option(
+        "json", "What a record holds: a JSON object, text (`message`), or bytes (`message`, in Base64)."
+    )
+    auto_offset_reset: Literal["earliest", "latest"] = option("earliest", "Where to begin when there is no state yet.")
+    key_mode: Literal["include_as_field", "include_as_metadata", "discard"] = option(
+        "include_as_metadata", "Where a record's key goes: the field or the metadata attribute `kafka_key`, or nowhere."
+    )
+    isolation_level: Literal["read_committed", "read_uncommitted"] = option(
+        "read_committed", "Whether records of open and aborted transactions are left out."
+    )
+    workers: int = option(2, UNUSED, minimum=1, maximum=200)
+    auto_commit: bool = option(False, UNUSED)
+    commit_interval: timedelta = option(timedelta(seconds=5), UNUSED)
+    thread_waiting_time: timedelta = option(timedelta(seconds=5), UNUSED)
+    max_poll_interval: timedelta = option(timedelta(seconds=300), UNUSED)
+    consumer_max_poll_records: int = option(500, UNUSED, minimum=1)
+    session_timeout: timedelta = option(timedelta(seconds=45), UNUSED)
+    heart_beat_interval: timedelta = option(timedelta(seconds=5), UNUSED)
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """TLS between Calve and the brokers."""
+
+    type: Literal["ssl", "none"] = option("ssl", "Whether TLS is used.")
+    certificate: str | None = option(
+        None, "The authority that signed the brokers' certificates: a PEM file or its text."
+    )
+    insecure: bool = option(False, "Do not check the brokers' certificates.")
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user of the brokers."""
+
+    username: str = option(doc="The user.")
+    password: str = option(doc="The password.", secret=True)
+
+
+@dataclass(frozen=True)
+class Scram(Login):
+    """A user of the brokers, by SCRAM."""
+
+    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = option("SCRAM-SHA-512", "The hash.")
+
+
+@dataclass(frozen=True)
+class Sasl:
+    """How Calve says who it is."""
+
+    plaintext: Login | None = option(None, "User and password (SASL/PLAIN).", aliases=("plain",))
+    scram: Scram | None = option(None, "User and password that are never sent (SASL/SCRAM).")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Tell whether exactly one way is chosen."""
+        if (self.plaintext is None) == (self.scram is None):
+            yield "", "give either plaintext or scram; other ways go through client_properties"
+
+
+@dataclass(frozen=True)
+class ClientCertificate:
+    """A certificate that tells the brokers who Calve is."""
+
+    certificate: str = option(doc="A PEM file.")
+    key: str = option(doc="The PEM file of its private key.")
+    key_password: str | None = option(None, "The password of the key.", secret=True)
+
+
+@dataclass(frozen=True)
+class Authentication:
+    """How the brokers know Calve: SASL, a certificate, or both."""
+
+    sasl: Sasl | None = option(None, "A user.")
+    ssl: ClientCertificate | None = option(None, "A certificate; implies TLS.")
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """Reads topics of Kafka, each record exactly once."""
+
+    bootstrap_servers: str | list[str] = option(doc="Brokers to ask first, as host:port.", minimum=1)
+    topics: list[TopicSettings] = option(doc="The topics.", minimum=1, maximum=10)
+    encryption: Encryption | None = option(None, "TLS; without this key the connection is plain.")
+    authentication: Authentication | None = option(None, "Who Calve is.")
+    client_properties: dict[str, str] = option({}, "More of librdkafka's properties, passed on as they are.")
+    on_lost_position: Literal["fail", "earliest"] = option(
+        "fail", "When records were deleted before they were read: stop and say so, or go on at the oldest one left."
+    )
+    acknowledgments: bool = option(False, "Accepted as Data Prepper's; progress always follows the commits.")
+
+    @property
+    def servers(self) -> str:
+        """The brokers in librdkafka's way of writing."""
+        given = self.bootstrap_servers
+        return given if isinstance(given, str) else ",".join(given)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Tell what single options cannot know."""
+        names = [topic.name for topic in self.topics]
+        for index, topic in enumerate(self.topics):
+            if topic.serde_format == "avro":
+                yield f"topics.{index}.serde_format", "avro is not available yet; use json, plaintext or bytes"
+            if topic.name in names[:index]:
+                yield f"topics.{index}.name", f"the topic {topic.name} is listed twice"
+        for name in sorted(KEPT & self.client_properties.keys()):
+            yield f"client_properties.{name}", f"{name} is set by Calve"
+
+    def client(self) -> dict[str, Any]:
+        """Give librdkafka's properties of every client of these brokers."""
+        return {"bootstrap.servers": self.servers, **self._security(), **self.client_properties}
+
+    def _security(self) -> dict[str, Any]:
+        sasl = self.authentication.sasl if self.authentication else None
+        certificate = self.authentication.ssl if self.authentication else None
+        tls = certificate is not None or (self.encryption is not None and self.encryption.type == "ssl")
+        protocol = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
+        found: dict[str, Any] = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
+        if tls and self.encryption:
+            found |= _authority(self.encryption)
+        if certificate:
+            found |= {"ssl.certificate.location": certificate.certificate, "ssl.key.location": certificate.key}
+            found |= {"ssl.key.password": certificate.key_password} if certificate.key_password else {}
+        return found | (_login(sasl) if sasl else {})
+
+
+def _authority(encryption: Encryption) -> dict[str, Any]:
+    found: dict[str, Any] = {"enable.ssl.certificate.verification": False} if encryption.insecure else {}
+    if encryption.certificate:
+        kind = "ssl.ca.pem" if encryption.certificate.startswith("-----BEGIN") else "ssl.ca.location"
+        found[kind] = encryption.certificate
+    return found
+
+
+def _login(sasl: Sasl) -> dict[str, Any]:
+    login: Login | None = sasl.scram or sasl.plaintext
+    assert login is not None  # `check` has seen to it
+    mechanism = sasl.scram.mechanism if sasl.scram else "PLAIN"
+    return {"sasl.mechanism": mechanism, "sasl.username": login.username, "sasl.password": login.password}

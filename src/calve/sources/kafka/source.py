@@ -1,0 +1,138 @@
+"""The kafka source on the driver: offsets of topics become splits."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from calve.errors import PositionLostError, SourceError
+from calve.sources.kafka import position as positions
+from calve.sources.kafka.client import lost
+from calve.sources.kafka.cluster import Cluster, Topic
+from calve.sources.kafka.consumer import Range, messages
+from calve.sources.kafka.reader import KafkaReader
+from calve.sources.kafka.settings import KafkaSettings
+from calve.sources.source import READ_ROWS, Backlog, Planned, Position, Split
+
+__all__ = ["KafkaSource", "open"]
+
+SPLIT_BYTES = 32 << 20
+SAMPLE_ROWS = 200
+SAMPLE_SECONDS = 60.0
+GUESS_BYTES = 512
+DELETED = "Take it out of `topics`; or create it again and set `on_lost_position: earliest` on the source"
+
+log = logging.getLogger(__name__)
+
+
+def open(settings: KafkaSettings, folder: Path, pipeline: str) -> KafkaSource:
+    """Make the source of one pipeline; it keeps nothing on disk.
+
+    Raises:
+        SourceError: librdkafka refuses the settings.
+    """
+    return KafkaSource(settings, pipeline)
+
+
+class KafkaSource:
+    """Plans ranges of offsets; Kafka keeps the events, so nothing is copied before the job runs.
+
+    Args:
+        settings: The source's part of the YAML.
+        pipeline: Its name; the readers' group where the settings name none.
+    """
+
+    def __init__(self, settings: KafkaSettings, pipeline: str) -> None:
+        self.reader = KafkaReader.of(settings, pipeline)
+        self._settings = settings
+        self._cluster = Cluster(settings)
+        self._begin: dict[str, dict[int, int]] = {}
+        self._once: dict[str, Topic] | None = None
+        self._row_bytes: dict[str, tuple[int, float]] = {}
+        self._warned: set[str] = set()
+
+    def start(self, position: Position | None, once: bool) -> None:
+        """See whether the topics are there, and fix where `latest` begins and, with `once`, where everything ends."""
+        topics = self._look(position)
+        known = positions.offsets(position or {})
+        for topic in self._settings.topics:
+            if topic.auto_offset_reset == "latest" and topic.name not in known:
+                held = topics[topic.name].partitions
+                self._begin[topic.name] = {partition: each.high for partition, each in held.items()}
+        self._once = topics if once else None
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Count the offsets behind a position, and estimate their bytes from a sample."""
+        waiting = positions.waiting(position, self._topics(position), self._begin)
+        rows = sum(each.end - each.start for each in waiting)
+        sizes = self._sizes(waiting)
+        return Backlog(rows, sum((each.end - each.start) * sizes[each.topic] for each in waiting))
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Take about `max_bytes` of what waits, of every partition its share."""
+        topics = self._topics(position)
+        waiting = positions.waiting(position, topics, self._begin)
+        if not waiting:
+            return None
+        sizes = self._sizes(waiting)
+        taken = positions.share(waiting, sizes, max_bytes)
+        splits = [split for each in taken for split in _splits(each, sizes[each.topic])]
+        return Planned(splits, positions.advance(position, topics, taken))
+
+    def acknowledge(self, planned: Planned) -> None:
+        """Commit the offsets to the consumer groups, for lag tools only; a failure is a warning."""
+        try:
+            self._cluster.commit(positions.offsets(planned.position))
+        except SourceError as error:
+            log.warning("offsets not committed to the consumer group: %s", error)
+
+    def stop(self) -> None:
+        """Nothing is held open that could lose anything."""
+
+    def _topics(self, position: Position | None) -> dict[str, Topic]:
+        if self._once is not None:
+            return self._once
+        return self._look(position)
+
+    def _look(self, position: Position | None) -> dict[str, Topic]:
+        topics = self._cluster.look()
+        known = positions.offsets(position or {})
+        for index, topic in enumerate(self._settings.topics):
+            if topic.name not in topics and topic.name in known:
+                raise lost(f"the rest of topic {topic.name}", "it was deleted", DELETED)
+            if topic.name not in topics:
+                hint = f"Create it, or correct `topics[{index}].name`"
+                text = f"The topic {topic.name} does not exist at {self._settings.servers}"
+                raise SourceError(text, step="read", target=topic.name, hint=hint)
+        for error in positions.gone(position, topics):
+            self._pass_over(error)
+        return topics
+
+    def _pass_over(self, error: PositionLostError) -> None:
+        if self._settings.on_lost_position == "fail":
+            raise error
+        if error.message not in self._warned:
+            self._warned.add(error.message)
+            log.warning("%s; going on at the oldest record left", error.message)
+
+    def _sizes(self, waiting: list[Range]) -> dict[str, int]:
+        """Give about how many bytes a record of each topic has; sampled again from time to time."""
+        for each in waiting:
+            _, since = self._row_bytes.get(each.topic, (0, -math.inf))
+            if time.monotonic() - since > SAMPLE_SECONDS:
+                self._row_bytes[each.topic] = (self._sample(each), time.monotonic())
+        return {topic: size for topic, (size, _) in self._row_bytes.items()}
+
+    def _sample(self, some: Range) -> int:
+        some = Range(some.topic, some.partition, some.start, min(some.end, some.start + SAMPLE_ROWS))
+        blocks = messages(self.reader.client(some.topic), some)
+        lengths = [len(message) for block in blocks for message in block]
+        return max(1, sum(lengths) // len(lengths)) if lengths else GUESS_BYTES
+
+
+def _splits(taken: Range, row_bytes: int) -> list[Split]:
+    rows = max(1, min(READ_ROWS, SPLIT_BYTES // row_bytes))
+    return [Split(asdict(each), (each.end - each.start) * row_bytes) for each in positions.cut(taken, rows)]

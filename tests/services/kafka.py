@@ -18,6 +18,7 @@ COORDINATES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple
 JAVA_OPTIONS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Xms256m", "-Xmx512m", "-XX:+UseG1GC")
 ANSWER_SECONDS = 30
 PRODUCE_ROWS = 10_000
+PRODUCE_QUEUE = 500_000
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -142,7 +143,7 @@ class Kafka:
         partitions: Sequence[int] = (-1,),
         keys: Iterable[bytes | str | None] | None = None,
     ) -> int:
-        """Send values and wait until the broker has them; gives their number.
+        """Send values and wait until the broker has them; gives their number. A million take some seconds.
 
         Args:
             topic: An existing topic.
@@ -150,19 +151,33 @@ class Kafka:
             partitions: They get the values in turn; -1 leaves the choice to Kafka.
             keys: One per value.
         """
-        settings = {"linger.ms": 20, "batch.size": 1_000_000, "queue.buffering.max.messages": 500_000}
-        producer = Producer(self.client(**settings, **{"queue.buffering.max.kbytes": 256 << 10}))
-        turns = itertools.cycle(partitions)
+        producer = self.producer()
         sent = 0
-        for block in _blocks(zip(values, keys or itertools.repeat(None), turns, strict=False)):
-            messages = [{"value": value, "key": key, "partition": partition} for value, key, partition in block]
-            while len(producer) > PRODUCE_ROWS * 40:
+        rows = (
+            {"value": value, "key": key} for value, key in zip(values, keys or itertools.repeat(None), strict=False)
+        )
+        while block := list(itertools.islice(rows, PRODUCE_ROWS * len(partitions))):
+            while len(producer) > PRODUCE_QUEUE - len(block):
                 producer.poll(0.05)
-            sent += producer.produce_batch(topic, messages)
-        left = producer.flush(60)
-        if left:
-            raise TimeoutError(f"{left} of {sent} messages did not arrive in {topic}")
+            for turn, partition in enumerate(partitions):
+                sent += producer.produce_batch(topic, block[turn :: len(partitions)], partition=partition)
+        self.arrived(producer)
         return sent
+
+    def producer(self, **more: Any) -> Producer:
+        """Give a quick producer, e.g. for headers or transactions (`transactional.id`)."""
+        quick = {"linger.ms": 20, "batch.size": 1_000_000, "queue.buffering.max.messages": PRODUCE_QUEUE}
+        return Producer(self.client(**quick, **{"queue.buffering.max.kbytes": 256 << 10}, **more))
+
+    def arrived(self, producer: Producer) -> None:
+        """Wait until the broker has all that a producer was given.
+
+        Raises:
+            TimeoutError: Some did not arrive.
+        """
+        left = producer.flush(ANSWER_SECONDS)
+        if left:
+            raise TimeoutError(f"{left} messages did not arrive")
 
     @property
     def _properties(self) -> Path:
@@ -195,9 +210,3 @@ class Kafka:
         if self._process:
             process.stop(self._process, kill)
             self._process = None
-
-
-def _blocks(rows: Iterable[tuple[Any, Any, int]]) -> Iterable[list[tuple[Any, Any, int]]]:
-    iterator = iter(rows)
-    while block := list(itertools.islice(iterator, PRODUCE_ROWS)):
-        yield block

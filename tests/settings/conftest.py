@@ -47,7 +47,7 @@ class Every:
 
     port: int = option(2021, "A port.", minimum=0, maximum=65535)
     ratio: float = option(0.5, "A share.")
-    on: bool = option(False, "A switch.")
+    flag: bool = option(False, "A switch.")
     mode: Literal["null", "dlq"] = option("null", "A choice.")
     wait: timedelta = option(timedelta(seconds=10), "A time.", minimum=timedelta(milliseconds=2))
     timeout: timedelta = option(timedelta(seconds=10), "A time in milliseconds.", unit="ms")
@@ -63,8 +63,8 @@ class Every:
     future: int | None = option(None, "Not yet.", later=True)
 
     def check(self) -> Iterator[tuple[str, str]]:
-        if self.on and self.port == 0:
-            yield "port", "cannot be 0 while `on` is true"
+        if self.flag and self.port == 0:
+            yield "port", "cannot be 0 while `flag` is true"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ EVERY = Plugins(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def plugins() -> Plugins:
     return EVERY
 

@@ -15,7 +15,7 @@ Read = Callable[..., Any]
         ("port: 80", "port", 80),
         ("ratio: 1", "ratio", 1.0),
         ("ratio: 1.5e3", "ratio", 1500.0),
-        ("on: true", "on", True),
+        ("flag: true", "flag", True),
         ("mode: dlq", "mode", "dlq"),
         ("mode: null", "mode", "null"),
         ("mode:", "mode", "null"),
@@ -40,7 +40,7 @@ def test_a_value_is_read_as_its_option_wants_it(source: Read, options: str, key:
 
 def test_an_absent_key_has_its_default(source: Read) -> None:
     read = source("")
-    assert (read.port, read.on, read.mode, read.limit, read.topics) == (2021, False, "null", 64 << 20, [])
+    assert (read.port, read.flag, read.mode, read.limit, read.topics) == (2021, False, "null", 64 << 20, [])
 
 
 def test_a_default_list_belongs_to_one_instance(source: Read) -> None:
@@ -76,9 +76,9 @@ def test_an_alias_is_the_same_option(source: Read) -> None:
         ("port: -1", "port: must be at least 0, not -1"),
         ("port: 65536", "port: must be at most 65535, not 65536"),
         ("ratio: .nan", "ratio: expected a number, found '.nan'"),
-        ("on: yes", "on: expected true or false, found 'yes'"),
-        ("on: 'true'", "on: expected true or false, found 'true'"),
-        ("on: 1", "on: expected true or false, found 1"),
+        ("flag: yes", "flag: expected true or false, found 'yes'"),
+        ("flag: 'true'", "flag: expected true or false, found 'true'"),
+        ("flag: 1", "flag: expected true or false, found 1"),
         ("mode: dql", "mode: expected one of null, dlq, found 'dql'"),
         ("mode: {}", "mode: expected one of null, dlq, found a map"),
         ("wait: 5", "wait: durations are written 500ms, 30s, 5m, 1h or as ISO 8601 (PT5M), found 5"),
@@ -100,7 +100,7 @@ def test_an_alias_is_the_same_option(source: Read) -> None:
         ("codec: {csv: {delimiter: ab}}", "codec.csv.delimiter: must be at most 1 characters long"),
         ("codec: {cvs: }", "codec.cvs: unknown key 'cvs'; did you mean csv? (known: csv, json)"),
         ("future: 1", "future: is not available in this version of Calve"),
-        ("on: true, port: 0", "port: cannot be 0 while `on` is true"),
+        ("flag: true, port: 0", "port: cannot be 0 while `flag` is true"),
         ("prot: 1", None),
     ],
 )

@@ -141,15 +141,16 @@ class Assembly:
             self.binder.wrong(node.at, self._path(path), "this name is reserved for events that no route takes")
         elif name in found:
             self.binder.wrong(node.at, self._path(path), f"the route {shown(name)} is given a second time")
-        elif isinstance(node.value, dict | list) or not text.strip():
-            self._wrong(node, path, f"expected a condition, found {kind(node)}")
         else:
+            found[name] = text
             self._check_condition(node, text, path)
-        found.setdefault(name, text)
 
     def _check_condition(self, node: Node, text: str, path: str) -> None:
+        if isinstance(node.value, dict | list) or not text.strip():
+            self._wrong(node, path, f"expected a condition, found {kind(node)}")
+            return
         try:
-            if self._plugins.condition:
+            if self._plugins.condition and not node.broken:
                 self._plugins.condition(text)
         except SettingsError as error:
             self._wrong(node, path, str(error))

@@ -57,7 +57,7 @@ class SettingsErrors(SettingsError):  # noqa: N818 - several of them
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Say that a name is not known, which one may be meant, and which ones there are."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"unknown {what} {shown(name)}{meant} (known: {', '.join(names) or 'none'})"

@@ -1,0 +1,243 @@
+import pickle
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calve.errors import CalveError, SettingsError
+from calve.settings import Plugins, SettingsErrors, parse, parse_text
+
+Read = Callable[..., Any]
+
+WHOLE = """\
+version: "2"
+orders-1:
+  workers: 4
+  delay: 100
+  source:
+    every: {port: 1}
+  processor:
+    - strict: {name: x}
+  route:
+    - errors: /status >= 500
+    - slow: '/took > 1000'
+  sink:
+    - every:
+        routes: [errors, _default]
+        include_keys: [a, b]
+        path: ${/kind}
+    - strict:
+        exclude_keys: [c]
+        name: y
+"""
+
+
+def test_a_pipeline_is_read_whole(plugins: Plugins) -> None:
+    (pipeline,) = parse_text(WHOLE, plugins).pipelines
+    assert (pipeline.name, pipeline.workers, pipeline.delay, pipeline.line) == (
+        "orders-1",
+        4,
+        timedelta(milliseconds=100),
+        2,
+    )
+    assert (pipeline.source.name, pipeline.source.value.port, pipeline.source.line) == ("every", 1, 6)
+    assert [(one.name, one.value.name) for one in pipeline.processors] == [("strict", "x")]
+    assert pipeline.routes == {"errors": "/status >= 500", "slow": "/took > 1000"}
+    first, second = pipeline.sinks
+    assert (first.routes, first.include_keys, first.value.path) == (("errors", "_default"), ("a", "b"), "${/kind}")
+    assert (second.name, second.exclude_keys, second.value.name, second.path) == (
+        "strict",
+        ("c",),
+        "y",
+        "sink[1].strict",
+    )
+
+
+def test_pipelines_pickle(plugins: Plugins) -> None:
+    (pipeline,) = parse_text(WHOLE, plugins).pipelines
+    assert pickle.loads(pickle.dumps(pipeline)) == pipeline
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("sink[0].every.path", "f:16:15"),
+        ("sink[0].every", "f:13:7"),
+        ("sink[0].every.routes[1]", "f:14:26"),
+        ("sink[0].every.absent.deeper", "f:13:7"),
+        ("route.slow", "f:11:13"),
+        ("route[1].slow", "f:11:13"),
+        ("processor[0].strict.name", "f:8:22"),
+        ("nothing", "f:2:1"),
+        ("", "f:2:1"),
+    ],
+)
+def test_a_pipeline_knows_where_each_key_stands(plugins: Plugins, path: str, place: str) -> None:
+    (pipeline,) = parse_text(WHOLE, plugins, name="f").pipelines
+    assert str(pipeline.where(path)) == place
+
+
+def test_the_plural_keys_are_the_same(plugins: Plugins) -> None:
+    text = WHOLE.replace("processor:", "processors:").replace("route:", "routes:")
+    (pipeline,) = parse_text(text, plugins, name="f").pipelines
+    assert list(pipeline.routes) == ["errors", "slow"]
+    assert str(pipeline.where("route.slow")) == "f:11:13"
+    assert str(pipeline.where("processor[0].strict.name")) == "f:8:22"
+
+
+def test_a_problem_found_later_has_its_place(plugins: Plugins) -> None:
+    (pipeline,) = parse_text(WHOLE, plugins, name="f").pipelines
+    problem = pipeline.problem("sink[0].every.path", "no such table")
+    assert str(problem) == "f:16:15: orders-1.sink[0].every.path: no such table"
+    assert str(SettingsErrors([problem])) == str(problem)
+
+
+def test_every_error_comes_at_once_by_line(refused: Read) -> None:
+    errors = refused(
+        """\
+version: 3
+orders:
+  workers: 0
+  wrokers: 2
+  source:
+    evry:
+  route:
+    - errors: /a ??
+    - _default: /b
+    - errors: /c
+    - empty: ''
+    - [x]
+  sink:
+    - every: {routes: [erors, 404], tags_target_key: t, forward_to: [x]}
+    - every: {include_keys: [a/b], exclude_keys: [c]}
+    - strict: text
+    - strict:
+    - every
+core:
+  source: {every: , strict: {name: a}}
+  sink: []
+"no/path":
+  processor: {}
+  processors: []
+  sink: {every: }
+empty:
+"""
+    )
+    assert errors == [
+        "1:10: version: the version 3 is not compatible with the current version 2.17",
+        "3:12: orders.workers: must be at least 1, not 0",
+        "4:3: orders.wrokers: unknown key 'wrokers'; did you mean workers? "
+        "(known: buffer, delay, processor, route, sink, source, workers)",
+        "6:5: orders.source.evry: unknown source 'evry'; did you mean every? (known: every, strict)",
+        "8:15: orders.route[0].errors: ?? is no operator. Use ==",
+        "9:7: orders.route[1]._default: this name is reserved for events that no route takes",
+        "10:7: orders.route[2].errors: the route 'errors' is given a second time",
+        "11:14: orders.route[3].empty: expected a condition, found ''",
+        "12:7: orders.route[4]: expected one route as `name: condition`, found a list",
+        "14:24: orders.sink[0].every.routes[0]: unknown route 'erors'; did you mean errors? "
+        "(known: _default, empty, errors)",
+        "14:31: orders.sink[0].every.routes[1]: unknown route '404' (known: _default, empty, errors)",
+        "14:37: orders.sink[0].every.tags_target_key: is not supported: events carry no tags in Calve",
+        "14:57: orders.sink[0].every.forward_to: is not supported: name a second sink with a route instead",
+        "15:30: orders.sink[1].every.include_keys[0]: a key is the name of a top-level field and cannot contain `/`",
+        "15:50: orders.sink[1].every.exclude_keys: include_keys and exclude_keys cannot both be given; keep one",
+        "16:15: orders.sink[2].strict: expected a map, found 'text'",
+        "17:7: orders.sink[3].strict.name: is required but missing",
+        "18:7: orders.sink[4]: expected a sink by name, e.g. `every:`, found 'every'",
+        "19:1: core: this name is reserved; a pipeline cannot be called data-prepper, dataPrepper, core",
+        "20:3: core.source: takes one source, found every, strict",
+        "21:9: core.sink: needs at least one sink",
+        "22:1: no/path: 'no/path' cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`",
+        "22:1: no/path.source: is required but missing",
+        "23:3: no/path.processor: expected a list (`- name: …`), found a map",
+        "24:3: no/path.processor: processors means the same as processor; give one",
+        "25:3: no/path.sink: expected a list (`- name: …`), found a map",
+        "26:1: empty: expected a map with `source` and `sink`, found nothing",
+    ]
+
+
+@pytest.mark.parametrize("version", ["2", "'2'", "2.17", "1.9"])
+def test_a_version_that_is_not_newer_is_accepted(plugins: Plugins, version: str) -> None:
+    assert parse_text(f"version: {version}\np: {{source: {{every: }}, sink: [every: ]}}", plugins).pipelines
+
+
+@pytest.mark.parametrize("version", ["2.18", "3", "two", "[2]"])
+def test_a_newer_version_is_refused(refused: Read, version: str) -> None:
+    (error,) = refused(f"version: {version}\np: {{source: {{every: }}, sink: [every: ]}}")
+    assert error.startswith("1:10: version: ")
+
+
+def test_what_is_ignored_is_a_warning_with_its_line(plugins: Plugins) -> None:
+    parsed = parse_text(
+        "extension: {aws: {}}\np:\n  source: {every: }\n  buffer: {bounded_blocking: {}}\n  sink: [every: ]\n",
+        plugins,
+        name="f",
+    )
+    assert [str(warning) for warning in parsed.warnings] == [
+        "f:1:1: extension: is ignored; Calve has no such extensions",
+        "f:4:3: p.buffer: is ignored: Calve needs no buffer between source and sinks",
+    ]
+
+
+def test_a_file_without_pipelines_is_refused(refused: Read) -> None:
+    assert refused("version: 2") == ["1:1: no pipeline is defined"]
+    assert refused("{}") == ["1:1: no pipeline is defined"]
+
+
+def test_the_yaml_files_of_a_folder_are_merged(plugins: Plugins, tmp_path: Path) -> None:
+    pipeline = "{source: {every: }, sink: [every: ]}\n"
+    (tmp_path / "b.yml").write_text(f"b: {pipeline}")
+    (tmp_path / "a.yaml").write_text(f"a: {pipeline}")
+    (tmp_path / "notes.txt").write_text("not YAML: [")
+    assert [one.name for one in parse(tmp_path, plugins).pipelines] == ["a", "b"]
+
+
+def test_errors_of_all_files_come_at_once(plugins: Plugins, tmp_path: Path) -> None:
+    pipeline = "{source: {every: }, sink: [every: ]}\n"
+    (tmp_path / "a.yaml").write_text(f"p: {pipeline}")
+    (tmp_path / "b.yaml").write_bytes(b"ok: 1\nx: \xff\n")
+    (tmp_path / "c.yaml").write_text("[")
+    (tmp_path / "d.yaml").write_text(f"# more\np: {pipeline}")
+    with pytest.raises(SettingsErrors) as caught:
+        parse(tmp_path, plugins)
+    assert str(caught.value).replace(f"{tmp_path}/", "").split("\n") == [
+        "b.yaml:2:4: this is not UTF-8 text (byte 0xff)",
+        "c.yaml:1:2: this is not YAML: while parsing a flow node, expected the node content, but found '<stream end>'",
+        "d.yaml:2:1: the key 'p' is given a second time; first at a.yaml:1:1",
+    ]
+
+
+def test_a_path_that_cannot_be_read_is_one_clear_error(plugins: Plugins, tmp_path: Path) -> None:
+    for path, message in (
+        (tmp_path / "gone.yaml", "gone.yaml:1:1: this file cannot be read: No such file or directory"),
+        (tmp_path, ":1:1: no *.yaml or *.yml file is in this folder"),
+    ):
+        with pytest.raises(SettingsErrors) as caught:
+            parse(path, plugins)
+        assert str(caught.value).endswith(message)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(plugins: Plugins, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("\ufeffp: {source: {every: }, sink: [every: ]}", encoding="utf-8")
+    assert parse(tmp_path / "a.yaml", plugins).pipelines[0].name == "p"
+
+
+def test_a_file_without_end_is_refused(plugins: Plugins) -> None:
+    with pytest.raises(SettingsErrors, match="larger than 4 MB"):
+        parse("/dev/zero", plugins)
+
+
+def test_the_process_environment_is_the_default(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALVE_TEST_PATH", "here")
+    text = "p: {source: {every: {path: '${env:CALVE_TEST_PATH}'}}, sink: [every: ]}"
+    assert parse_text(text, plugins).pipelines[0].source.value.path == "here"
+
+
+def test_errors_pickle_and_become_one_settings_error_as_data(plugins: Plugins) -> None:
+    with pytest.raises(SettingsErrors) as caught:
+        parse_text("version: 3", plugins)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.problems == caught.value.problems
+    assert isinstance(CalveError.from_dict(caught.value.to_dict()), SettingsError)

@@ -1,0 +1,140 @@
+"""Kafka → Iceberg: Calve against Spark's own `from_json`, the same events, the same broker, in one run.
+
+    python bench/kafka.py [--events 6000000] [--runs 3] [--tables 1]
+
+Each run reads the whole topic into a fresh lakehouse; the two take turns, and medians are compared. CPU seconds are the
+machine's busy time (broker included), so run it on a machine that does nothing else. Spark reads the topic as a bounded
+batch with `spark-sql-kafka`; for Spark 4.1.4 no complete stock set of its jars exists, so versions next to it are taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from running import Calve  # noqa: E402
+from services.kafka import Kafka  # noqa: E402
+
+TICKS = os.sysconf("SC_CLK_TCK")
+TOPIC = "events"
+YAML = """
+bench:
+  source:
+    kafka:
+      bootstrap_servers: ["{address}"]
+      topics: [{{name: events, serde_format: json}}]
+  sink:
+    - iceberg:
+        table_identifier: "{table}"
+        auto_create: true
+        schema_evolution: true
+        commit_interval: 10s
+        max_batch_bytes: {batch}
+"""
+
+
+def events(count: int, tables: int) -> Iterator[bytes]:
+    """Give events of about 220 bytes, ten fields; the text is made from a pool, so that making them is quick."""
+    chance = random.Random(7)
+    kinds = ("page_view", "click", "purchase", "login")
+    pool = [
+        (
+            chance.randrange(10**9),
+            chance.choice(kinds),
+            f"2026-03-{chance.randrange(1, 29):02d}T{chance.randrange(24):02d}:{chance.randrange(60):02d}:00.{chance.randrange(1000):03d}Z",
+            round(chance.uniform(0, 1000), 2),
+            chance.choice(("DE", "FR", "US", "JP")),
+            f"/shop/category/{chance.randrange(10**5)}/item",
+            f"{chance.getrandbits(64):016x}",
+        )
+        for _ in range(4096)
+    ]
+    for number in range(count):
+        user, kind, at, amount, country, page, session = pool[number * 31 % 4096]
+        yield (
+            f'{{"id":{number},"tenant":"t{number % tables}","user_id":{user},"kind":"{kind}","at":"{at}",'
+            f'"amount":{amount},"country":"{country}","ok":true,"page":"{page}","session":"{session}","n":{number % 977}}}'
+        ).encode()
+
+
+def busy_seconds() -> float:
+    """Give the CPU seconds that the machine has worked since it started."""
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:8])
+    return (user + nice + system + irq + softirq) / TICKS
+
+
+def calve_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, object]:
+    """Read the topic with Calve; give seconds (start of the JVM left out, as for Spark), CPU and what each step took."""
+    table = "bench.events" if tables == 1 else "bench.${/tenant}"
+    calve = Calve(folder, YAML.format(address=broker.address, table=table, batch=batch))
+    busy, started = busy_seconds(), time.monotonic()
+    calve.start("--once", "--json")
+    code = calve.process.wait(1800)
+    seconds, cpu = time.monotonic() - started, busy_seconds() - busy
+    if code:
+        raise SystemExit(calve.said()[-3000:])
+    names = calve.tables("bench")
+    rows = sum(int(calve.catalog().load_table(name).current_snapshot().summary["total-records"]) for name in names)
+    return {"seconds": seconds, "cpu": cpu, "rows": rows, "tables": len(names)}
+
+
+def spark_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, object]:
+    """Read the topic with Spark's `from_json`, in a process of its own."""
+    busy, started = busy_seconds(), time.monotonic()
+    script = Path(__file__).with_name("spark_from_json.py")
+    done = subprocess.run(
+        [sys.executable, str(script), broker.address, TOPIC, str(folder)], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {"seconds": time.monotonic() - started, "cpu": busy_seconds() - busy, **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=6_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--tables", type=int, default=1)
+    parser.add_argument("--batch", default="256mb", help="max_batch_bytes of Calve")
+    parser.add_argument("--only", choices=("calve", "spark"))
+    chosen = parser.parse_args()
+    contenders = {"calve": calve_run, "spark": spark_run}
+    if chosen.only or chosen.tables > 1:
+        contenders = {chosen.only or "calve": contenders[chosen.only or "calve"]}
+    results: dict[str, list[dict[str, object]]] = {name: [] for name in contenders}
+    with tempfile.TemporaryDirectory(prefix="calve-bench-") as place, Kafka(Path(place) / "kafka") as broker:
+        broker.create_topic(TOPIC, partitions=4)
+        broker.produce(TOPIC, events(chosen.events, chosen.tables), partitions=range(4))
+        for number in range(chosen.runs):
+            for name, run in contenders.items():
+                found = run(broker, Path(place) / f"{name}-{number}", chosen.tables, chosen.batch)
+                if found["rows"] != chosen.events:
+                    raise SystemExit(f"{name} has {found['rows']} rows instead of {chosen.events}")
+                results[name].append(found)
+                print(f"{name:6} run {number + 1}: {_shown(found, chosen.events)}", flush=True)
+    medians = {name: statistics.median(float(str(one["seconds"])) for one in found) for name, found in results.items()}
+    for name, seconds in medians.items():
+        print(f"{name:6} median: {chosen.events / seconds:,.0f} events/s end to end, start-up included")
+    if len(medians) == 2:
+        print(f"Calve is {medians['spark'] / medians['calve']:.2f} times as fast as Spark from_json")
+
+
+def _shown(found: dict[str, object], count: int) -> str:
+    seconds, cpu = float(str(found["seconds"])), float(str(found["cpu"]))
+    return f"{seconds:6.2f} s, {count / seconds:9,.0f} events/s, {cpu / count * 1e6:5.2f} CPU s per million events"
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,10 @@ from calve.sources.file.stream import BLOCK_BYTES, Stream
 __all__ = ["read_csv"]
 
 _BOM = b"\xef\xbb\xbf"
+_PRIVATE = 0x10FE00
+_TO_PRIVATE = {0xDC00 + byte: _PRIVATE + byte for byte in range(0x80, 0x100)}
+_FROM_PRIVATE = {private: escaped for escaped, private in _TO_PRIVATE.items()}
+_MENDED = f"[{chr(_PRIVATE + 0x80)}-{chr(_PRIVATE + 0xFF)}]"
 Reject = tuple[bytes, str, int]
 
 
@@ -28,11 +32,15 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
     A row with more or fewer cells than there are columns, or with bytes that are not UTF-8, is given up alone.
     """
     source = _WholeLines(stream)
-    names, skip = _columns(source, codec)
+    try:
+        names, skip = _columns(source, codec)
+    except csv.Error as error:
+        yield from rows.broken(f"has a first row that cannot be read as CSV: {error}", source.peek())
+        return
     if not names:
         yield from rows.broken(stream.broken, source.rest) if stream.broken else ()
         return
-    table = _Table(rows, names, skip)
+    table = _Table(rows, source, names, skip)
     try:
         for batch in _open(source, codec, table, len(names)):
             yield from table.events(batch)
@@ -48,9 +56,9 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
 class _Table:
     """Rows on their way: numbers them, and keeps those that the parser gave up until the next batch."""
 
-    def __init__(self, rows: Rows, names: list[str], skipped: int) -> None:
+    def __init__(self, rows: Rows, source: _WholeLines, names: list[str], skipped: int) -> None:
         self.row = skipped
-        self._rows, self._names, self._skipped = rows, names, skipped
+        self._rows, self._source, self._names, self._skipped = rows, source, names, skipped
         self._bad: list[Reject] = []
         self._taken: set[int] = set()
 
@@ -58,20 +66,21 @@ class _Table:
         """Keep a row that the parser cannot take (its handler)."""
         reason = f"The row has {row.actual_columns} cells where there are {row.expected_columns} columns"
         self._taken.add(row.number + self._skipped)
-        self._bad.append((row.text.encode("utf-8", "surrogateescape"), reason, row.number + self._skipped))
+        self._bad.append((_restored(row.text), reason, row.number + self._skipped))
         return "skip"
 
     def events(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give the batches of a parsed block, then what was given up in it."""
         numbers = self._numbers(batch.num_rows)
-        table = pa.Table.from_batches([batch])
-        try:
-            text = table.cast(pa.schema([(name, pa.string()) for name in table.schema.names]))
-        except pa.ArrowInvalid:
-            text, numbers = self._without_bad_text(table, numbers)
+        bad = self._not_text(batch)
+        if pc.any(bad).as_py():
+            for number, row in zip(numbers.filter(bad).to_pylist(), batch.filter(bad).to_pylist(), strict=True):
+                text = ",".join(value or "" for value in row.values())
+                self._bad.append((_restored(text), "The row holds bytes that are not UTF-8", number))
+            numbers, batch = numbers.filter(pc.invert(bad)), batch.filter(pc.invert(bad))
         # The parser's names are c0, c1, …: those of the file may repeat, and then the last one stands.
         last = {name: index for index, name in enumerate(self._names)}
-        events = to_json(pa.table([text.column(index) for index in last.values()], names=list(last)))
+        events = to_json(pa.table([batch.column(index) for index in last.values()], names=list(last)))
         yield from self._rows.batches(events.combine_chunks().cast(pa.binary()), numbers)
         yield from self.rejected()
 
@@ -93,42 +102,69 @@ class _Table:
         self.row += len(rest)
         return pa.concat_arrays([pa.array(numbers, pa.int64()), rest])
 
-    def _without_bad_text(self, table: pa.Table, numbers: pa.Array) -> tuple[pa.Table, pa.Array]:
-        kept: list[bool] = []
-        for number, row in zip(numbers.to_pylist(), table.to_pylist(), strict=True):
-            cells = [value or b"" for value in row.values()]
-            kept.append(all(_is_text(cell) for cell in cells))
-            if not kept[-1]:
-                self._bad.append((b",".join(cells), "The row holds bytes that are not UTF-8", number))
-        mask = pa.array(kept)
-        text = pa.schema([(name, pa.string()) for name in table.schema.names])
-        return table.filter(mask).cast(text), pc.filter(numbers, mask)
+    def _not_text(self, batch: pa.RecordBatch) -> pa.Array:
+        """Mark the rows that stand for bytes that are not UTF-8."""
+        bad = pa.repeat(False, batch.num_rows)
+        for column in batch.columns if self._source.mended else []:
+            bad = pc.or_(bad, pc.fill_null(pc.match_substring_regex(column, _MENDED), False))
+        return bad
 
 
 class _WholeLines:
-    """A file object of whole lines only; when the stream breaks, the cut line stays in `rest`."""
+    """A file object of whole lines, all UTF-8 (see `_mended`); when the stream breaks, the cut line stays in `rest`."""
 
     closed = False
+    mended = False
 
     def __init__(self, stream: Stream) -> None:
         self.rest = b""
-        self._stream, self._blocks, self._ready, self._ended, self._first = stream, iter(stream), b"", False, True
+        self._stream, self._blocks, self._ready = stream, iter(stream), b""
+        self._next = next(self._blocks, b"").removeprefix(_BOM)
 
     def peek(self) -> bytes:
         """Give what is ready, reading on if nothing is; empty at the end."""
-        while not self._ready and not self._ended:
-            block = next(self._blocks, None)
-            if block is None:
-                self._ended = True
-                if not self._stream.broken:
-                    self._ready, self.rest = self.rest, b""
-                break
-            if self._first:
-                block, self._first = block.removeprefix(_BOM), False
-            text = self.rest + block
-            end = text.rfind(b"\n") + 1
-            self._ready, self.rest = text[:end], text[end:]
+        while not self._ready and self._next:
+            text, self._next = self.rest + self._next, next(self._blocks, b"")
+            ended = not self._next and not self._stream.broken
+            end = len(text) if ended else text.rfind(b"\n") + 1
+            self._ready, self.rest = self._text(text[:end]), text[end:]
         return self._ready
+
+    def skip(self, length: int) -> None:
+        """Pass over what has been looked at."""
+        self._ready = self._ready[length:]
+
+    def read(self, size: int) -> bytes:
+        """Give so many bytes, fewer only at the end: the parser takes a row that lies in two blocks, not in three."""
+        parts, left = [], size
+        while left and (ready := self.peek()):
+            parts.append(ready[:left])
+            self.skip(left)
+            left -= len(parts[-1])
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Do nothing: the file is closed by who opened it."""
+
+    def readable(self) -> bool:
+        """Say that this is for reading."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that this goes one way."""
+        return False
+
+    def writable(self) -> bool:
+        """Say that this is not for writing."""
+        return False
+
+    def _text(self, text: bytes) -> bytes:
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            self.mended = True
+            return _mended(text)
+        return text
 
     def skip(self, length: int) -> None:
         """Pass over what has been looked at."""
@@ -163,17 +199,15 @@ def _columns(source: _WholeLines, codec: CsvCodec) -> tuple[list[str], int]:
     Returns:
         The names (none: there is no row at all) and how many rows were passed over.
     """
-    text = source.peek().decode("utf-8", "replace")
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=codec.delimiter, quotechar=codec.quote_character, strict=False
-    )
+    read: list[str] = []
+    lines = (read.append(line) or line for line in io.StringIO(source.peek().decode(), newline=""))  # type: ignore[func-returns-value]
+    reader = csv.reader(lines, delimiter=codec.delimiter, quotechar=codec.quote_character)
     first = next((row for row in reader if row), [])
     if not first:
         return [], 0
     names = codec.header or (first if codec.detect_header else [])
     if first == names:
-        ends = [place + 1 for place, byte in enumerate(source.peek()[: 1 << 20]) if byte == 10]
-        source.skip(ends[reader.line_num - 1] if reader.line_num <= len(ends) else len(source.peek()))
+        source.skip(len("".join(read).encode()))
     width = max(len(first), len(names))
     named = [*names, *[""] * (width - len(names))] if not codec.header else names
     return [name or f"column{index}" for index, name in enumerate(named, 1)], int(first == names)
@@ -193,7 +227,7 @@ def _open(source: _WholeLines, codec: CsvCodec, table: _Table, width: int) -> It
             invalid_row_handler=table.give_up,
         ),
         convert_options=arrow_csv.ConvertOptions(
-            column_types={column: pa.binary() for column in columns},
+            column_types={column: pa.string() for column in columns},
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
             null_values=[""],
@@ -201,9 +235,10 @@ def _open(source: _WholeLines, codec: CsvCodec, table: _Table, width: int) -> It
     )
 
 
-def _is_text(cell: bytes) -> bool:
-    try:
-        cell.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _mended(text: bytes) -> bytes:
+    """Write each byte that is not UTF-8 as a character of a private range: the parser takes text only."""
+    return text.decode("utf-8", "surrogateescape").translate(_TO_PRIVATE).encode()
+
+
+def _restored(text: str) -> bytes:
+    return text.translate(_FROM_PRIVATE).encode("utf-8", "surrogateescape")

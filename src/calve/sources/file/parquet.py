@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import duckdb
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -40,7 +41,7 @@ def _read_group(
             events = to_json(pa.Table.from_batches([batch])).combine_chunks().cast(pa.binary())
             yield from rows.batches(events, row_numbers(row + done, len(events)))
             done += len(events)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, duckdb.Error, OSError) as error:
         first, length = _extent(opened.metadata.row_group(index))
         file.seek(first)
         file.read(length)  # raises where the storage failed, not the data

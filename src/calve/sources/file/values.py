@@ -51,7 +51,7 @@ def read_values(stream: Stream, rows: Rows, key_name: str | None = None) -> Iter
         if reason:
             yield from rows.broken(reason, start)
         return
-    yield from _cut_values(_Again(stream, start[inside:], blocks), rows, in_array=inside > 0)
+    yield from _cut_values(_Again(stream, start[inside:], blocks), rows, in_array=inside > 0, alone=key_name is None)
 
 
 class _Again:
@@ -68,7 +68,7 @@ class _Again:
         self.broken = self._stream.broken
 
 
-def _cut_values(stream: _Again, rows: Rows, in_array: bool) -> Iterator[pa.RecordBatch]:
+def _cut_values(stream: _Again, rows: Rows, in_array: bool, alone: bool) -> Iterator[pa.RecordBatch]:
     count, rest, closed = 0, b"", False
     for block in stream:
         text = rest + block
@@ -78,6 +78,8 @@ def _cut_values(stream: _Again, rows: Rows, in_array: bool) -> Iterator[pa.Recor
             yield from rows.batches(events, row_numbers(count + 1, len(events)))
             count += len(events)
         rest = text[end:].lstrip(_BLANK)
+        if closed and not alone:
+            return
         if (closed and rest) or len(rest) > VALUE_BYTES:
             break
     if stream.broken and not closed:

@@ -9,9 +9,8 @@ import click
 from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.observe.words import many
-from calve.pipeline import connect as connections
 from calve.pipeline.plugins import PLUGINS
-from calve.settings import parse
+from calve.settings import PipelineSettings, parse
 
 __all__ = ["validate"]
 
@@ -33,9 +32,15 @@ def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
         click.echo(f"{warning.location}: warning: {warning.path}: {warning.message}", err=True)
-    problems = connections.check(parsed.pipelines) if connect else []
+    problems = _try(parsed.pipelines) if connect else []
     for problem in problems:
         click.echo(f"Error: {problem}", err=True)
     if problems:
         ctx.exit(failures.FAILED)
     click.echo(f"OK: {many(len(parsed.pipelines), 'pipeline')}: {', '.join(one.name for one in parsed.pipelines)}")
+
+
+def _try(pipelines: list[PipelineSettings]) -> list[str]:
+    from calve.pipeline import connect  # brings Spark; a plain `validate` is quick without
+
+    return connect.check(pipelines)

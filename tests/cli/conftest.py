@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner, Result
+
+import calve
+from calve.cli import main
+from calve.observe.watch import Watch
+from calve.settings import PipelineSettings, Plugins, option
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in (None, *logging.root.manager.loggerDict)]
+    before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in loggers]
+    yield
+    for logger, handlers, propagate, level in before:
+        logger.handlers[:], logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+@dataclass(frozen=True)
+class NothingSettings:
+    """Reads nothing."""
+
+    size: int = option(1, "How much of nothing.", minimum=0)
+
+
+@dataclass(frozen=True)
+class NowhereSettings:
+    """Writes nowhere."""
+
+    place: str = option(doc="Where not.")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    state: str
+    master: str | None
+    conf: dict[str, str]
+    once: bool
+
+
+GOOD = "orders:\n  source:\n    nothing: {}\n  sink:\n    - nowhere:\n        place: here\n"
+
+
+@dataclass
+class Pipelines:
+    """Stands in for the package `calve.pipeline`, so that these tests need no Spark."""
+
+    work: Callable[[Sequence[PipelineSettings], RunOptions, Watch], int] = lambda pipelines, options, watch: 0
+    problems: list[str] = field(default_factory=list)
+    ran: list[tuple[list[str], RunOptions]] = field(default_factory=list)
+
+    def run(self, pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
+        self.ran.append(([one.name for one in pipelines], options))
+        return self.work(pipelines, options, watch)
+
+
+@pytest.fixture
+def pipelines(monkeypatch: pytest.MonkeyPatch) -> Pipelines:
+    """The package `calve.pipeline` with a source that reads nothing and a sink that writes nowhere."""
+    pipelines = Pipelines()
+    package = ModuleType("calve.pipeline")
+    for name, content in {
+        "run": {"run": pipelines.run, "RunOptions": RunOptions},
+        "plugins": {"PLUGINS": Plugins(sources={"nothing": NothingSettings}, sinks={"nowhere": NowhereSettings})},
+        "connect": {"check": lambda found: pipelines.problems},
+    }.items():
+        module = ModuleType(f"calve.pipeline.{name}")
+        vars(module).update(content)
+        setattr(package, name, module)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, "calve.pipeline", package)
+    monkeypatch.setattr(calve, "pipeline", package, raising=False)
+    for name in ("run", "validate", "schema"):
+        monkeypatch.delitem(sys.modules, f"calve.cli.{name}", raising=False)
+    return pipelines
+
+
+@dataclass
+class Shell:
+    """Runs `calve` in a folder of its own."""
+
+    folder: Path
+
+    def __call__(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main.calve, arguments, prog_name="calve")
+
+    def write(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return name
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    return Shell(tmp_path)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from .conftest import Shell
+
+
+def entry(**changed: Any) -> str:
+    default = {
+        "pipeline": "orders",
+        "sink": "iceberg",
+        "table": "shop.orders",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "reason": "'x' is no int",
+        "code": "NOT_COERCIBLE",
+        "field": "amount",
+        "event": '{"amount": "x"}',
+        "metadata": {"kafka_offset": 7},
+    }
+    return json.dumps({**default, **changed}) + "\n"
+
+
+@pytest.fixture
+def letters(shell: Shell) -> Shell:
+    odd = base64.b64encode(b"\xff\x1b[31m").decode()
+    broken = entry(table=None, code="MALFORMED", field=None, event=odd, event_encoding="base64")
+    shell.write("calve-state/orders/dlq/1.ndjson", entry() + "no entry\n" + broken)
+    shell.write("calve-state/orders/dlq/2.ndjson", entry(timestamp="2026-01-02T00:00:00Z") + entry()[:40])
+    shell.write("calve-state/clicks/dlq/_unpublished.ndjson", entry())
+    return shell
+
+
+def test_list_counts_by_table_and_code(letters: Shell) -> None:
+    result = letters("dlq", "list")
+    assert result.exit_code == 0
+    assert "orders: 3 dead letters, 2026-01-01T00:00:00Z … 2026-01-02T00:00:00Z" in result.stdout
+    assert "shop.orders  NOT_COERCIBLE       2" in result.stdout
+    assert "2 lines passed over" in result.stdout
+    assert "clicks: 0 dead letters" in result.stdout
+
+
+def test_list_as_json(letters: Shell) -> None:
+    (one,) = json.loads(letters("dlq", "list", "--pipeline", "orders", "--json").stdout)["pipelines"]
+    assert (one["entries"], one["unreadable"]) == (3, 2)
+    assert one["counts"][0] == {"table": "shop.orders", "code": "NOT_COERCIBLE", "count": 2}
+
+
+def test_show_is_readable_and_harmless(letters: Shell) -> None:
+    result = letters("dlq", "show")
+    assert result.exit_code == 0
+    for text in (
+        "2026-01-01T00:00:00Z · orders · shop.orders · NOT_COERCIBLE · amount",
+        "reason:   'x' is no int",
+        'metadata: {"kafka_offset": 7}',
+        'event:    {"amount": "x"}',
+        "no table · MALFORMED",
+        r"event:    \xff\x1b[31m",
+    ):
+        assert text in result.stdout
+    assert "1.ndjson:2" in result.stderr
+    assert "2.ndjson:2" in result.stderr
+    assert "\x1b" not in result.stdout
+
+
+def test_raw_gives_the_original_bytes_and_nothing_else(letters: Shell) -> None:
+    assert letters("dlq", "show", "--raw").stdout_bytes == b'{"amount": "x"}\n\xff\x1b[31m\n{"amount": "x"}\n'
+
+
+def test_show_as_json_gives_the_entries_as_they_are(letters: Shell) -> None:
+    lines = letters("dlq", "show", "--json", "--code", "NOT_COERCIBLE").stdout.splitlines()
+    assert lines[0] + "\n" == entry()
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (("--code", "MALFORMED"), 1),
+        (("--table", "shop.orders"), 2),
+        (("--table", "shop.orders", "--code", "MALFORMED"), 0),
+        (("--pipeline", "clicks"), 0),
+        (("--limit", "1"), 1),
+        (("--limit", "0"), 3),
+    ],
+)
+def test_show_can_be_narrowed(letters: Shell, arguments: tuple[str, ...], count: int) -> None:
+    result = letters("dlq", "show", "--json", *arguments)
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == count
+
+
+def test_a_limit_that_hides_something_says_so(letters: Shell) -> None:
+    assert "There are more: --limit 10, or --limit 0 for all." in letters("dlq", "show", "--limit", "1").stderr
+    assert "There are more" not in letters("dlq", "show", "--limit", "3").stderr
+
+
+def test_no_dead_letters_is_said(letters: Shell) -> None:
+    assert letters("dlq", "show", "--pipeline", "clicks").stderr == "No dead letters.\n"
+
+
+@pytest.mark.parametrize("command", ["list", "show"])
+def test_an_unknown_state_or_pipeline_is_one_sentence(letters: Shell, command: str) -> None:
+    for arguments, said in ((("--state", "none"), "there is no state folder"), (("--pipeline", "x"), "clicks, orders")):
+        result = letters("dlq", command, *arguments)
+        assert result.exit_code == 1
+        assert said in result.stderr

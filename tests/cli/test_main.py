@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from calve import __version__
+from calve.cli.main import COMMANDS
+
+from .conftest import GOOD, Pipelines, Shell
+
+
+def test_help_names_every_command_and_shows_a_first_pipeline(shell: Shell) -> None:
+    result = shell("--help")
+    assert result.exit_code == 0
+    assert "table_identifier: shop.orders" in result.output
+    for name, text in COMMANDS.items():
+        assert f"  {name}" in result.output
+        assert text in result.output
+
+
+def test_help_imports_neither_spark_nor_arrow() -> None:
+    code = (
+        "import sys; from calve.cli.main import calve\n"
+        "try: calve(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('pyspark', 'pyarrow', 'duckdb') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.usefixtures("pipelines")
+@pytest.mark.parametrize("command", ["run", "validate", "status", "dlq", "dlq list", "dlq show", "doctor", "schema"])
+def test_the_help_of_a_command_teaches_by_an_example(shell: Shell, command: str) -> None:
+    result = shell(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert f"calve {command}" in result.output.partition("\n\n")[2]
+    assert "Example" in result.output
+
+
+@pytest.mark.usefixtures("pipelines")
+def test_the_list_and_the_help_of_a_command_begin_alike(shell: Shell) -> None:
+    for name in ("run", "validate"):
+        assert COMMANDS[name].split()[:3] == shell(name, "--help").output.partition("\n\n")[2].split()[:3]
+
+
+def test_the_version_is_told(shell: Shell) -> None:
+    assert shell("--version").output == f"calve {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["fly"], ["status", "--fly"], ["doctor", "extra"]])
+def test_a_wrong_command_line_is_exit_code_2(shell: Shell, arguments: list[str]) -> None:
+    result = shell(*arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+
+
+def test_ctrl_c_is_quiet(shell: Shell, pipelines: Pipelines) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    pipelines.work = interrupted
+    result = shell("run", shell.write("a.yaml", GOOD), "--metrics-port", "0")
+    assert (result.exit_code, result.output) == (130, "")
+
+
+def test_a_reader_that_goes_away_is_no_failure(shell: Shell) -> None:
+    folder = shell.folder / "calve-state" / "orders" / "dlq"
+    folder.mkdir(parents=True)
+    (folder / "1.ndjson").write_text('{"code": "MALFORMED", "event": "x"}\n' * 50_000)
+    calve = [sys.executable, "-m", "calve", "dlq", "show", "--raw"]
+    with subprocess.Popen(calve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=shell.folder) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"x\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calve.errors import CommitError, SourceUnavailableError
+from calve.observe.liveness import process_started
+from calve.observe.report import PipelineReport
+from calve.observe.status import BatchCounts, PipelineStatus
+
+from .conftest import Shell
+
+
+def report() -> PipelineReport:
+    status = PipelineStatus("orders")
+    status.set_state("running")
+    rejects = {"shop.orders": {"NOT_COERCIBLE": 2}, "": {"MALFORMED": 1}}
+    status.batch_written(BatchCounts(1, 12_000, 22_000, 3, rejects, {"shop.orders": {"amount": 4}}), 0.5)
+    status.table_committed("shop.orders", 11_994, 123)
+    status.staged(2)
+    status.lag(50, 1100)
+    status.trouble(SourceUnavailableError("Kafka does not answer", step="read", hint="Start it"))
+    status.trouble(CommitError("it was dropped", step="commit", hint="Create it"), table="shop.gone")
+    return status.report()
+
+
+def save(shell: Shell, report: PipelineReport) -> None:
+    folder = shell.folder / "calve-state" / report.pipeline
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "status.json").write_text(json.dumps(report.to_dict()))
+
+
+def test_a_running_pipeline_shows_figures_tables_and_errors_with_hints(shell: Shell) -> None:
+    save(shell, report())
+    result = shell("status")
+    assert result.exit_code == 0
+    for text in (
+        "orders: running since ",
+        "12,000 events read",
+        "lag 50 rows",
+        "2 batches staged",
+        "3 events without a route",
+        "11,994",
+        "NOT_COERCIBLE 2",
+        "amount 4",
+        "rejects without a table: MALFORMED 1",
+        "Kafka does not answer. Start it",
+        "error in shop.gone",
+        "it was dropped. Create it",
+    ):
+        assert text in result.stdout
+
+
+def test_a_killed_pipeline_is_not_called_running(shell: Shell) -> None:
+    killed = report()
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    killed.pid, killed.process_started = child.pid, process_started(child.pid)
+    child.kill()
+    child.communicate()
+    save(shell, killed)
+    assert "orders: not running (killed?): it was running" in shell("status").stdout
+    assert json.loads(shell("status", "--json").stdout)["pipelines"][0]["process"] == "gone"
+
+
+def test_a_stopped_pipeline_says_when(shell: Shell) -> None:
+    stopped = report()
+    stopped.state = "stopped"
+    save(shell, stopped)
+    assert "orders: stopped " in shell("status").stdout
+
+
+def test_json_carries_the_whole_report(shell: Shell) -> None:
+    save(shell, report())
+    (one,) = json.loads(shell("status", "--json").stdout)["pipelines"]
+    assert one["process"] == "alive"
+    assert one["tables"]["shop.orders"]["rows"] == 11_994
+    assert PipelineReport.from_dict(one).lag_rows == 50
+
+
+def test_one_pipeline_can_be_chosen(shell: Shell) -> None:
+    for name in ("orders", "clicks"):
+        other = report()
+        other.pipeline = name
+        save(shell, other)
+    assert "orders: " not in shell("status", "--pipeline", "clicks").stdout
+    assert "clicks: " in shell("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("made", "arguments", "said"),
+    [
+        (False, (), "there is no state folder"),
+        (True, (), "no pipeline has run with the state folder"),
+        (True, ("--pipeline", "x"), "has no pipeline x. It has: none"),
+    ],
+)
+def test_nothing_to_show_is_said_with_a_way_out(
+    shell: Shell, made: bool, arguments: tuple[str, ...], said: str
+) -> None:
+    if made:
+        Path("calve-state").mkdir()
+    result = shell("status", *arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -18,6 +18,9 @@ __all__ = ["BLOCK_ROWS", "IDLE_SECONDS", "Range", "messages"]
 
 BLOCK_ROWS = 1000
 """Messages taken at once: measured, small blocks that stay in the processor's cache are read 1.5 times as fast."""
+BLOCK_BYTES = 8 << 20
+FIRST_ROWS = 100
+"""Messages of the first block, whose size is not known yet."""
 IDLE_SECONDS = 15.0
 """How long a broker may give nothing of what it has."""
 POLL_SECONDS = 0.1
@@ -63,16 +66,17 @@ def messages(client: dict[str, Any], wanted: Range, idle_seconds: float = IDLE_S
 
 
 def _blocks(consumer: Consumer, wanted: Range, trouble: Trouble, idle_seconds: float) -> Iterator[list[Message]]:
-    at, deadline = wanted.start, time.monotonic() + idle_seconds
+    at, rows, deadline = wanted.start, FIRST_ROWS, time.monotonic() + idle_seconds
     while at < wanted.end:
-        got = consumer.consume(min(BLOCK_ROWS, wanted.end - at), POLL_SECONDS)
-        if [message.error() for message in got].count(None) != len(got):
+        got = consumer.consume(min(rows, wanted.end - at), POLL_SECONDS)
+        if any(map(Message.error, got)):
             reached = _end_of_partition(got, wanted, trouble)
             got = [message for message in got if message.error() is None]
         else:
             reached = at
         if got:
             reached = max(reached, got[-1].offset() + 1)
+            rows = max(1, min(BLOCK_ROWS, BLOCK_BYTES * len(got) // (sum(map(len, got)) or 1)))
             inside = got if reached <= wanted.end else [each for each in got if each.offset() < wanted.end]
             yield from [inside] if inside else []
         if reached > at:

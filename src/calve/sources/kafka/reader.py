@@ -21,8 +21,8 @@ __all__ = ["KafkaReader"]
 class KafkaReader:
     """Reads ranges of offsets; pickled into the tasks.
 
-    Columns: `event`, `malformed`, `kafka_topic`, `kafka_partition`, `kafka_offset`, and those of `record.COSTLY` that
-    `metadata` asks for.
+    Columns: `event`, `kafka_topic`, `kafka_partition`, `kafka_offset`, and those of `record.COSTLY` that `metadata`
+    asks for.
 
     Attributes:
         clients: librdkafka's properties by topic; they may hold a password, so they are never shown.

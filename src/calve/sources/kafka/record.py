@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Message
 
-from calve.sources.source import EVENT, MALFORMED
+from calve.sources.source import EVENT
 
 __all__ = ["COSTLY", "Form", "Records"]
 
-TOMBSTONE = "the record has no value (a tombstone)"
-NOT_TEXT = "the record is not UTF-8 text"
 MESSAGE = "message"
 KEY = "kafka_key"
-TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "CreateTime", TIMESTAMP_LOG_APPEND_TIME: "LogAppendTime"}
+OFFSET = "kafka_offset"
+TIMESTAMP_TYPES = {  # 0: the record has none
+    TIMESTAMP_CREATE_TIME: "CreateTime",
+    TIMESTAMP_LOG_APPEND_TIME: "LogAppendTime",
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Form:
 
 def _keys(block: Sequence[Message]) -> pa.Array:
     """Give keys as text; one that is not UTF-8 as Base64."""
-    keys = pa.array([message.key() for message in block], pa.binary())
+    keys = pa.array(list(map(Message.key, block)), pa.binary())
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -41,17 +42,17 @@ def _keys(block: Sequence[Message]) -> pa.Array:
 
 def _timestamps(block: Sequence[Message]) -> pa.Array:
     """Give epoch milliseconds; null where a record has none."""
-    pairs = [message.timestamp() for message in block]
-    return pa.array([at if kind in TIMESTAMP_TYPES else None for kind, at in pairs], pa.int64())
+    return pa.array([at if kind else None for kind, at in map(Message.timestamp, block)], pa.int64())
 
 
 def _timestamp_types(block: Sequence[Message]) -> pa.Array:
-    return pa.array([TIMESTAMP_TYPES.get(message.timestamp()[0]) for message in block], pa.string())
+    return pa.array([TIMESTAMP_TYPES.get(kind) for kind, _ in map(Message.timestamp, block)], pa.string())
 
 
 def _headers(block: Sequence[Message]) -> pa.Array:
     """Give headers as a JSON object; of a repeated name the last one, of bytes that are not UTF-8 their Base64."""
-    return pa.array([_header(message.headers()) for message in block], pa.string())
+    headers = list(map(Message.headers, block))
+    return pa.array(map(_header, headers), pa.string()) if any(headers) else pa.nulls(len(block), pa.string())
 
 
 COSTLY: dict[str, Callable[[Sequence[Message]], pa.Array]] = {
@@ -78,58 +79,45 @@ class Records:
         self.size_bytes = 0
         self._constants = {"kafka_topic": pa.scalar(topic), "kafka_partition": pa.scalar(partition, pa.int32())}
         self._form = form
-        wanted = COSTLY if metadata is None else {name: COSTLY[name] for name in COSTLY if name in metadata}
-        self._columns = {name: make for name, make in wanted.items() if (name, form.key_mode) != (KEY, "discard")}
-        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in self._columns}
-        self._chunks |= {EVENT: [], MALFORMED: [], "kafka_offset": []}
+        self._wanted = [name for name in COSTLY if metadata is None or name in metadata]
+        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in (EVENT, OFFSET, *self._wanted)}
 
     def add(self, block: list[Message]) -> None:
         """Take one block; its messages are not kept."""
-        events, reasons = _events(block, self._form)
+        events = _events(block, self._form)
         self._chunks[EVENT].append(events)
-        self._chunks[MALFORMED].append(reasons)
-        self._chunks["kafka_offset"].append(_offsets(block))
-        for name, make in self._columns.items():
-            self._chunks[name].append(make(block))
+        self._chunks[OFFSET].append(_offsets(block))
+        for name in self._wanted:
+            hidden = name == KEY and self._form.key_mode == "discard"
+            self._chunks[name].append(pa.nulls(len(block), pa.string()) if hidden else COSTLY[name](block))
         self.rows += len(block)
         self.size_bytes += events.nbytes
 
     def batch(self) -> pa.RecordBatch:
-        """Give what was taken as one batch."""
+        """Give what was taken as one batch, the events first."""
         columns = {name: pa.concat_arrays(chunks) for name, chunks in self._chunks.items()}
-        columns |= {name: pa.repeat(value, self.rows) for name, value in self._constants.items()}
-        return pa.record_batch(columns)
+        return pa.record_batch(columns | {name: pa.repeat(value, self.rows) for name, value in self._constants.items()})
 
 
-def _events(block: list[Message], form: Form) -> tuple[pa.Array, pa.Array]:
-    values: list[bytes | None] = [message.value() for message in block]
-    reasons: list[str | None] | None = [None if value is not None else TOMBSTONE for value in values]
-    if None not in values:
-        reasons = None
+def _events(block: list[Message], form: Form) -> pa.Array:
+    """Give events; null for a tombstone, which is then rejected as malformed."""
+    values: Iterable[bytes | None] = map(Message.value, block)
     if form.serde_format != "json" or form.key_mode == "include_as_field":
-        values, reasons = _formed(block, values, form)
-    made = pa.nulls(len(block), pa.string()) if reasons is None else pa.array(reasons, pa.string())
-    return pa.array(values, pa.binary()), made
-
-
-def _formed(block: list[Message], values: list[bytes | None], form: Form) -> Any:
-    keys = _keys(block).to_pylist() if form.key_mode == "include_as_field" else [None] * len(block)
-    make = {"json": _with_key, "plaintext": _plain, "bytes": _encoded}[form.serde_format]
-    formed: list[bytes | None] = []
-    reasons: list[str | None] = []
-    for value, key in zip(values, keys, strict=True):
-        try:
-            formed.append(None if value is None else make(value, key))
-            reasons.append(TOMBSTONE if value is None else None)
-        except UnicodeDecodeError:
-            formed.append(value)
-            reasons.append(NOT_TEXT)
-    return formed, reasons
+        make = FORMS[form.serde_format]
+        keys = _keys(block).to_pylist() if form.key_mode == "include_as_field" else [None] * len(block)
+        values = (None if value is None else make(value, key) for value, key in zip(values, keys, strict=True))
+    return pa.array(list(values), pa.binary())
 
 
 def _plain(value: bytes, key: str | None) -> bytes:
-    """Name the text by the record's key where it is to be a field, as Data Prepper does; else `message`."""
-    return msgspec.json.encode({MESSAGE if key is None else key: value.decode()})
+    """Name the text by the record's key where it is to be a field, as Data Prepper does; else `message`.
+
+    What is not UTF-8 stays as it is, and so is rejected as malformed with its bytes.
+    """
+    try:
+        return msgspec.json.encode({MESSAGE if key is None else key: value.decode()})
+    except UnicodeDecodeError:
+        return value
 
 
 def _encoded(value: bytes, key: str | None) -> bytes:
@@ -145,11 +133,14 @@ def _with_key(value: bytes, key: str | None) -> bytes:
     return body[:-1] + comma + b'"' + KEY.encode() + b'":' + msgspec.json.encode(key) + b"}"
 
 
+FORMS: dict[str, Callable[[bytes, str | None], bytes]] = {"json": _with_key, "plaintext": _plain, "bytes": _encoded}
+
+
 def _offsets(block: list[Message]) -> pa.Array:
     first, last = block[0].offset(), block[-1].offset()
     if last - first + 1 == len(block):
-        return pa.array(range(first, last + 1), pa.int64())
-    return pa.array([message.offset() for message in block], pa.int64())
+        return pa.arange(first, last + 1)
+    return pa.array(list(map(Message.offset, block)), pa.int64())
 
 
 def _header(headers: list[tuple[str, bytes | None]] | None) -> str | None:

@@ -168,17 +168,24 @@ def member(operand: Value, members: list[Value], negated: bool) -> Value:
     kinds = {_kind(value) for value in members}
     if len(kinds) > 1:
         return flag("false", *operand.fault, "true")
-    kind, listed = kinds.pop(), ", ".join(value.number if _kind(value) == "float" else value.json for value in members)  # type: ignore[misc]
+    kind = kinds.pop()
     if kind == "null":
         sql = operand.is_null
     elif kind != "float":
-        sql = f"coalesce({operand.json} IN ({listed}), false)"
+        sql = _among(operand.json, [value.json for value in members])
     elif operand.number is None:
         sql = "false"
     else:
-        whole = "" if operand.integer is None else f" AND {operand.integer} IS NULL"
-        sql = f"coalesce({operand.number} IN ({listed}){whole}, false)"
-    return flag(f"(NOT {sql})" if negated else f"({sql})", *operand.fault)
+        fraction = "" if operand.integer is None else f"{operand.integer} IS NULL AND "
+        sql = f"({fraction}{_among(operand.number, [str(value.number) for value in members])})"
+    return flag(f"(NOT {sql})" if negated else sql, *operand.fault)
+
+
+def _among(view: str, listed: list[str]) -> str:
+    # DuckDB turns IN with up to 4 values into comparisons that each parse the event; written out, the scope sees that
+    if len(listed) <= 4:
+        return f"coalesce({' OR '.join(f'{view} = {each}' for each in listed)}, false)"
+    return f"coalesce({view} IN ({', '.join(listed)}), false)"
 
 
 def _kind(value: Value) -> str:

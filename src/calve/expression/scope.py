@@ -77,14 +77,16 @@ class Scope:
     def close(self, sql: str) -> str:
         """Put the reading of the fields into the SQL."""
         marks = _MARK.findall(sql)
-        if len(marks) == len(set(marks)) <= 2:
+        shows_only = all(kind == "t" for kind, _ in marks)
+        if len(marks) == len(set(marks)) <= (1 if shows_only else 2):
             return _MARK.sub(self._alone, sql)
         paths = ", ".join(map(quote, self._paths))
         name = "fields"
-        while name in self.metadata:
+        while name in self.metadata:  # a column would hide it
             name += "_"
-        body = _MARK.sub(lambda mark: _bound(mark, name), sql)
-        return f"list_transform([json_extract(json, [{paths}])], lambda {name}: {body})[1]"
+        extract = "json_extract_string" if shows_only else "json_extract"
+        body = _MARK.sub(lambda mark: _bound(mark, name, shows_only), sql)
+        return f"list_transform([{extract}(json, [{paths}])], lambda {name}: {body})[1]"
 
     def _index(self, path: str) -> int:
         return self._paths.setdefault(pointer(path), len(self._paths))
@@ -94,9 +96,11 @@ class Scope:
         return f"json_extract_string(json, {path})" if mark[1] == "t" else f"json_extract(json, {path})::VARCHAR"
 
 
-def _bound(mark: re.Match[str], name: str) -> str:
-    field = f"{name}[{int(mark[2]) + 1}]::VARCHAR"
-    return f"json_extract_string({field}, '$')" if mark[1] == "t" else field
+def _bound(mark: re.Match[str], name: str, shown: bool) -> str:
+    field = f"{name}[{int(mark[2]) + 1}]"
+    if shown:
+        return field
+    return f"json_extract_string({field}::VARCHAR, '$')" if mark[1] == "t" else f"{field}::VARCHAR"
 
 
 def pointer(key: str) -> str:

@@ -166,32 +166,6 @@ class _WholeLines:
             return _mended(text)
         return text
 
-    def skip(self, length: int) -> None:
-        """Pass over what has been looked at."""
-        self._ready = self._ready[length:]
-
-    def read(self, size: int = -1) -> bytes:
-        """Give the next bytes; empty at the end."""
-        ready = self.peek()
-        size = len(ready) if size < 0 else size
-        self._ready = ready[size:]
-        return ready[:size]
-
-    def close(self) -> None:
-        """Do nothing: the file is closed by who opened it."""
-
-    def readable(self) -> bool:
-        """Say that this is for reading."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say that this goes one way."""
-        return False
-
-    def writable(self) -> bool:
-        """Say that this is not for writing."""
-        return False
-
 
 def _columns(source: _WholeLines, codec: CsvCodec) -> tuple[list[str], int]:
     """Find the names of the columns, and pass over the row that holds them.

@@ -225,7 +225,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(plugins: Plugins, tmp_path: Pat
 
 
 def test_a_file_without_end_is_refused(plugins: Plugins) -> None:
-    with pytest.raises(SettingsErrors, match="larger than 4 MB"):
+    with pytest.raises(SettingsErrors, match="larger than 1 MB"):
         parse("/dev/zero", plugins)
 
 

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from calve.settings import Plugins, SettingsErrors, parse_text
 
-KEYS = st.sampled_from(
-    ["p", "version", "source", "sink", "route", "processor", "every", "strict", "port", "topics", "name", "codec"]
-    + ["csv", "routes", "include_keys", "path", "headers", "wait", "limit", "buffer", "workers", "flag", "", "a/b"]
-)
+PIPELINE_KEYS = ["p", "version", "source", "sink", "route", "processor", "buffer", "workers", "every", "strict", "a/b"]
+OPTION_KEYS = ["port", "topics", "name", "codec", "csv", "routes", "include_keys", "path", "headers", "wait", "limit"]
+KEYS = st.sampled_from([*PIPELINE_KEYS, *OPTION_KEYS])
 SCALARS = (
     st.none()
     | st.booleans()

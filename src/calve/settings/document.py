@@ -15,7 +15,7 @@ from calve.settings.problems import Location, Problem, SettingsErrors, shown
 __all__ = ["Document", "substitute"]
 
 MAX_DEPTH = 40
-MAX_NODES = 200_000
+MAX_NODES = 50_000
 _ENVIRONMENT = re.compile(r"\$\{env:([^}]*)\}?")
 _AWS_SECRET = re.compile(r"\$\{\{\s*aws_secrets:")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -39,6 +39,7 @@ class Document:
         self._file = file
         self._environment = environment
         self._anchors: dict[str, Node] = {}
+        self._read = 0
 
     def compose(self) -> Node:
         """Read the text.
@@ -80,8 +81,9 @@ class Document:
             return self._anchors[event.anchor]
         if depth > MAX_DEPTH:
             self._refuse(where, f"nested more than {MAX_DEPTH} levels deep")
+        self._read += 1
         node = self._value(event, where, depth)
-        if node.size > MAX_NODES:
+        if max(node.size, self._read) > MAX_NODES:
             self._refuse(where, f"more than {MAX_NODES:,} values")
         if event.anchor:
             self._anchors[event.anchor] = node

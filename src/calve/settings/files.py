@@ -12,7 +12,7 @@ from calve.settings.problems import Location, Problem, SettingsErrors, shown
 
 __all__ = ["Merged"]
 
-MAX_BYTES = 4 << 20
+MAX_BYTES = 1 << 20
 
 
 @dataclass

@@ -1,0 +1,214 @@
+import pickle
+from datetime import timedelta
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from calve.settings import Plugins, SettingsErrors, json_schema, parse_text, reference
+from calve.sinks.iceberg.settings import IcebergSettings
+
+PLUGINS = Plugins(sources={"iceberg": IcebergSettings}, sinks={"iceberg": IcebergSettings})
+SOURCE = "p: {source: {iceberg: {table_identifier: a.b}}, sink: [iceberg: {%s}]}"
+
+EXAMPLES = {
+    "append to a table": """
+log-pipeline:
+  source: {iceberg: {table_identifier: a.b}}
+  sink:
+    - iceberg:
+        catalog: {type: rest, uri: http://localhost:8181, warehouse: s3://bucket/warehouse, clients: 4, strict: true}
+        table_identifier: db.logs
+""",
+    "a table of a schema": """
+log-pipeline:
+  source: {iceberg: {table_identifier: a.b}}
+  sink:
+    - iceberg:
+        table_identifier: db.logs
+        auto_create: true
+        schema:
+          columns:
+            - {name: id, type: long, required: true}
+            - {name: at, type: timestamptz}
+            - {name: tags, type: "map<string, decimal(9,2)>"}
+          partition_spec:
+            - {column: at, transform: day}
+            - {column: id, transform: "bucket[16]"}
+        table_properties: {format-version: 2, write.parquet.compression-codec: zstd}
+        table_location: s3://bucket/logs
+""",
+    "tables named by events": """
+log-pipeline:
+  source: {iceberg: {table_identifier: a.b}}
+  route: [{errors: /status >= 500}]
+  sink:
+    - iceberg:
+        table_identifier: logs.${/kind}
+        routes: [errors]
+        include_keys: [kind, at]
+        auto_create: true
+        schema_evolution: true
+        partition_by: ["day(at)", "bucket(16, id)"]
+        commit_interval: 30s
+        flush_interval: PT5S
+        ack_poll_interval: 5s
+        commit_size: 512mb
+        max_batch_bytes: 64mb
+        on_type_mismatch: null
+        case_insensitive: true
+        write_properties: {write.target-file-size-bytes: 134217728}
+        max_open_writers: 64
+        dlq: s3://bucket/dead
+""",
+}
+
+
+def sink(options: str) -> Any:
+    return parse_text(SOURCE % options, PLUGINS, environment={}).pipelines[0].sinks[0].value
+
+
+def errors(options: str) -> list[str]:
+    with pytest.raises(SettingsErrors) as caught:
+        parse_text(SOURCE % options, PLUGINS, name="f", environment={})
+    return [
+        f"{problem.path.removeprefix('p.sink[0].iceberg.')}: {problem.message}" for problem in caught.value.problems
+    ]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_read_pickles_and_is_valid_in_the_schema(name: str) -> None:
+    (pipeline,) = parse_text(EXAMPLES[name], PLUGINS).pipelines
+    assert pickle.loads(pickle.dumps(pipeline)) == pipeline
+    jsonschema.validate(yaml.safe_load(EXAMPLES[name]), json_schema(PLUGINS))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("typo", [("table_identifier: db", "table_identifer: db"), ("iceberg:\n", "icebreg:\n")])
+def test_a_typo_in_an_example_is_refused_by_parser_and_schema(name: str, typo: tuple[str, str]) -> None:
+    text = EXAMPLES[name].replace("logs.${", "db.${").replace(*typo)
+    with pytest.raises(SettingsErrors, match="did you mean"):
+        parse_text(text, PLUGINS)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), json_schema(PLUGINS))
+
+
+def test_the_defaults_are_the_rfcs_and_the_designs() -> None:
+    settings = sink("table_identifier: a.b")
+    five = timedelta(minutes=5)
+    assert (settings.commit_interval, settings.flush_interval, settings.ack_poll_interval) == (
+        five,
+        five,
+        timedelta(seconds=5),
+    )
+    assert (settings.commit_size, settings.max_batch_bytes, settings.max_open_writers) == (1 << 30, 256 << 20, 256)
+    assert (settings.auto_create, settings.schema_evolution, settings.case_insensitive) == (False, False, False)
+    assert (settings.catalog, settings.dlq_prefix, settings.on_type_mismatch) == (None, None, "null")
+    assert (settings.write_mode, settings.upsert, settings.dynamic) == ("equality-delete", False, False)
+
+
+def test_catalog_properties_are_text_whatever_yaml_makes_of_them() -> None:
+    settings = sink("table_identifier: a.b, catalog: {type: hive, clients: 05, cache-enabled: false, ratio: 1.50}")
+    assert settings.catalog == {"type": "hive", "clients": "05", "cache-enabled": "false", "ratio": "1.50"}
+
+
+def test_catalog_properties_never_show() -> None:
+    settings = sink("table_identifier: a.b, catalog: {type: rest, uri: x, credential: geheim}")
+    assert "geheim" not in repr(settings)
+    (error,) = errors("table_identifier: a.b, catalog: {type: rest, uri: x, credential: [geheim]}")
+    assert error == "catalog.credential: expected text"
+
+
+def test_partitions_come_from_the_schema_or_from_partition_by() -> None:
+    by_name = sink("table_identifier: 'a.${/b}', partition_by: [day(at)]")
+    assert (by_name.partition_fields, by_name.columns) == (["day(at)"], [])
+    columns = "table_identifier: a.b, schema: {columns: [{name: at, type: date}], partition_spec: [{column: at}]}"
+    assert sink(columns).columns == [{"name": "at", "type": "date", "required": False}]
+    assert sink(columns).partition_fields == [{"column": "at", "transform": "identity"}]
+
+
+@pytest.mark.parametrize(
+    ("dlq", "prefix"),
+    [
+        ("/var/dead", "/var/dead"),
+        ("{s3: {bucket: b, key_path_prefix: dead/letters/}}", "s3://b/dead/letters"),
+        ("{s3: {bucket: b}}", "s3://b"),
+    ],
+)
+def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
+    assert sink(f"table_identifier: a.b, dlq: {dlq}").dlq_prefix == prefix
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("auto_create: true", "table_identifier: is required but missing"),
+        ("table_identifier: ''", "table_identifier: must be at least 1 characters long"),
+        ("table_identifier: logs", "table_identifier: the table name 'logs' has no namespace: write namespace.table"),
+        ("table_identifier: a..b", "table_identifier: the table name 'a..b' has an empty part, or blanks around one"),
+        (
+            "table_identifier: 'a.${/b'",
+            "table_identifier: ${ without } at character 3 of `a.${/b`. Write ${/field}",
+        ),
+        (
+            "table_identifier: 'a.${/b}', schema: {columns: [{name: a, type: int}]}",
+            "schema: needs a table_identifier without ${…}: tables named by events are created from their events",
+        ),
+        (
+            "table_identifier: a.b, partition_by: [day(x)], schema: {columns: [{name: x, type: date}]}",
+            "partition_by: is for tables without a schema here; use schema.partition_spec",
+        ),
+        (
+            "table_identifier: a.b, schema: {columns: [{name: x, type: int}, {name: x, type: int}]}",
+            "schema.columns[1].name: the column x is given a second time",
+        ),
+        ("table_identifier: a.b, schema: {columns: []}", "schema.columns: must be at least 1 entries long"),
+        ("table_identifier: a.b, schema: ", "schema.columns: is required but missing"),
+        ("table_identifier: a.b, catalog: {type: rest}", "catalog: a catalog of type rest needs `uri`"),
+        (
+            "table_identifier: a.b, catalog: {type: rset, uri: x}",
+            "catalog.type: must be one of rest, jdbc, hadoop, hive, glue, nessie, bigquery; "
+            "give `catalog-impl` for a class of another",
+        ),
+        (
+            "table_identifier: a.b, catalog: {name: x}",
+            "catalog: needs either `type` (rest, jdbc, hadoop, hive, glue, nessie, bigquery) or `catalog-impl`; "
+            "without `catalog` there is Calve's own",
+        ),
+        ("table_identifier: a.b, on_type_mismatch: drop", "on_type_mismatch: expected one of null, dlq, found 'drop'"),
+        ("table_identifier: a.b, max_open_writers: 0", "max_open_writers: must be at least 1, not 0"),
+        ("table_identifier: a.b, dlq: ''", "dlq: names no place; leave it out for <state>/<pipeline>/dlq"),
+        ("table_identifier: a.b, dlq: {}", "dlq: name a place: a path, or `s3: {bucket: …}`"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_way_out(options: str, error: str) -> None:
+    assert errors(options) == [error]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("operation", "'${/op}'"),
+        ("identifier_columns", "[id]"),
+        ("upsert", "true"),
+        ("write_mode", "copy-on-write"),
+        ("branch", "audit"),
+        ("event_time", "at"),
+    ],
+)
+def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value: str) -> None:
+    assert errors(f"table_identifier: a.b, {key}: {value}") == [f"{key}: is not available in this version of Calve"]
+    assert key not in str(json_schema(PLUGINS))
+    (row,) = [line for line in reference(PLUGINS).split("## Sink `iceberg`")[1].split("\n") if f"| `{key}` |" in line]
+    assert row.endswith("*Not available in this version.* |")
+
+
+def test_a_dead_letter_table_comes_later() -> None:
+    assert errors("table_identifier: a.b, dlq: {table: ns.dead}") == [
+        "dlq.table: is not available in this version of Calve"
+    ]
+
+
+def test_what_a_later_version_brings_may_be_given_its_default() -> None:
+    assert sink("table_identifier: a.b, upsert: false, write_mode: equality-delete").upsert is False

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 
 import pytest
+
 from running import Calve, post, until
 from services.process import free_ports
 

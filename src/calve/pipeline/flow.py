@@ -29,6 +29,8 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _GIVE_UP_SECONDS = 120.0
 """How long `--once`, and the end of a run, go on trying against a server that does not answer."""
+_DRAIN_SECONDS = 60.0
+"""How long the end of a run goes on writing what a source has accepted; what is left waits in its log."""
 
 
 class Flow:
@@ -161,8 +163,15 @@ class Flow:
         self._layout.source.acknowledge(self._planned.pop(batch))
 
     def _drain(self) -> None:
+        """Accept nothing more, write what was accepted, and commit all that is staged."""
         self._layout.source.stop()
         self._status.set_state("draining")
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while self._layout.source_accepts and time.monotonic() < deadline:
+            planned = self._layout.source.plan(self._ledger.position, self._layout.max_batch_bytes)
+            if planned is None:
+                break
+            self._write(self._ledger.last_batch + 1, planned)
         if self._committer.drain(_GIVE_UP_SECONDS):
             return
         self._check()

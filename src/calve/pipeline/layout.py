@@ -12,7 +12,7 @@ from calve.expression import compile_condition, compile_format
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.job import Job, Misfit, SinkJob, Target
-from calve.pipeline.plugins import metadata_of, open_source
+from calve.pipeline.plugins import accepts, metadata_of, open_source
 from calve.route.route import SinkRoute
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -64,6 +64,7 @@ class Layout:
         ]
         self.dead_letters = next((sink.dlq_prefix for sink in self._sinks if sink.dlq_prefix), "")
         self.source: Source = open_source(settings, folder)
+        self.source_accepts = accepts(settings)
         self.flush_seconds = min(sink.flush_interval.total_seconds() for sink in self._sinks)
         self.max_batch_bytes = min(int(sink.max_batch_bytes) for sink in self._sinks)
         self.commits = CommitSettings(

@@ -18,20 +18,28 @@ from calve.sources.kafka import source as kafka
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.source import Source
 
-__all__ = ["PLUGINS", "metadata_of", "open_source"]
+__all__ = ["PLUGINS", "accepts", "metadata_of", "open_source"]
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """One kind of source: its settings, how it is opened, and the metadata attributes that its events carry."""
+    """One kind of source.
+
+    Attributes:
+        settings: Its settings class.
+        open: Makes it from settings, folder and pipeline name.
+        metadata: The metadata attributes that its events carry.
+        accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
+    """
 
     settings: type
     open: Callable[[Any, Path, str], Source]
     metadata: frozenset[str]
+    accepts: bool = False
 
 
 _SOURCES = {
-    "http": _Kind(HttpSettings, http.open, frozenset({"headers"})),
+    "http": _Kind(HttpSettings, http.open, frozenset({"headers"}), accepts=True),
     "kafka": _Kind(
         KafkaSettings,
         kafka.open,
@@ -50,6 +58,11 @@ PLUGINS = Plugins(
 def metadata_of(settings: PipelineSettings) -> frozenset[str]:
     """Give the metadata attributes that the events of a pipeline's source carry."""
     return _SOURCES[settings.source.name].metadata
+
+
+def accepts(settings: PipelineSettings) -> bool:
+    """Whether a pipeline's source tells clients that it has their events."""
+    return _SOURCES[settings.source.name].accepts
 
 
 def open_source(settings: PipelineSettings, folder: Path) -> Source:

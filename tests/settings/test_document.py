@@ -112,3 +112,8 @@ def test_a_wrong_value_from_the_environment_shows_the_variable_not_the_value(com
 
 def test_aws_secrets_are_refused_with_the_way_out(complaint: Read) -> None:
     assert complaint("path: '${{aws_secrets:a:b}}'") == "${{aws_secrets:…}} is not supported; use ${env:NAME}"
+
+
+def test_an_environment_variable_that_is_no_text_is_refused(complaint: Read) -> None:
+    expected = "the environment variable A is not UTF-8 text"
+    assert complaint("path: '${env:A}'", {"A": b"\xff".decode(errors="surrogateescape")}) == expected

@@ -19,6 +19,7 @@ def test_the_reference_has_a_section_for_the_pipeline_and_each_plugin(plugins: P
 @pytest.mark.parametrize(
     "row",
     [
+        "| `sink` | a list | **required** | Sinks by name, where events go. |",
         "| `port` | a whole number | `2021` | A port. At least 0, at most 65535. |",
         "| `mode` | one of null, dlq | `null` | A choice. |",
         "| `wait` | a duration | `10s` | A time. At least 2ms. |",

@@ -18,6 +18,7 @@ MAX_DEPTH = 40
 MAX_NODES = 50_000
 _ENVIRONMENT = re.compile(r"\$\{env:([^}]*)\}?")
 _AWS_SECRET = re.compile(r"\$\{\{\s*aws_secrets:")
+_UNSOUND = re.compile("[\0\ud800-\udfff]")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
@@ -124,7 +125,7 @@ class Document:
     def _scalar(self, event: Any, where: Location) -> Node:
         text: str = event.value
         before = len(self.problems)
-        if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        if _UNSOUND.search(text):
             self._note(where, "a character that no text may hold (\\0 or half a surrogate pair)")
         if _AWS_SECRET.search(text):
             self._note(where, "${{aws_secrets:…}} is not supported; use ${env:NAME}")
@@ -166,6 +167,9 @@ def substitute(text: str, environment: Mapping[str, str], complain: Callable[[st
         name, default = named.groups()
         if default is None and name not in environment:
             complain(f"the environment variable {name} is not set; set it, or give ${{env:{name}:-default}}")
-        return environment.get(name) or default or ""
+        value = environment.get(name) or default or ""
+        if _UNSOUND.search(value):
+            complain(f"the environment variable {name} is not UTF-8 text")
+        return value
 
     return _ENVIRONMENT.sub(found, text)

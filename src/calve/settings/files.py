@@ -31,14 +31,19 @@ class Merged:
 
     def add_path(self, path: Path) -> None:
         """Read a file or a folder."""
-        if not path.is_dir():
-            self._add_file(path)
+        try:
+            files = self._files(path) if path.is_dir() else [path]
+        except OSError as error:
+            self._refuse(str(path), f"this folder cannot be read: {error.strerror or error}")
             return
-        files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
-        if not files:
-            self._refuse(str(path), "no *.yaml or *.yml file is in this folder")
         for file in files:
             self._add_file(file)
+
+    def _files(self, folder: Path) -> list[Path]:
+        files = sorted(file for file in folder.iterdir() if file.suffix in (".yaml", ".yml"))
+        if not files:
+            self._refuse(str(folder), "no *.yaml or *.yml file is in this folder")
+        return files
 
     def add_text(self, text: str, name: str) -> None:
         """Read YAML text; `name` stands for the file in errors."""

@@ -57,6 +57,8 @@ def outside(shape: Shape, value: Any, option: Option) -> str | None:
     measured: Any = len(value) if isinstance(value, str | list | tuple | dict) else value
     found = "" if option.secret or measured is not value else f", not {_limit(shape, value, value)}"
     if option.minimum is not None and measured < option.minimum:
+        if measured == 0 and option.minimum == 1 and measured is not value:
+            return "must not be empty"
         return f"must be at least {_limit(shape, option.minimum, value)}{found}"
     if option.maximum is not None and measured > option.maximum:
         return f"must be at most {_limit(shape, option.maximum, value)}{found}"
@@ -83,6 +85,7 @@ def _limit(shape: Shape, limit: Any, value: Any) -> str:
         return units.duration_text(limit)
     if shape == Leaf("size"):
         return units.size_text(limit)
+    plural = "" if limit == 1 else "s"
     if isinstance(value, str):
-        return f"{limit} characters long"
-    return f"{limit} entries long" if isinstance(value, list | tuple | dict) else str(limit)
+        return f"{limit} character{plural} long"
+    return f"{limit} element{plural} long" if isinstance(value, list | tuple | dict) else str(limit)

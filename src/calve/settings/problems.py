@@ -58,8 +58,9 @@ class SettingsErrors(SettingsError):  # noqa: N818 - several of them
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Say that a name is not known, which one may be meant, and which ones there are."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    folded = {known_name.lower(): known_name for known_name in names}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    meant = f"; did you mean {folded[near[0]]}?" if near else ""
     return f"unknown {what} {shown(name)}{meant} (known: {', '.join(names) or 'none'})"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from calve.settings import units
@@ -20,10 +20,18 @@ Made from the settings classes by `make docs`; do not edit. Durations are writte
 sizes `64mb`, `1gb`. `${env:NAME}` and `${env:NAME:-default}` in any value read the environment.
 """
 
+_PARTS = (
+    "| `source` | a map | **required** | One source by name, where events come from. |",
+    "| `processor` | a list | none | Processors by name, in their order. Also called `processors`. |",
+    "| `route` | a list | none | Conditions by name: `- errors: '/status >= 500'`; `_default` is what no other takes. "
+    "Also called `routes`. |",
+    "| `sink` | a list | **required** | Sinks by name, where events go. |",
+)
+
 
 def reference(plugins: Plugins) -> str:
     """Give the reference: pipelines, then every source, processor and sink, each with a table of its options."""
-    parts = [_HEAD, _section("## A pipeline", PipelineKeys), _section("## Every sink", SinkKeys)]
+    parts = [_HEAD, _section("## A pipeline", PipelineKeys, _PARTS), _section("## Every sink", SinkKeys)]
     for title, known in (
         ("Source", plugins.sources),
         ("Processor", plugins.processors),
@@ -33,8 +41,8 @@ def reference(plugins: Plugins) -> str:
     return "\n".join(parts)
 
 
-def _section(title: str, settings: type) -> str:
-    rows = [_row(key, option) for key, option in _options(settings)]
+def _section(title: str, settings: type, before: Iterable[str] = ()) -> str:
+    rows = [*before, *(_row(key, option) for key, option in _options(settings))]
     table = ["| key | type | default | meaning |", "|---|---|---|---|", *rows] if rows else ["No options."]
     return "\n".join([title, "", summary(settings), "", *table, ""])
 

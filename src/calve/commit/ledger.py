@@ -252,7 +252,7 @@ def _identity(folder: Path, pipeline: str) -> dict[str, Any]:
     file = folder / "identity.json"
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     durable.publish(file, {"format": FORMAT, "state": str(uuid.uuid4()), "pipeline": pipeline, "created": created})
-    identity: dict[str, Any] = durable.read(file)
+    identity: dict[str, Any] = durable.read(file) or {}
     if identity["format"] > FORMAT:
         raise SettingsError(
             f"{folder} was written by a later version of Calve (format {identity['format']}, this one knows {FORMAT})",

@@ -1,4 +1,4 @@
-"""One driver per pipeline: a lock on a file that the operating system releases when its holder dies, however it dies."""
+"""One driver per pipeline: a file lock that the system releases when its holder dies, however it dies."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from calve.errors import (
@@ -82,7 +82,9 @@ def java_errors(step: str, target: str = "") -> Iterator[None]:
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:
     """Give the error of Calve's tree for what py4j raised, with a message of one line."""
     thrown = java_exception(error)
-    if thrown is None:  # no answer: the JVM is gone
+    if thrown is None and not isinstance(error, Py4JNetworkError):
+        return InvariantError(f"py4j: {error}", step=step, target=target)
+    if thrown is None:
         return EngineError(
             f"The JVM of Spark does not answer ({type(error).__name__})",
             step=step,

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -51,8 +52,8 @@ def start(
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start.
     """
-    running = SparkSession.getActiveSession()
-    if running is not None:
+    running = SparkSession._instantiatedSession
+    if running is not None and SparkContext._active_spark_context is not None:
         return running
     master = _with_task_tries(master or "local[*]")
     settings = _defaults(master, jars.resolve(jars.needed(needs_s3))) | dict(conf or {})
@@ -62,22 +63,21 @@ def start(
 
 
 def stop(spark: SparkSession) -> None:
-    """End the session and its JVM."""
-    gateway = spark.sparkContext._gateway
-    spark.stop()
-    if gateway is None or getattr(gateway, "proc", None) is None:
+    """End the session and its JVM, also one that no longer answers. May be called twice."""
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is None:
         return
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
+        spark.stop()
         gateway.shutdown()
     process: subprocess.Popen[bytes] = gateway.proc
-    if process.stdin:
-        process.stdin.close()
+    assert process.stdin is not None
+    process.stdin.close()
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _with_task_tries(master: str) -> str:
@@ -123,11 +123,7 @@ def _start_context(conf: SparkConf) -> SparkContext:
             # A session of its own: Ctrl-C and signals to our process group leave Spark running until we have drained.
             gateway = launch_gateway(conf, {"start_new_session": True})
             return SparkContext(conf=conf, gateway=gateway)
-    except (PySparkException, OSError, ValueError) as error:
-        raise _not_started(error) from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "py4j":
-            raise
+    except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(error) from error
 
 

@@ -1,0 +1,221 @@
+"""The fence holds against every way in which a commit can be lost, repeated or overtaken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from calve.commit import fence
+from calve.commit.fence import Mark, Target, append
+from calve.errors import CommitError, CommitUnknownError, NoTargetError, OvertakenError, Verdict
+
+pytestmark = pytest.mark.spark
+
+
+def mark(batch: int, pipeline: str = "shop", state: str = "state-1") -> Mark:
+    return Mark(pipeline, state, batch)
+
+
+@pytest.fixture
+def at_point(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any]], None]:
+    """Do something, once, when the fence reaches a named point."""
+
+    def arrange(point: str, action: Callable[[], Any]) -> None:
+        waiting = [action]
+
+        def reach(reached: str) -> None:
+            if reached == point and waiting:
+                waiting.pop()()
+
+        monkeypatch.setattr(fence, "reach", reach)
+
+    return arrange
+
+
+def test_a_batch_committed_twice_appears_once(lake: Any) -> None:
+    files = {1: [lake.file("a", [1, 2])]}
+    first = append(lake.catalog, Target(lake.name), mark(1), files)
+    again = append(lake.catalog, Target(lake.name), mark(1), files)
+    assert (first.batches, first.rows, first.files) == ((1,), 2, 1)
+    assert again.already
+    assert lake.ids() == [1, 2]
+
+
+def test_staged_batches_land_in_one_snapshot_that_says_whose_they_are(lake: Any) -> None:
+    files = {3: [lake.file("c", [3])], 2: [lake.file("b", [2])]}
+    outcome = append(lake.catalog, Target(lake.name), mark(3), files, {"calve.offsets": '{"0":9}'})
+    assert outcome.batches == (2, 3)
+    summary = lake.summary()
+    assert (summary["calve.pipeline"], summary["calve.batch"]) == ("shop", "3")
+    assert summary["calve.offsets"] == '{"0":9}'
+    assert lake.java.currentSnapshot().snapshotId() == outcome.snapshot_id
+    assert len(list(lake.java.snapshots())) == 1
+
+
+def test_batches_behind_the_mark_are_skipped_and_the_rest_is_committed(lake: Any) -> None:
+    one, two = lake.file("a", [1]), lake.file("b", [2])
+    append(lake.catalog, Target(lake.name), mark(1), {1: [one]})
+    outcome = append(lake.catalog, Target(lake.name), mark(2), {1: [one], 2: [two]})
+    assert outcome.batches == (2,)
+    assert lake.ids() == [1, 2]
+
+
+def test_a_file_given_twice_is_added_once(lake: Any) -> None:
+    file = lake.file("a", [1])
+    append(lake.catalog, Target(lake.name), mark(2), {1: [file, file], 2: [file]})
+    assert lake.ids() == [1]
+
+
+def test_nothing_to_add_makes_no_snapshot(lake: Any) -> None:
+    assert append(lake.catalog, Target(lake.name), mark(1), {1: []}).already
+    assert lake.java.currentSnapshot() is None
+
+
+def test_another_state_under_the_same_name_is_refused(lake: Any) -> None:
+    append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    with pytest.raises(OvertakenError, match="another state folder") as refused:
+        append(lake.catalog, Target(lake.name), mark(2, state="state-2"), {2: [lake.file("b", [2])]})
+    assert "calve.mark.shop" in refused.value.hint
+    assert lake.ids() == [1]
+
+
+def test_a_driver_that_was_overtaken_is_refused(lake: Any) -> None:
+    append(lake.catalog, Target(lake.name), mark(5), {5: [lake.file("a", [1])]})
+    with pytest.raises(OvertakenError, match="has batch 5"):
+        append(lake.catalog, Target(lake.name), mark(4), {4: [lake.file("b", [2])]})
+    assert lake.ids() == [1]
+
+
+def test_a_table_that_was_dropped_and_created_again_is_held(lake: Any, schema_json: str) -> None:
+    uuid = lake.table.uuid
+    lake.catalog._java.dropTable(lake.catalog._identifier(lake.name), False)
+    with pytest.raises(NoTargetError, match="does not exist"):
+        append(lake.catalog, Target(lake.name, uuid), mark(1), {1: [lake.file("a", [1])]})
+    lake.catalog.create(lake.name, schema_json)
+    with pytest.raises(CommitError, match="created again") as held:
+        append(lake.catalog, Target(lake.name, uuid), mark(1), {1: [lake.file("a", [1])]})
+    assert held.value.verdict is Verdict.ASK
+
+
+def test_pipelines_on_one_table_do_not_see_each_other(lake: Any) -> None:
+    append(lake.catalog, Target(lake.name), mark(9, "shop"), {9: [lake.file("a", [1])]})
+    append(lake.catalog, Target(lake.name), mark(1, "till", "state-2"), {1: [lake.file("b", [2])]})
+    assert lake.ids() == [1, 2]
+
+
+def test_a_zombie_that_commits_the_same_batch_between_look_and_swap_adds_nothing_twice(lake: Any, at_point: Any) -> None:
+    files = {1: [lake.file("a", [1])]}
+    at_point("commit.before-swap", lambda: append(lake.catalog, Target(lake.name), mark(1), files))
+    outcome = append(lake.catalog, Target(lake.name), mark(1), files)
+    assert outcome.already
+    assert lake.ids() == [1]
+
+
+def test_another_writer_between_look_and_swap_costs_one_more_attempt(lake: Any, at_point: Any) -> None:
+    other = {1: [lake.file("b", [2])]}
+    at_point("commit.before-swap", lambda: append(lake.catalog, Target(lake.name), mark(1, "till"), other))
+    outcome = append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    assert outcome.batches == (1,)
+    assert lake.ids() == [1, 2]
+
+
+def test_a_refused_attempt_leaves_no_manifest_behind(lake: Any, at_point: Any) -> None:
+    other = {1: [lake.file("b", [2])]}
+    at_point("commit.before-swap", lambda: append(lake.catalog, Target(lake.name), mark(1, "till"), other))
+    append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    assert len(lake.manifests()) == 2 + 2  # of each of the two commits a manifest and a manifest list
+
+
+def test_a_compaction_between_look_and_swap_loses_nothing(lake: Any, at_point: Any) -> None:
+    append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    at_point("commit.before-swap", lambda: compact(lake))
+    append(lake.catalog, Target(lake.name), mark(2), {2: [lake.file("b", [2])]})
+    assert append(lake.catalog, Target(lake.name), mark(2), {1: [lake.file("a", [1])]}).already
+    assert lake.ids() == [1, 2]
+
+
+def compact(lake: Any) -> None:
+    rewrite = lake.java.newRewrite()
+    old = lake.java.newScan().planFiles().iterator().next().file()
+    parser, mapper = lake.catalog._iceberg.ContentFileParser, lake.catalog._iceberg.util.JsonUtil.mapper()
+    new = parser.fromJson(mapper.valueToTree(lake.file("compacted", [1])), lake.java.specs())
+    rewrite.deleteFile(old).addFile(new).commit()
+
+
+def test_an_answer_that_never_came_is_looked_up_and_not_repeated(lake: Any, at_point: Any) -> None:
+    at_point("commit.after-swap", raise_unknown)
+    outcome = append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    assert outcome.already
+    assert lake.ids() == [1]
+
+
+def test_a_commit_that_never_arrived_is_repeated(lake: Any, at_point: Any) -> None:
+    at_point("commit.before-swap", raise_unknown)
+    assert append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]}).batches == (1,)
+    assert lake.ids() == [1]
+
+
+def raise_unknown() -> None:
+    raise CommitUnknownError("the answer never came")
+
+
+def test_the_mark_outlives_its_snapshot(lake: Any) -> None:
+    files = {batch: [lake.file(f"f{batch}", [batch])] for batch in (1, 2, 3)}
+    for batch in files:
+        append(lake.catalog, Target(lake.name), mark(batch), {batch: files[batch]})
+    lake.java.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 60_000).retainLast(1).commit()
+    assert len(list(lake.java.snapshots())) == 1
+    assert append(lake.catalog, Target(lake.name), mark(3), files).already
+    assert lake.ids() == [1, 2, 3]
+
+
+def test_a_rollback_of_the_table_is_not_undone(lake: Any) -> None:
+    files = {batch: [lake.file(f"f{batch}", [batch])] for batch in (1, 2)}
+    first = append(lake.catalog, Target(lake.name), mark(1), {1: files[1]})
+    append(lake.catalog, Target(lake.name), mark(2), {2: files[2]})
+    lake.java.manageSnapshots().rollbackTo(first.snapshot_id).commit()
+    assert append(lake.catalog, Target(lake.name), mark(2), files).already
+    append(lake.catalog, Target(lake.name), mark(3), {3: [lake.file("f3", [3])]})
+    assert lake.ids() == [1, 3]
+
+
+def test_a_branch_has_a_mark_of_its_own(lake: Any) -> None:
+    files = {1: [lake.file("a", [1])]}
+    append(lake.catalog, Target(lake.name), mark(1), files)
+    lake.java.manageSnapshots().createBranch("audit").commit()
+    more = {2: [lake.file("b", [2])]}
+    assert append(lake.catalog, Target(lake.name, branch="audit"), mark(2), more).batches == (2,)
+    assert append(lake.catalog, Target(lake.name, branch="audit"), mark(2), more).already
+    assert (lake.ids(), lake.ids("audit")) == ([1], [1, 2])
+
+
+def test_writers_side_by_side_lose_and_double_nothing(lake: Any) -> None:
+    pipelines, batches = 3, 4
+
+    def write(number: int) -> None:
+        for batch in range(1, batches + 1):
+            files = {batch: [lake.file(f"p{number}-{batch}", [number * 100 + batch])]}
+            append(lake.catalog, Target(lake.name), mark(batch, f"p{number}"), files)
+            append(lake.catalog, Target(lake.name), mark(batch, f"p{number}"), files)
+
+    with ThreadPoolExecutor(pipelines) as pool:
+        list(pool.map(write, range(pipelines)))
+    assert lake.ids() == [number * 100 + batch for number in range(pipelines) for batch in range(1, batches + 1)]
+
+
+def test_a_thousand_files_go_in_at_once(lake: Any) -> None:
+    file = lake.file("a", [1])
+    files = [file | {"file-path": file["file-path"] + f".{number}"} for number in range(1000)]
+    assert append(lake.catalog, Target(lake.name), mark(1), {1: files}).files == 1000
+    assert lake.summary()["added-data-files"] == "1000"
+
+
+def test_a_file_that_the_table_cannot_have_is_an_error_of_the_tree(lake: Any) -> None:
+    file = lake.file("a", [1]) | {"spec-id": 7}
+    with pytest.raises(CommitError):
+        append(lake.catalog, Target(lake.name), mark(1), {1: [file]})
+    assert lake.ids() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from array import array
 from typing import Any
@@ -19,7 +20,7 @@ NOT_AN_ARRAY = "Bad request data format. Needs to be json array."
 
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _GZIP = 31  # zlib's window bits for a gzip header and trailer
-_SPACE = b" \t\r\n"
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def split(body: bytes) -> Events:
@@ -74,30 +75,27 @@ def _split_slowly(text: str) -> list[bytes]:
     decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
     elements: list[bytes] = []
     try:
-        at = _skip(text, 0, "[")
+        at = _pass(text, 0, "[")
         while True:
-            start = _skip(text, at, "")
-            _, at = decoder.raw_decode(text, start)
-            elements.append(text[start:at].encode())
-            at = _skip(text, at, "")
-            if text[at : at + 1] == "]":
+            _, end = decoder.raw_decode(text, at)
+            elements.append(text[at:end].encode())
+            end = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+            if text.startswith("]", end):
                 break
-            at = _skip(text, at, ",")
-        if _skip(text, at, "]") != len(text):
-            raise ValueError("trailing characters")
+            at = _pass(text, end, ",")
+        if _pass(text, end, "]") != len(text):
+            raise ValueError("JSON is malformed: trailing characters")
     except (ValueError, RecursionError) as error:
         raise _bad(f"{error}.") from error
     return elements
 
 
-def _skip(text: str, at: int, expected: str) -> int:
-    """Pass over white space, the expected character, and white space again."""
-    if not text.startswith(expected, at):
+def _pass(text: str, at: int, expected: str) -> int:
+    """Give where the text goes on behind a character and the white space around it."""
+    found = re.compile(rf"[ \t\r\n]*{re.escape(expected)}[ \t\r\n]*").match(text, at)
+    if found is None:
         raise ValueError(f"JSON is malformed: expected '{expected}' (character {at})")
-    at += len(expected)
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
+    return found.end()
 
 
 def _no_constant(name: str) -> Any:

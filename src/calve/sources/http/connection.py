@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_HEAD_BYTES = 64 << 10
 _IDLE_SECONDS = 75.0
-_LINGER_SECONDS = 2.0
+_LINGER_SECONDS = 1.0
 """After an early refusal the client is heard a little longer: closing at once could destroy the answer on its way."""
 
 
@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         self.deadline = self._host.now() + self._timeout
         if not self._host.admit(self):
             self._refuse(Response(429, "There are too many connections. Please retry later", (("retry-after", "1"),)))
+            self._advance()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; called by asyncio."""
@@ -80,8 +81,8 @@ class Connection(asyncio.Protocol):
         self._head_bytes += len(data) if self._in_head else 0
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # another protocol was offered: go on with this one, then close
-            self._deaf = True
+        except httptools.HttpParserUpgrade as upgrade:
+            self._stay(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self._refuse(Response(400, "This is not HTTP/1.1."))
         if self._in_head and self._head_bytes > _MAX_HEAD_BYTES and not self._deaf:
@@ -115,6 +116,8 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Begin a request."""
+        if self._deaf:
+            return
         self._reading = Request(self._answer)
         self._in_head, self._head_bytes = True, 0
         if not self._current:
@@ -137,6 +140,8 @@ class Connection(asyncio.Protocol):
         if request is None or self._deaf:
             return
         request.method = self._parser.get_method()
+        if self._parser.should_upgrade() and request.method != b"CONNECT":
+            return
         request.refusal = self._service.look(request)
         endless = request.length is None or request.length > self._service.max_body
         if request.refusal and (request.expects_continue or endless):
@@ -156,11 +161,26 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Queue a whole request."""
+        if self._parser.should_upgrade():
+            return
         if self._reading and not self._deaf:
             self._reading.keep_alive = self._parser.should_keep_alive()
             self._waiting.append(self._reading)
         self._reading = None
         self._in_head, self._head_bytes = True, 0
+
+    def _stay(self, rest: bytes) -> None:
+        """Decline another protocol by hearing the request as if it had not been offered.
+
+        Java's client offers h2c with every first request; httptools then takes the body for the other protocol.
+        """
+        request = self._reading
+        if request is None or request.refusal:  # CONNECT
+            self._refuse(Response(405, "This method does not fit the path."))
+            return
+        lines = [b"%s: %s" % line for line in request.headers.items() if line[0] != b"upgrade"]
+        self._parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join([b"%s %s HTTP/1.1" % (request.method, request.target), *lines, b"", rest]))
 
     # --- the server
 

@@ -50,7 +50,7 @@ class Index:
             SourceError: A segment is damaged.
         """
         place = Place.of(position) if position else None
-        paths = sorted(self._folder.glob("*.log"))
+        paths = sorted(self._folder.glob("[0-9]" * 12 + ".log"))
         for path in paths:
             border = place.offset if place and place.segment == int(path.stem) else 0
             loaded = segment.load(path, path == paths[-1], border)

@@ -80,6 +80,7 @@ class KeyStore:
         sync_folder(self._folder)
         for time_ms, key in keys:
             generation.add(time_ms, key)
+        self.add(keys)
         self._forget()
 
     def _forget(self) -> None:

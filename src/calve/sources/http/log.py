@@ -154,7 +154,7 @@ class Log:
             self._tail.mend()
             self._write(self._admit(group))
             outcome, why = Outcome.KEPT, ""
-        except OSError as error:
+        except Exception as error:  # whatever it was, nobody may wait for ever
             outcome, why = self._after(error)
         for entry in group:
             if entry.outcome is None:
@@ -191,16 +191,16 @@ class Log:
         self._keys.add(keys)
         self._index.grow([(entry.size, entry.events.rows) for entry in entries], keys)
 
-    def _after(self, error: OSError) -> tuple[Outcome, str]:
+    def _after(self, error: Exception) -> tuple[Outcome, str]:
         """Clean up after a failed write, so that a refusal is true."""
-        logger.warning("http log not written: %s", error.strerror, extra={"folder": str(self._folder)})
+        logger.warning("http log not written: %r", error, extra={"folder": str(self._folder)})
         try:
             self._tail.mend()
-        except OSError as second:
-            return Outcome.FAILED, f"the disk fails: {second.strerror}"
-        if error.errno in _NO_SPACE:
+        except OSError:
+            return Outcome.FAILED, "the disk fails"
+        if isinstance(error, OSError) and error.errno in _NO_SPACE:
             return Outcome.FULL, "the disk is full"
-        return Outcome.FAILED, f"the disk fails: {error.strerror}"
+        return Outcome.FAILED, "the disk fails"
 
     def _delete_before(self, place: Place) -> None:
         """Delete segments that lie wholly before a place, the open one too when nothing of it is left to do."""
@@ -211,7 +211,7 @@ class Log:
                 self._index.add(self._tail.roll())
                 self._delete([old])
         except OSError as error:  # the next release tries again
-            logger.warning("http log not shortened: %s", error.strerror, extra={"folder": str(self._folder)})
+            logger.warning("http log not shortened: %r", error, extra={"folder": str(self._folder)})
 
     def _delete(self, segments: list[Segment]) -> None:
         for old in segments:

@@ -55,8 +55,15 @@ class HttpSource:
                 hint="Check its rights and the space on its disk",
             ) from error
         if not once:
+            self._serve()
+
+    def _serve(self) -> None:
+        try:
             self._server.start()
-            self._serving = True
+        except SourceError:
+            self._log.close()
+            raise
+        self._serving = True
 
     @property
     def address(self) -> tuple[str, int]:

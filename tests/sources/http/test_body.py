@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calve.sources.http.body import NOT_AN_ARRAY, gunzip, split
+from calve.sources.http.message import RefusedError
+from calve.sources.http.record import Events
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+ARRAYS = st.lists(st.dictionaries(st.text(), VALUES, max_size=4), max_size=5)
+
+
+def texts(events: Events) -> list[bytes]:
+    lengths = memoryview(events.lengths).cast("I").tolist()
+    ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
+    return [events.data[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+@given(ARRAYS, st.sampled_from([None, 1]), st.booleans())
+def test_every_event_keeps_its_bytes(array: list[dict[str, object]], indent: int | None, ascii_only: bool) -> None:
+    try:
+        body = json.dumps(array, indent=indent, ensure_ascii=ascii_only).encode()
+    except UnicodeEncodeError:
+        return
+    events = split(body)
+    assert [json.loads(text) for text in texts(events)] == array
+    assert all(text in body for text in texts(events))
+    assert events.rows == len(array)
+
+
+def test_half_a_surrogate_pair_does_not_spoil_its_neighbours() -> None:
+    events = split(b' [ {"a":"\\ud800"} ,{"b":[1.50]}\n] ')
+    assert texts(events) == [b'{"a":"\\ud800"}', b'{"b":[1.50]}']
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b'"x"',
+        b"[1]",
+        b'[{"a":1},2]',
+        b'[{"a":1}',
+        b'[{"a":1},]',
+        b'[{"a":1}] x',
+        b'[{"a":NaN}]',
+        b'[{"a":"\\ud800"},NaN]',
+        b'[{"a":"\\ud800"},1]',
+        b'[{"a":"\\ud800"}',
+        b'[{"a":"\\ud800"}],',
+        b'[{"a":"\\ud800"} {}]',
+        b'{"a":"\\ud800"}',
+        b'[{"a":"\xff"}]',
+        b"[" * 100_000,
+        b'[{"a":"\\ud800"},' + b"[" * 100_000,
+    ],
+)
+def test_anything_but_an_array_of_objects_is_400_in_data_preppers_words(body: bytes) -> None:
+    with pytest.raises(RefusedError) as refused:
+        split(body)
+    assert refused.value.response.status == 400
+    assert refused.value.response.text.startswith(NOT_AN_ARRAY)
+
+
+def test_gzip_of_several_members_is_one_body() -> None:
+    assert gunzip(gzip.compress(b"[") + gzip.compress(b"]"), 100) == b"[]"
+
+
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"[]" * 100)[:-9], gzip.compress(b"[]") + b"tail"])
+def test_broken_gzip_is_400(body: bytes) -> None:
+    with pytest.raises(RefusedError) as refused:
+        gunzip(body, 1000)
+    assert refused.value.response.status == 400
+
+
+def test_a_gzip_bomb_is_413_and_never_unpacked_whole() -> None:
+    assert len(gunzip(gzip.compress(b" " * 1000), 1000)) == 1000
+    with pytest.raises(RefusedError) as refused:
+        gunzip(gzip.compress(b" " * (64 << 20)), 1000)
+    assert refused.value.response.status == 413

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from calve.errors import SourceError
+from calve.sources.http.keys import KeyStore
+
+DAY = timedelta(days=1)
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def opened(folder: Path, window: timedelta = DAY, limit: int = 1000) -> KeyStore:
+    store = KeyStore(folder, window, limit)
+    store.load()
+    return store
+
+
+def test_kept_keys_are_known_after_a_restart(tmp_path: Path) -> None:
+    opened(tmp_path).keep([(now(), b"a"), (now(), b"b")])
+    store = opened(tmp_path)
+    assert b"a" in store
+    assert b"b" in store
+    assert b"c" not in store
+
+
+def test_keys_older_than_the_window_are_forgotten_on_disk_too(tmp_path: Path) -> None:
+    opened(tmp_path).keep([(now() - 1000, b"a")])
+    assert b"a" not in opened(tmp_path, window=timedelta(milliseconds=1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_more_keys_than_the_bound_are_kept_and_the_newest_stay(tmp_path: Path) -> None:
+    store = opened(tmp_path, limit=16)
+    for number in range(100):
+        store.keep([(now(), b"%d" % number)])
+    kept = [number for number in range(100) if b"%d" % number in store]
+    assert kept == list(range(84, 100))
+    assert len(list(tmp_path.iterdir())) == 16
+
+
+def test_a_torn_last_line_is_cut_off_and_written_behind(tmp_path: Path) -> None:
+    opened(tmp_path).keep([(now(), b"a")])
+    path = next(tmp_path.iterdir())
+    path.write_bytes(path.read_bytes() + b"123 to")
+    opened(tmp_path).keep([(now(), b"b")])
+    store = opened(tmp_path)
+    assert b"a" in store
+    assert b"b" in store
+    assert b"to" not in store
+
+
+def test_a_damaged_list_is_said(tmp_path: Path) -> None:
+    opened(tmp_path).keep([(now(), b"a")])
+    path = next(tmp_path.iterdir())
+    path.write_bytes(b"nonsense\n" + path.read_bytes())
+    with pytest.raises(SourceError, match="idempotency keys"):
+        opened(tmp_path)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from calve.settings import Size
+from calve.sources.http.settings import Authentication, HttpBasic
+from sources.http.serving import Serve, read, stalled, until
+
+BASIC = Authentication(http_basic=HttpBasic(username="ann", password="pass:wörd"))
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+def test_events_are_read_as_they_were_sent(serve: Serve) -> None:
+    serving = serve()
+    assert serving.post('[{"a": 1.50}, {"b":"ü"}]'.encode()) == 200
+    planned = serving.plan()
+    assert planned
+    batch = next(serving.source.reader.read(planned.splits[0]))
+    assert batch.column("event").to_pylist() == [b'{"a": 1.50}', '{"b":"ü"}'.encode()]
+    assert batch.schema.names == ["event"]
+
+
+def test_an_empty_array_is_taken_and_leaves_nothing(serve: Serve) -> None:
+    serving = serve()
+    assert serving.post([]) == 200
+    assert not serving.source.backlog(None)
+
+
+@pytest.mark.parametrize("body", ["{}", "[1]", "", "[{]", b'[{"a":"\xff"}]'])
+def test_a_bad_body_is_400_and_nothing_of_it_is_kept(serve: Serve, body: Any) -> None:
+    serving = serve()
+    status, text, _ = serving.send("POST", "/log/ingest", body)
+    assert status == 400
+    assert text.startswith("Bad request data format. Needs to be json array.")
+    assert not serving.source.backlog(None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/", 404),
+        ("POST", "/log/ingest/", 404),
+        ("GET", "/log/ingest", 405),
+        ("PUT", "/log/ingest", 405),
+        ("POST", "/health", 405),
+        ("GET", "/health", 200),
+        ("HEAD", "/health", 200),
+        ("POST", "/log/ingest?refresh=true", 200),
+    ],
+)
+def test_method_and_path_decide(serve: Serve, method: str, path: str, status: int) -> None:
+    assert serve().send(method, path, "[]")[0] == status
+
+
+def test_405_names_what_is_allowed(serve: Serve) -> None:
+    assert serve().send("GET", "/log/ingest")[2]["allow"] == "POST"
+
+
+def test_the_path_may_name_the_pipeline(serve: Serve) -> None:
+    serving = serve(path="/${pipelineName}/in")
+    assert serving.send("POST", "/orders/in", "[]")[0] == 200
+
+
+def test_the_health_check_can_be_switched_off(serve: Serve) -> None:
+    assert serve(health_check_service=False).send("GET", "/health")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, "", "Basic", "Basic !", "Bearer " + basic("ann:pass:wörd")[6:], basic("ann:x"), basic("x:pass:wörd")],
+)
+def test_a_stranger_is_401(serve: Serve, given: str | None) -> None:
+    serving = serve(authentication=BASIC)
+    headers = {} if given is None else {"Authorization": given}
+    status, _, answer = serving.send("POST", "/log/ingest", '[{"a":1}]', **headers)
+    assert status == 401
+    assert answer["www-authenticate"].startswith("Basic")
+    assert serving.send("GET", "/health", **headers)[0] == 401
+    assert not serving.source.backlog(None)
+
+
+def test_who_knows_the_password_may_send(serve: Serve) -> None:
+    serving = serve(authentication=BASIC)
+    assert serving.post([{"a": 1}], Authorization=basic("ann:pass:wörd")) == 200
+
+
+def test_the_health_check_may_be_open_to_all(serve: Serve) -> None:
+    serving = serve(authentication=BASIC, unauthenticated_health_check=True)
+    assert serving.send("GET", "/health")[0] == 200
+    assert serving.post([]) == 401
+
+
+def test_gzip_is_unpacked_when_told_or_configured(serve: Serve) -> None:
+    packed = gzip.compress(b'[{"a":1}]')
+    assert serve().post(packed, Content_Encoding="gzip") == 200
+    assert serve().post(packed) == 400
+    configured = serve(compression="gzip")
+    assert configured.post(packed) == 200
+    assert configured.post("[]") == 400
+
+
+def test_an_unknown_encoding_is_415(serve: Serve) -> None:
+    assert serve().post("[]", Content_Encoding="br") == 415
+
+
+def test_a_long_body_is_413_whether_told_or_not_or_packed(serve: Serve) -> None:
+    serving = serve(max_request_length=Size(1000))
+    body = json.dumps([{"a": "x" * 1000}]).encode()
+    assert serving.post(body) == 413
+    assert serving.post(iter([body[:10], body[10:]])) == 413
+    assert serving.post(gzip.compress(body), Content_Encoding="gzip") == 413
+    assert serving.post(b" " * (30 << 20)) == 413
+    assert serving.post([{"a": "x" * 900}]) == 200
+
+
+def test_a_key_that_is_none_is_400(serve: Serve) -> None:
+    serving = serve()
+    for key in ("", "a b", "x" * 256):
+        assert serving.post([{"a": 1}], Idempotency_Key=key) == 400
+
+
+def test_a_full_log_is_429_and_goes_on_when_commits_have_caught_up(serve: Serve) -> None:
+    serving = serve(max_log_bytes=Size(1 << 16))
+    event = {"a": "x" * 40_000}
+    assert serving.post([event]) == 200
+    status, text, headers = serving.send("POST", "/log/ingest", json.dumps([event]))
+    assert (status, headers["retry-after"]) == (429, "5")
+    assert "full" in text
+    planned = serving.plan()
+    assert planned
+    assert read(serving.source, planned) == [event]
+    serving.source.acknowledge(planned)
+    until(lambda: serving.logs() == ["000000000002.log"])
+    assert serving.post([event]) == 200
+    assert serving.events(planned.position) == [event]
+
+
+def test_a_disk_that_is_nearly_full_is_429(serve: Serve) -> None:
+    assert serve(min_free_bytes=Size(1 << 60)).post([{"a": 1}]) == 429
+
+
+def test_kept_headers_become_metadata_but_never_credentials(serve: Serve) -> None:
+    serving = serve(metadata_headers=["X-Tenant", "Authorization"])
+    serving.post([{"a": 1}, {"a": 2}], X_Tenant="blue", Authorization="secret")
+    serving.post([{"a": 3}])
+    planned = serving.plan()
+    assert planned
+    batch = next(serving.source.reader.read(planned.splits[0]))
+    assert batch.column("headers").to_pylist() == ['{"x-tenant":"blue"}', '{"x-tenant":"blue"}', None]
+
+
+def test_answers_are_counted(serve: Serve) -> None:
+    serving = serve()
+    serving.post([{"a": 1}, {"a": 2}])
+    serving.post("{}")
+    assert serving.source.counts == {"200": 1, "400": 1, "events": 2}
+
+
+def test_a_disk_that_hangs_is_408_and_the_request_is_not_kept(serve: Serve) -> None:
+    serving = serve(request_timeout=timedelta(milliseconds=200))
+    with stalled(serving):
+        assert serving.send("POST", "/log/ingest", '[{"a":1}]')[0] == 408
+    assert serving.post([{"a": 2}]) == 200
+    assert serving.events() == [{"a": "first"}, {"a": 2}]
+
+
+def test_too_many_pending_requests_are_429_in_data_preppers_words(serve: Serve) -> None:
+    serving = serve(max_pending_requests=1)
+    with stalled(serving):
+        status, text, headers = serving.send("POST", "/log/ingest", '[{"a":1}]')
+    assert (status, headers["retry-after"]) == (429, "1")
+    assert "max_pending_requests:1. Please retry later" in text
+    assert serving.events() == [{"a": "first"}]

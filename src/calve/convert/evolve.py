@@ -1,0 +1,141 @@
+"""Which columns a table needs for fields that it does not have, and which of them are too many."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg import types as iceberg
+
+from calve.convert.node import ELEMENT, VALUE, Kind, Node, join
+from calve.convert.table import Table
+
+if TYPE_CHECKING:
+    from calve.convert.infer import Inferred
+
+__all__ = ["COLUMN_LIMIT", "Budget", "Evolution", "column_type", "known_fields", "plan_evolution"]
+
+COLUMN_LIMIT = 1_000
+"""So many columns (fields of structs counted) inference may bring a table to; random keys must not destroy it."""
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """What to do to a table.
+
+    Attributes:
+        add: Columns to add, all optional: the path of the struct they go into (`element` and `value` lead below a list
+            and a map; empty: the table), the name, and the type as in the schema's JSON.
+        refused: Fields beyond the limit; give them to `ConvertOptions.refused`, so that events with them are rejected.
+    """
+
+    add: list[tuple[Path, str, Any]] = field(default_factory=list)
+    refused: list[Path] = field(default_factory=list)
+
+
+class Budget:
+    """How many columns may still be added, and the ids that they get."""
+
+    def __init__(self, columns: int) -> None:
+        self.left = columns
+        self.refused: list[Path] = []
+        self.next_id = itertools.count(1).__next__
+
+    def take(self, path: Path) -> bool:
+        """Take one column, or note that it is refused."""
+        if self.left <= 0:
+            self.refused.append(path)
+            return False
+        self.left -= 1
+        return True
+
+
+def plan_evolution(table: Table, inferred: Inferred, limit: int = COLUMN_LIMIT) -> Evolution:
+    """Plan the columns for all fields that the table does not have by now (driver); repeating it is harmless."""
+    budget = Budget(limit - _count(table.schema.as_struct()))
+    evolution = Evolution(refused=budget.refused)
+    _plan(known_fields(inferred.root, table.schema.as_struct()), (), budget, evolution.add)
+    return evolution
+
+
+def _plan(node: Node, path: Path, budget: Budget, add: list[tuple[Path, str, Any]]) -> None:
+    for name, below in node.fields.items():
+        if below.kind is Kind.KNOWN:
+            _plan(below, (*path, name), budget, add)
+        elif budget.take((*path, name)):
+            kind = column_type(below, budget, (*path, name))
+            if kind is not None:
+                add.append((path, name, kind.model_dump()))
+
+
+def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool = False) -> Node:
+    """Keep what a type has no column for; columns that hold such fields are `known`."""
+    fields: dict[str, Node] = {}
+    if node.kind not in (Kind.STRUCT, Kind.LIST, Kind.KNOWN):
+        return Node(Kind.KNOWN)
+    if isinstance(kind, iceberg.ListType) and ELEMENT in node.fields and node.kind is not Kind.STRUCT:
+        fields = {ELEMENT: known_fields(node.fields[ELEMENT], kind.element_type, case_insensitive)}
+    elif isinstance(kind, iceberg.MapType) and node.kind is not Kind.LIST:
+        below = [known_fields(each, kind.value_type, case_insensitive) for each in node.fields.values()]
+        joined = Node(Kind.KNOWN)
+        for each in below:
+            joined = join(joined, each)
+        fields = {VALUE: joined}
+    elif isinstance(kind, iceberg.StructType) and node.kind is not Kind.LIST:
+        names = {each.name: each.field_type for each in kind.fields}
+        folded = {name.casefold(): name for name in names} if case_insensitive else {}
+        for name, each in node.fields.items():
+            column = name if name in names else folded.get(name.casefold(), "")
+            if column in names:
+                fields[column] = known_fields(each, names[column], case_insensitive)
+            elif _possible(name) and each.kind is not Kind.NULL:
+                fields[name] = each
+    return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
+
+
+def column_type(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType | None:
+    """Give the type for what was seen; None for null alone, and for a struct that no field of fits the budget."""
+    match node.kind:
+        case Kind.NULL | Kind.KNOWN:
+            return None
+        case Kind.BOOLEAN:
+            return iceberg.BooleanType()
+        case Kind.LONG:
+            return iceberg.LongType()
+        case Kind.DOUBLE:
+            return iceberg.DoubleType()
+        case Kind.STRUCT:
+            return _struct(node, budget, path)
+        case Kind.LIST:
+            number = budget.next_id()
+            element = column_type(node.fields[ELEMENT], budget, (*path, ELEMENT)) or iceberg.StringType()
+            return iceberg.ListType(number, element, element_required=False)
+    return iceberg.StringType()
+
+
+def _struct(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType:
+    names = [name for name, each in node.fields.items() if each.kind is not Kind.NULL and _possible(name)]
+    taken = [(name, budget.next_id()) for name in names if budget.take((*path, name))]
+    fields = [
+        iceberg.NestedField(number, name, column_type(node.fields[name], budget, (*path, name)), required=False)
+        for name, number in taken
+    ]
+    return iceberg.StructType(*fields) if fields else iceberg.StringType()
+
+
+def _possible(name: str) -> bool:
+    """Say whether a field can be a column: it has a name, and the name is text."""
+    return bool(name) and name.isprintable() or (bool(name) and not any("\ud800" <= each <= "\udfff" for each in name))
+
+
+def _count(kind: iceberg.IcebergType) -> int:
+    match kind:
+        case iceberg.StructType():
+            return sum(1 + _count(each.field_type) for each in kind.fields)
+        case iceberg.ListType():
+            return _count(kind.element_type)
+        case iceberg.MapType():
+            return _count(kind.value_type)
+    return 0

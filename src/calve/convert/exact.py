@@ -1,0 +1,261 @@
+"""The plain, exact converter: one event at a time, it alone decides about rejects, nulls and oddities.
+
+The compiled SELECT (`calve.convert.select`) takes only rows that it can prove; every other row comes here. Readers
+are closures, compiled once per table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.convert.node import ELEMENT, VALUE
+from calve.convert.scalar import MismatchError, Read, bad, reader
+from calve.event.reject import Code, Reject
+from calve.event.strict import MalformedError, parse_object
+
+__all__ = ["Exact", "Outcome"]
+
+
+class _AmbiguousError(Exception):
+    """Two fields of an object meet one column when case is ignored."""
+
+    def __init__(self, path: str, first: str, second: str) -> None:
+        super().__init__(f"fields {first!r} and {second!r} meet the same column")
+        self.path = path
+
+
+class _DeepMismatchError(MismatchError):
+    """A mismatch inside a nested value; `path` leads from the column to it."""
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(cause)
+        self.path = path
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    required: bool
+    read: Read
+
+
+@dataclass
+class Outcome:
+    """What became of some events.
+
+    Attributes:
+        columns: The good rows' values per column, in the order of the schema.
+        rows: The positions of the good rows.
+        rejects: The others.
+        nulled: Values that were not coercible and became null, per column.
+    """
+
+    columns: list[list[Any]]
+    rows: list[int]
+    rejects: list[Reject]
+    nulled: dict[str, int]
+
+
+class Exact:
+    """Converts parsed events for one schema.
+
+    Args:
+        schema: The table's schema.
+        reject_mismatches: Reject events with a value that is not coercible into an optional column, too.
+        case_insensitive: Match names by case first, then without.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        reject_mismatches: bool = False,
+        case_insensitive: bool = False,
+        refused: Iterable[tuple[str, ...]] = (),
+    ) -> None:
+        self._names = _Names([field.name for field in schema.fields], case_insensitive)
+        self._columns = [
+            _Column(field.name, field.required, _compile(field.field_type, case_insensitive)) for field in schema.fields
+        ]
+        self._reject_mismatches = reject_mismatches
+        self._refused = tuple(refused)
+
+    def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
+        """Convert events given as (position, text)."""
+        outcome = Outcome([[] for _ in self._columns], [], [], {})
+        append = [column.append for column in outcome.columns]
+        for row, text in texts:
+            values = self._row(row, text, outcome)
+            if values is not None:
+                outcome.rows.append(row)
+                for add, value in zip(append, values, strict=True):
+                    add(value)
+        return outcome
+
+    def _row(self, row: int, text: bytes | str | None, outcome: Outcome) -> list[Any] | None:
+        try:
+            event = self._names.match(parse_object(text), "")
+        except MalformedError as error:
+            outcome.rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
+            return None
+        except _AmbiguousError as error:
+            outcome.rejects.append(Reject(row, Code.AMBIGUOUS_FIELD, error.path, str(error)))
+            return None
+        for path in self._refused:
+            if _carries(event, path):
+                reason = "the table has as many columns as inference may add, and the field has none"
+                outcome.rejects.append(Reject(row, Code.TOO_MANY_COLUMNS, ".".join(path), reason))
+                return None
+        if event.keys().isdisjoint(self._names.known):
+            outcome.rejects.append(Reject(row, Code.NO_MATCHING_FIELDS, "", "no field of the event is a column"))
+            return None
+        return self._values(row, event, outcome)
+
+    def _values(self, row: int, event: dict[str, Any], outcome: Outcome) -> list[Any] | None:
+        values: list[Any] = []
+        nulled: list[str] = []
+        for column in self._columns:
+            value = event.get(column.name)
+            if value is not None:
+                try:
+                    value = column.read(value)
+                except MismatchError as error:
+                    if column.required or self._reject_mismatches:
+                        path = f"{column.name}{getattr(error, 'path', '')}"
+                        outcome.rejects.append(Reject(row, Code.NOT_COERCIBLE, path, str(error)))
+                        return None
+                    nulled.append(column.name)
+                    value = None
+                except _AmbiguousError as error:
+                    reject = Reject(row, Code.AMBIGUOUS_FIELD, f"{column.name}{error.path}", str(error))
+                    outcome.rejects.append(reject)
+                    return None
+            elif column.required:
+                why = "is null" if column.name in event else "is missing"
+                outcome.rejects.append(Reject(row, Code.REQUIRED_MISSING, column.name, f"a required field {why}"))
+                return None
+            values.append(value)
+        for name in nulled:
+            outcome.nulled[name] = outcome.nulled.get(name, 0) + 1
+        return values
+
+
+def _carries(value: Any, path: tuple[str, ...]) -> bool:
+    """Say whether a value that is not null lies at a path; `element` leads into a list, `value` also into a map."""
+    if not path:
+        return value is not None
+    if type(value) is list:
+        return path[0] == ELEMENT and any(_carries(each, path[1:]) for each in value)
+    if type(value) is not dict:
+        return False
+    if path[0] in value:
+        return _carries(value[path[0]], path[1:])
+    return path[0] == VALUE and any(_carries(each, path[1:]) for each in value.values())
+
+
+class _Names:
+    """Finds the columns for the names of an object's fields."""
+
+    def __init__(self, names: list[str], case_insensitive: bool) -> None:
+        self.known = frozenset(names)
+        self._folded: dict[str, list[str]] | None = None
+        if case_insensitive:
+            self._folded = {}
+            for name in names:
+                self._folded.setdefault(name.casefold(), []).append(name)
+
+    def match(self, event: dict[str, Any], path: str) -> dict[str, Any]:
+        """Give the object with its fields under the columns' names."""
+        if self._folded is None or event.keys() <= self.known:
+            return event
+        origin = {name: name for name in event if name in self.known}
+        for name in event:
+            if name in self.known:
+                continue
+            found = self._folded.get(name.casefold(), ())
+            if len(found) > 1:
+                raise _AmbiguousError(path or name, found[0], found[1])
+            for column in found:
+                if column in origin:
+                    raise _AmbiguousError(f"{path}.{column}" if path else column, origin[column], name)
+                origin[column] = name
+        matched = {column: event[name] for column, name in origin.items()}
+        rest = {name: value for name, value in event.items() if name not in matched}
+        return {**rest, **matched}
+
+
+def _compile(kind: iceberg.IcebergType, case_insensitive: bool) -> Read:
+    match kind:
+        case iceberg.StructType():
+            return _struct(kind, case_insensitive)
+        case iceberg.ListType():
+            return _list(kind, case_insensitive)
+        case iceberg.MapType():
+            return _map(kind, case_insensitive)
+    return reader(kind)
+
+
+def _struct(kind: iceberg.StructType, case_insensitive: bool) -> Read:
+    names = _Names([field.name for field in kind.fields], case_insensitive)
+    fields = [(field.name, field.required, _compile(field.field_type, case_insensitive)) for field in kind.fields]
+
+    def read(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise bad(value, "struct")
+        value = names.match(value, "")
+        found = {}
+        for name, required, read_field in fields:
+            item = value.get(name)
+            if item is None and required:
+                raise _DeepMismatchError(f".{name}", "a required field is missing or null")
+            found[name] = None if item is None else _within(f".{name}", read_field, item)
+        return found
+
+    return read
+
+
+def _list(kind: iceberg.ListType, case_insensitive: bool) -> Read:
+    read_element = partial(_within, ".element", _compile(kind.element_type, case_insensitive))
+    required = kind.element_required
+
+    def read(value: Any) -> list[Any]:
+        if type(value) is not list:
+            raise bad(value, "list")
+        if required and None in value:
+            raise _DeepMismatchError(".element", "a required element is null")
+        return [None if item is None else read_element(item) for item in value]
+
+    return read
+
+
+def _map(kind: iceberg.MapType, case_insensitive: bool) -> Read:
+    read_key = partial(_within, ".key", _compile(kind.key_type, case_insensitive))
+    read_value = partial(_within, ".value", _compile(kind.value_type, case_insensitive))
+
+    def read(value: Any) -> list[tuple[Any, Any]]:
+        if type(value) is not dict:
+            raise bad(value, "map")
+        if kind.value_required and None in value.values():
+            raise _DeepMismatchError(".value", "a required value is null")
+        found = [(read_key(key), None if item is None else read_value(item)) for key, item in value.items()]
+        if len({key for key, _ in found}) < len(found):
+            raise _DeepMismatchError(".key", "two keys are the same value")
+        return found
+
+    return read
+
+
+def _within(step: str, read: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return read(value)
+    except MismatchError as error:
+        raise _DeepMismatchError(f"{step}{getattr(error, 'path', '')}", str(error)) from None
+    except _AmbiguousError as error:
+        error.path = f"{step}{error.path and '.' + error.path.lstrip('.')}"
+        raise

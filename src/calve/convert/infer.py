@@ -1,0 +1,187 @@
+"""Types for fields that have no column yet, found over all events of a batch (RFC 6.4, design section 4).
+
+Kinds form a lattice, so that the result does not depend on how the events were divided over tasks: long ⊂ double ⊂
+string, everything mixed is a string, an object is a struct of all its fields, an array a list of its joined elements;
+`{}` and `[]` alone are strings, null alone is no column. An integer beyond 64 bits is a string: a double would lose
+digits. Fields stand in the order in which they first appear.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.convert.evolve import Budget, column_type, known_fields
+from calve.convert.node import Kind, Node, join
+from calve.event import duck
+from calve.event.columns import EVENT, JSON
+from calve.event.scan import Texts
+from calve.event.sound import as_text, valid_mask
+from calve.event.strict import MalformedError, Number, parse_object
+
+__all__ = ["Inferred", "infer", "unknown_fields"]
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What was found out about fields; mergeable over tasks, in the order of their events.
+
+    Attributes:
+        root: The event as a struct; below it, columns that exist and hold new fields are of kind `known`.
+        events: How many events it was seen in.
+    """
+
+    root: Node = field(default_factory=lambda: Node(Kind.STRUCT))
+    events: int = 0
+
+    def __bool__(self) -> bool:
+        return any(node.kind is not Kind.NULL for node in self.root.fields.values())
+
+    def merge(self, other: Inferred) -> Inferred:
+        """Join with what later events told; associative."""
+        return Inferred(join(self.root, other.root), self.events + other.events)
+
+    def to_schema(self, limit: int = 1000) -> Schema:
+        """Give the schema of a new table: all columns optional, at most `limit`; none where every field is null."""
+        found = column_type(self.root, Budget(limit), ())
+        return Schema(*found.fields) if isinstance(found, iceberg.StructType) else Schema()
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as JSON values; `from_json` is the way back."""
+        return {"events": self.events, "root": self.root.to_json()}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Inferred:
+        """Read what `to_json` gave."""
+        return Inferred(Node.from_json(data["root"]), data["events"])
+
+
+def infer(rows: pa.Table) -> Inferred:
+    """Infer the fields of all events (column `event`, and `json` if there is one); malformed ones are passed over."""
+    root, events = Node(Kind.STRUCT), 0
+    for node, count in _shapes(rows):
+        root, events = join(root, node), events + count
+    return Inferred(root, events)
+
+
+def unknown_fields(rows: pa.Table, schema: Schema, case_insensitive: bool = False) -> Inferred | None:
+    """Infer the fields that a schema has no column for, at any depth; None if there are none."""
+    root, events = Node(Kind.STRUCT), 0
+    for node, count in _shapes(rows):
+        new = known_fields(node, schema.as_struct(), case_insensitive)
+        if new.fields:
+            root, events = join(root, Node(Kind.STRUCT, new.fields)), events + count
+    return Inferred(root, events) if root.fields else None
+
+
+def _shapes(rows: pa.Table) -> Iterator[tuple[Node, int]]:
+    """Give each distinct structure with its count, in the order of first appearance.
+
+    DuckDB tells structures fast, but not all exactly: rows where it says `JSON` (an empty object, mixed elements, a
+    duplicate name) or where an integer may not be a long are read one by one.
+    """
+    texts = as_text(rows[JSON] if JSON in rows.column_names else rows[EVENT])
+    filled = pc.fill_null(texts, "") if texts.null_count else texts
+    scan = Texts(filled)
+    plain = np.ones(len(texts), bool)
+    plain[scan.lenient()] = False
+    plain[scan.digit_runs(19)] = False
+    groups = _grouped(filled, plain)
+    found: list[tuple[int, Node, int]] = []
+    for shape, at, members in groups:
+        if '"JSON"' in shape:
+            plain[members] = False
+        else:
+            found.append((at, _from_structure(json.loads(shape)), len(members)))
+    for row in np.flatnonzero(~plain).tolist():
+        try:
+            found.append((row, _from_value(parse_object(texts[row].as_py())), 1))
+        except MalformedError:
+            continue
+    for _, node, count in sorted(found, key=lambda each: each[0]):
+        yield (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), count
+
+
+def _grouped(texts: pa.Array, plain: Any) -> Iterator[tuple[str, int, Any]]:
+    """Group the plain rows by structure; rows that DuckDB refuses or that are no objects stop being plain."""
+    sql = (
+        "SELECT json_structure(json)::VARCHAR AS shape, min(row) AS first, list(row) AS rows"
+        " FROM events GROUP BY shape ORDER BY first"
+    )
+    at = np.flatnonzero(plain)
+    try:
+        groups = duck.run(sql, events=_numbered(texts, at))
+    except duckdb.Error:
+        refused = at[~valid_mask(texts.take(pa.array(at)))]
+        plain[refused] = False
+        groups = duck.run(sql, events=_numbered(texts, np.flatnonzero(plain)))
+    for shape, first, rows in zip(
+        groups["shape"].to_pylist(), groups["first"].to_pylist(), groups["rows"], strict=True
+    ):
+        members = rows.values.to_numpy()
+        if shape.startswith("{"):
+            yield shape, first, members
+        else:
+            plain[members] = False
+
+
+def _numbered(texts: pa.Array, at: Any) -> pa.Table:
+    return pa.table({JSON: texts if len(at) == len(texts) else texts.take(pa.array(at)), "row": pa.array(at)})
+
+
+_KINDS = {
+    "NULL": Kind.NULL,
+    "BOOLEAN": Kind.BOOLEAN,
+    "BIGINT": Kind.LONG,
+    "UBIGINT": Kind.LONG,
+    "DOUBLE": Kind.DOUBLE,
+    "VARCHAR": Kind.STRING,
+}
+
+
+def _from_structure(shape: Any) -> Node:
+    """Read what `json_structure` gave."""
+    if isinstance(shape, str):
+        return Node(_KINDS[shape])
+    if isinstance(shape, dict):
+        return Node(Kind.STRUCT, {name: _from_structure(below) for name, below in shape.items()})
+    return _list(_from_structure(shape[0]))
+
+
+def _from_value(value: Any) -> Node:
+    if value is None:
+        return Node(Kind.NULL)
+    if type(value) is bool:
+        return Node(Kind.BOOLEAN)
+    if type(value) is Number:
+        return Node(_number(value))
+    if type(value) is dict:
+        fields = {name: _from_value(below) for name, below in value.items()}
+        return Node(Kind.STRUCT, fields) if fields else Node(Kind.EMPTY_OBJECT)
+    if type(value) is list:
+        element = Node(Kind.NULL)
+        for each in value:
+            element = join(element, _from_value(each))
+        return _list(element)
+    return Node(Kind.STRING)
+
+
+def _number(text: str) -> Kind:
+    if not text.lstrip("-").isdigit():
+        return Kind.DOUBLE
+    return Kind.LONG if len(text) < 21 and -(2**63) <= int(text) < 2**63 else Kind.STRING
+
+
+def _list(element: Node) -> Node:
+    if element.kind is Kind.NULL:
+        return Node(Kind.EMPTY_ARRAY)
+    return Node(Kind.LIST, {"element": element})

@@ -1,0 +1,92 @@
+"""Dates and times from ISO 8601 text, as whole numbers since the epoch; nothing is rounded."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from calve.event.reject import cut
+
+__all__ = ["MismatchError", "date", "time", "timestamp"]
+
+_DAY = r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+_CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
+_ZONE = r" ?(?:([Zz])|([+-])([0-9]{2})(?::?([0-9]{2}))?)"
+_STAMP = re.compile(f"{_DAY}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?").fullmatch
+_TIME = re.compile(_CLOCK).fullmatch
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_DAY_SECONDS = 86_400
+
+
+class MismatchError(Exception):
+    """A value does not fit its column; the message is a reason for people."""
+
+
+def timestamp(text: str, unit: int) -> int:
+    """Read a date-time as units (per second) since the epoch, UTC; without an offset it is UTC; a date is its midnight.
+
+    Raises:
+        MismatchError: No ISO 8601 date-time, or finer than the unit.
+    """
+    found = _STAMP(text)
+    if found is None:
+        raise MismatchError(f"{cut(text)!r} is no ISO 8601 date-time")
+    year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = found.groups()
+    seconds = _days(text, year, month, day) * _DAY_SECONDS
+    if sign:
+        seconds -= _offset(text, sign, zone_hour, zone_minute)
+    if hour is None:
+        return seconds * unit
+    return seconds * unit + _clock(text, (hour, minute, second, fraction), unit)
+
+
+def date(text: str, unit: int = 1) -> int:
+    """Read a date, or a date-time at midnight UTC, as days since the epoch.
+
+    Raises:
+        MismatchError: No ISO 8601 date, or another time of the day.
+    """
+    seconds = timestamp(text, 1_000_000_000)
+    days, rest = divmod(seconds, _DAY_SECONDS * 1_000_000_000)
+    if rest:
+        raise MismatchError(f"{cut(text)!r} is no date: the time of the day is not midnight")
+    return days
+
+
+def time(text: str, unit: int) -> int:
+    """Read a time of the day as units (per second) since midnight.
+
+    Raises:
+        MismatchError: No ISO 8601 time, or finer than the unit.
+    """
+    found = _TIME(text)
+    if found is None:
+        raise MismatchError(f"{cut(text)!r} is no ISO 8601 time")
+    return _clock(text, found.groups(), unit)
+
+
+def _days(text: str, year: str, month: str, day: str) -> int:
+    try:
+        return datetime.date(int(year), int(month), int(day)).toordinal() - _EPOCH
+    except ValueError as error:
+        raise MismatchError(f"{cut(text)!r} is no date: {error}") from None
+
+
+def _clock(text: str, parts: tuple[str | None, ...], unit: int) -> int:
+    hour, minute, second, fraction = parts
+    seconds = int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0)
+    if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
+        raise MismatchError(f"{cut(text)!r} is no time of the day")
+    if not fraction:
+        return seconds * unit
+    digits = len(str(unit)) - 1
+    if fraction[digits:].strip("0"):
+        raise MismatchError(f"{cut(text)!r} has more fraction digits than the column keeps")
+    return seconds * unit + int(fraction[:digits].ljust(digits, "0"))
+
+
+def _offset(text: str, sign: str, hour: str, minute: str | None) -> int:
+    seconds = int(hour) * 3600 + int(minute or 0) * 60
+    if seconds > 18 * 3600 or int(minute or 0) > 59:
+        raise MismatchError(f"{cut(text)!r} has no possible offset")
+    return -seconds if sign == "-" else seconds

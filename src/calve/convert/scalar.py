@@ -1,0 +1,220 @@
+"""One JSON value into one Iceberg primitive, exactly or not at all (design section 4, RFC 6.3).
+
+Every reader takes a parsed JSON value (`calve.event.strict`) that is not null and gives what `pa.array` takes for the
+Arrow type: times as integers since the epoch in the type's unit, decimals as `Decimal`. The texts of map keys come in
+as strings.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import struct
+from collections.abc import Callable
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+from pyiceberg import types as iceberg
+
+from calve.convert import moment
+from calve.convert.moment import MismatchError
+from calve.errors import ConvertError
+from calve.event.reject import cut
+from calve.event.strict import Number, dump
+
+__all__ = ["MismatchError", "Read", "reader"]
+
+Read = Callable[[Any], Any]
+
+_NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").fullmatch
+_UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
+_WIDE = Context(prec=100)
+
+
+def reader(kind: iceberg.IcebergType) -> Read:
+    """Give the reader of a primitive type.
+
+    Raises:
+        ConvertError: The type has no values that JSON can give (geometry, geography).
+    """
+    match kind:
+        case iceberg.DecimalType():
+            return _decimal(kind.precision, kind.scale)
+        case iceberg.FixedType():
+            return _fixed(len(kind))
+    found = _READERS.get(type(kind))
+    if found is None:
+        raise ConvertError(f"A column of type {kind} cannot be filled from events", step="convert")
+    return found
+
+
+def bad(value: Any, kind: str) -> MismatchError:
+    """Say that a value does not fit a type."""
+    shown = cut(value if type(value) is str or type(value) is Number else dump(value))
+    return MismatchError(f"{shown!r} is no {kind}" if type(value) is str else f"{shown} is no {kind}")
+
+
+def _exact(value: Any, kind: str) -> Decimal:
+    if (type(value) is Number or type(value) is str) and _NUMERIC(value):
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            pass
+    raise bad(value, kind)
+
+
+def _integer(low: int, high: int, kind: str) -> Read:
+    def read(value: Any) -> int:
+        if len(value) < 19 and type(value) is Number:
+            try:
+                number = int(value)
+            except ValueError:
+                number = slow(value)
+        else:
+            number = slow(value)
+        if low <= number <= high:
+            return number
+        raise bad(value, kind)
+
+    def slow(value: Any) -> int:
+        exact = _exact(value, kind)
+        if exact.adjusted() > 20 or exact != exact.to_integral_value(context=_WIDE):
+            raise bad(value, kind)
+        return int(exact)
+
+    return lambda value: read(value) if isinstance(value, str) else _raise(value, kind)
+
+
+def _raise(value: Any, kind: str) -> int:
+    raise bad(value, kind)
+
+
+def _double(value: Any) -> float:
+    if type(value) is Number:
+        number = float(value)
+    elif type(value) is str and value in _SPECIAL:
+        return _SPECIAL[value]
+    elif type(value) is str and _NUMERIC(value):
+        number = float(value)
+    else:
+        raise bad(value, "double")
+    if math.isinf(number):
+        raise MismatchError(f"{cut(value)} is too large for double")
+    return number
+
+
+def _float(value: Any) -> float:
+    number = _double(value)
+    try:
+        struct.pack("f", number)
+    except OverflowError:
+        raise MismatchError(f"{cut(value)} is too large for float") from None
+    return number
+
+
+def _decimal(precision: int, scale: int) -> Read:
+    kind, unit = f"decimal({precision}, {scale})", Decimal(1).scaleb(-scale)
+
+    def read(value: Any) -> Decimal:
+        exact = _exact(value, kind)
+        if not exact:
+            return Decimal(0).quantize(unit)
+        if exact.adjusted() + 1 > precision - scale or exact.adjusted() < -scale:
+            raise bad(value, kind)
+        fitted = exact.quantize(unit, context=_WIDE)
+        if fitted != exact:
+            raise bad(value, kind)
+        return fitted
+
+    return read
+
+
+def _boolean(value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    if type(value) is str:
+        lowered = value.lower()
+        if lowered == "true" or lowered == "false":
+            return lowered == "true"
+    raise bad(value, "boolean")
+
+
+def _string(value: Any) -> str:
+    text = str(value) if isinstance(value, str) else dump(value)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise MismatchError("half a surrogate pair is no text") from None
+    return text
+
+
+def _binary(value: Any) -> bytes:
+    if type(value) is str and _BASE64(value):
+        return base64.b64decode(value)
+    raise bad(value, "Base64")
+
+
+def _fixed(length: int) -> Read:
+    def read(value: Any) -> bytes:
+        found = _binary(value)
+        if len(found) != length:
+            raise MismatchError(f"{len(found)} bytes are no fixed[{length}]")
+        return found
+
+    return read
+
+
+def _uuid(value: Any) -> bytes:
+    if type(value) is str and _UUID(value):
+        return bytes.fromhex(value.replace("-", ""))
+    raise bad(value, "UUID")
+
+
+def _temporal(parse: Callable[[str, int], int], unit: int, millis: int | None, kind: str) -> Read:
+    """Strings by `parse`; numbers counted in `millis` units each (None: as they are)."""
+    low, high = (-(2**31), 2**31 - 1) if kind == "date" else (-(2**63), 2**63 - 1)
+
+    def read(value: Any) -> int:
+        if type(value) is str:
+            number = parse(value, unit)
+        else:
+            exact = _exact(value, kind)
+            if exact.adjusted() > 20:
+                raise bad(value, kind)
+            exact = _WIDE.multiply(exact, Decimal(millis or 1))
+            if exact != exact.to_integral_value(context=_WIDE):
+                raise bad(value, kind)
+            number = int(exact)
+        if not low <= number <= high or (kind == "time" and not 0 <= number < 86_400 * unit):
+            raise bad(value, kind)
+        return number
+
+    return read
+
+
+def _unknown(value: Any) -> None:
+    raise MismatchError("a column of type unknown holds nothing but null")
+
+
+_MICRO, _NANO = 1_000_000, 1_000_000_000
+_READERS: dict[type[iceberg.IcebergType], Read] = {
+    iceberg.BooleanType: _boolean,
+    iceberg.IntegerType: _integer(-(2**31), 2**31 - 1, "int"),
+    iceberg.LongType: _integer(-(2**63), 2**63 - 1, "long"),
+    iceberg.FloatType: _float,
+    iceberg.DoubleType: _double,
+    iceberg.DateType: _temporal(moment.date, 1, None, "date"),
+    iceberg.TimeType: _temporal(moment.time, _MICRO, 1_000, "time"),
+    iceberg.TimestampType: _temporal(moment.timestamp, _MICRO, 1_000, "timestamp"),
+    iceberg.TimestamptzType: _temporal(moment.timestamp, _MICRO, 1_000, "timestamptz"),
+    iceberg.TimestampNanoType: _temporal(moment.timestamp, _NANO, 1_000_000, "timestamp_ns"),
+    iceberg.TimestamptzNanoType: _temporal(moment.timestamp, _NANO, 1_000_000, "timestamptz_ns"),
+    iceberg.StringType: _string,
+    iceberg.UUIDType: _uuid,
+    iceberg.BinaryType: _binary,
+    iceberg.UnknownType: _unknown,
+}

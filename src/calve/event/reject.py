@@ -1,0 +1,71 @@
+"""Rejects: which row of a table of events was turned away, why, and because of which field."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+__all__ = ["REJECTS", "Code", "Reject", "cut", "rejects_table"]
+
+REJECTS = pa.schema(
+    [
+        pa.field("row", pa.int64()),
+        pa.field("code", pa.string()),
+        pa.field("field", pa.string()),
+        pa.field("reason", pa.string()),
+    ]
+)
+"""One line per rejected row; `row` is the position in the table of events that was handed in."""
+SHOWN_CHARS = 100
+
+
+class Code(str, enum.Enum):
+    """Why an event is in the dead-letter queue (the `code` of an entry)."""
+
+    MALFORMED = "MALFORMED"
+    NO_MATCHING_FIELDS = "NO_MATCHING_FIELDS"
+    REQUIRED_MISSING = "REQUIRED_MISSING"
+    NOT_COERCIBLE = "NOT_COERCIBLE"
+    UNKNOWN_OPERATION = "UNKNOWN_OPERATION"
+    BAD_TABLE_NAME = "BAD_TABLE_NAME"
+    NO_SUCH_TABLE = "NO_SUCH_TABLE"
+    NO_KEY = "NO_KEY"
+    AMBIGUOUS_FIELD = "AMBIGUOUS_FIELD"
+    TOO_MANY_COLUMNS = "TOO_MANY_COLUMNS"
+    SINK_REFUSED = "SINK_REFUSED"
+    EXPRESSION_ERROR = "EXPRESSION_ERROR"
+
+
+class Reject(NamedTuple):
+    """One rejected row; `field` is a dotted path or empty, `reason` a short sentence without whole values."""
+
+    row: int
+    code: Code
+    field: str
+    reason: str
+
+
+def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
+    """Give rejects as a table of the schema `REJECTS`, in the order of rows."""
+    ordered = sorted(rejects)
+    columns: list[list[object]] = [
+        [each.row for each in ordered],
+        [each.code.value for each in ordered],
+        [_text(each.field) for each in ordered],
+        [_text(each.reason) for each in ordered],
+    ]
+    return pa.table(columns, schema=REJECTS)
+
+
+def cut(value: object) -> str:
+    """Show a value in a reason: its text, cut at 100 characters."""
+    text = str(value)
+    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
+
+
+def _text(text: str) -> str:
+    """Replace half surrogates, which Arrow cannot hold."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,106 @@
+"""Which events are JSON objects, and a text of each that DuckDB certainly accepts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.event import duck
+from calve.event.columns import EVENT, JSON, MALFORMED, ROW
+from calve.event.reject import Code, Reject, rejects_table
+from calve.event.scan import Texts
+from calve.event.strict import MalformedError, dump, parse_object
+
+__all__ = ["Sound", "as_text", "sound"]
+
+
+class Sound(NamedTuple):
+    """Events that are JSON objects, and the others.
+
+    Attributes:
+        rows: The columns that came in plus `json` and `row`, in order, without the malformed rows.
+        rejects: The malformed rows (`REJECTS`).
+    """
+
+    rows: pa.Table
+    rejects: pa.Table
+
+
+def sound(events: pa.Table) -> Sound:
+    """Divide a table with the column `event` (and perhaps `malformed`) into JSON objects and malformed rows."""
+    rejects: list[Reject] = []
+    texts = as_text(events[EVENT])
+    given_up = events[MALFORMED].to_pylist() if _has_reasons(events) else None
+    cleaned: dict[int, str] = {}
+    for row in _suspects(texts).tolist():
+        if given_up and given_up[row] is not None:
+            continue
+        try:
+            value = parse_object(events[EVENT][row].as_py())
+            cleaned[row] = _clean(dump(value))
+        except MalformedError as error:
+            rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
+    rejects += [
+        Reject(row, Code.MALFORMED, "", reason) for row, reason in enumerate(given_up or ()) if reason is not None
+    ]
+    if cleaned:
+        values = texts.to_pylist()
+        for row, text in cleaned.items():
+            values[row] = text
+        texts = pa.array(values, pa.string())
+    rows = events.append_column(JSON, texts).append_column(ROW, pa.array(np.arange(len(events)), pa.int64()))
+    if rejects:
+        keep = np.ones(len(events), bool)
+        keep[[each.row for each in rejects]] = False
+        rows = rows.filter(pa.array(keep))
+    return Sound(rows, rejects_table(rejects))
+
+
+def as_text(events: pa.ChunkedArray) -> pa.Array:
+    """Give events as one string array; null where an event is null or not UTF-8."""
+    joined = events.combine_chunks()
+    if isinstance(joined, pa.ChunkedArray):
+        joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], events.type)
+    try:
+        return joined.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(event) for event in joined.to_pylist()], pa.string())
+
+
+def _decoded(event: bytes | None) -> str | None:
+    try:
+        return None if event is None else event.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _has_reasons(events: pa.Table) -> bool:
+    return MALFORMED in events.column_names and events[MALFORMED].null_count < len(events)
+
+
+def _suspects(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Name the rows that need the strict parser: DuckDB refuses them, or may have been lenient."""
+    filled = pc.fill_null(texts, "") if texts.null_count else texts
+    sql = "SELECT json_valid(json) AND starts_with(ltrim(json, E' \\t\\r\\n'), '{') AS ok FROM events"
+    accepted = duck.run(sql, events=pa.table({JSON: filled}))["ok"].combine_chunks()
+    refused = np.flatnonzero(~accepted.to_numpy(zero_copy_only=False))
+    return np.union1d(refused, Texts(filled).lenient())
+
+
+def _clean(text: str) -> str:
+    """Replace half surrogates by the replacement character, as DuckDB refuses them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def valid_mask(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Say of each text whether DuckDB reads it."""
+    try:
+        found = duck.run("SELECT json_valid(json) AS ok FROM events", events=pa.table({JSON: texts}))
+    except duckdb.Error:  # pragma: no cover
+        return np.zeros(len(texts), bool)
+    mask: np.ndarray[tuple[int], np.dtype[np.bool_]] = found["ok"].combine_chunks().to_numpy(zero_copy_only=False)
+    return mask

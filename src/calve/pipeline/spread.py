@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from calve.engine.jvm import java_errors
 from calve.errors import CalveError
 from calve.pipeline.job import Job
-from calve.pipeline.task import RECEIPT, run_tasks
+from calve.pipeline.task import run_tasks
 from calve.sources.source import Split
 
 __all__ = ["divide", "run_job"]
@@ -44,9 +44,9 @@ def run_job(spark: SparkSession, job: Job, splits: Sequence[Split]) -> list[dict
     """
     groups = divide(splits, spark.sparkContext.defaultParallelism)
     function = functools.partial(run_tasks, job, groups)
-    frame = spark.range(0, len(groups), 1, len(groups)).mapInArrow(function, f"{RECEIPT} string")
+    tasks = spark.sparkContext.parallelize(range(len(groups)), len(groups)).mapPartitions(function)
     with java_errors("write", job.pipeline):
-        receipts = [msgspec.json.decode(row[0]) for row in frame.collect()]
+        receipts = [msgspec.json.decode(receipt) for receipt in tasks.collect()]
     for receipt in receipts:
         if "error" in receipt:
             raise CalveError.from_dict(receipt["error"])

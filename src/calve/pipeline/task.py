@@ -12,13 +12,12 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from calve.convert import Converter, ConvertOptions, infer
-from calve.convert.inferred import Inferred
+from calve.convert.converter import Converter, ConvertOptions
+from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
-from calve.engine.duck import connection
 from calve.errors import CalveError, InvariantError
-from calve.event.columns import MALFORMED
-from calve.event.reject import reject_all
+from calve.event.columns import JSON, MALFORMED
+from calve.event.reject import reject_rows
 from calve.event.sound import sound
 from calve.pipeline.ahead import ahead
 from calve.pipeline.job import Job, Misfit, Target
@@ -27,21 +26,18 @@ from calve.sources.source import READ_ROWS, Split
 from calve.write.dead_letters import DeadLetters
 from calve.write.writer import Writers, Written
 
-__all__ = ["RECEIPT", "run_tasks"]
+__all__ = ["run_tasks"]
 
-RECEIPT = "receipt"
 _BUFFER_BYTES = 32 << 20
 """Events of one table that are gathered before they are converted together, at most."""
 _BUFFERS_BYTES = 192 << 20
 """The same for all tables of a task."""
 
 
-def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the tasks whose numbers come in and yield a receipt each (the function of `mapInArrow`)."""
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            receipt = msgspec.json.encode(run_task(job, groups[number], number)).decode()
-            yield pa.RecordBatch.from_pydict({RECEIPT: [receipt]})
+def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[bytes]:
+    """Run the tasks of these numbers and yield a receipt each, as JSON (the function of a Spark job)."""
+    for number in numbers:
+        yield msgspec.json.encode(run_task(job, groups[number], number))
 
 
 def run_task(job: Job, splits: list[Split], number: int) -> dict[str, Any]:
@@ -113,7 +109,7 @@ class _Task:
         checked = sound(events)
         self._reject((0, ""), events, checked.rejects)
         rows = checked.rows
-        routed = self._router.route(rows, connection())
+        routed = self._router.route(rows)
         if self._job.number == 0:
             self._seen["unrouted"] += routed.unrouted
         for number, rejects in routed.rejects.items():
@@ -136,9 +132,12 @@ class _Task:
         sink = self._job.sinks[target[0]]
         table = sink.tables.get(target[1])
         if table is None:
-            self._misfit(target, self._timed("convert", infer, sound(events).rows) if sink.infers else None)
+            rows = events if JSON in events.column_names else sound(events).rows
+            self._misfit(target, self._timed("convert", infer, rows) if sink.infers else None)
         elif isinstance(table, Absent):
-            self._reject(target, events, reject_all(len(events), table.code, table.reason))
+            self._reject(
+                target, events, reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)
+            )
         else:
             self._convert(target, table, events)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.event.reject import REJECTS, Code
+from calve.event import duck
+from calve.event.reject import Code, reject_rows
 from calve.expression import Condition, Format
 from calve.route.names import fault
 
 __all__ = ["Routed", "Router", "SinkRoute"]
 
 DEFAULT_ROUTE = "_default"
+_FIELD = "table_identifier"
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class Router:
         """Whether every event goes to every sink's one table, so that nothing needs to be evaluated."""
         return not self._columns
 
-    def route(self, rows: pa.Table, connection: duckdb.DuckDBPyConnection) -> Routed:
+    def route(self, rows: pa.Table) -> Routed:
         """Route rows that have a `json` column of valid JSON objects (not needed when `is_static`)."""
-        found = self._evaluate(rows, connection) if self._columns else pa.table({})
+        found = self._evaluate(rows) if self._columns else pa.table({})
         routed = Routed([], {})
         taken = None
         for number, sink in enumerate(self._sinks):
@@ -76,13 +77,9 @@ class Router:
             routed.unrouted = len(rows) - (pc.sum(taken).as_py() or 0)
         return routed
 
-    def _evaluate(self, rows: pa.Table, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    def _evaluate(self, rows: pa.Table) -> pa.Table:
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
-        connection.register("events", rows)
-        try:
-            return connection.execute(f"select {columns} from events").to_arrow_table()
-        finally:
-            connection.unregister("events")
+        return duck.run(f"select {columns} from events", events=rows)
 
     def _place(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> None:
         sink = self._sinks[number]
@@ -97,12 +94,14 @@ class Router:
         missing = _positions(names.is_null())
         if len(missing):
             rejects.append(
-                _rejects(_back(missing, chosen), Code.EXPRESSION_ERROR, "table_identifier cannot be evaluated")
+                reject_rows(
+                    _back(missing, chosen), Code.EXPRESSION_ERROR, _FIELD, "table_identifier cannot be evaluated"
+                )
             )
         for name, here in _groups(names):
             wrong = fault(name)
             if wrong:
-                rejects.append(_rejects(_back(here, chosen), Code.BAD_TABLE_NAME, wrong))
+                rejects.append(reject_rows(_back(here, chosen), Code.BAD_TABLE_NAME, _FIELD, wrong))
             else:
                 routed.parts.append((number, name, _back(here, chosen)))
         if rejects:
@@ -152,11 +151,3 @@ def _positions(mask: pa.Array) -> pa.Array:
 
 def _back(positions: pa.Array, chosen: pa.Array | None) -> pa.Array:
     return positions if chosen is None else chosen.take(positions)
-
-
-def _rejects(rows: pa.Array, code: Code, reason: str) -> pa.Table:
-    count = len(rows)
-    return pa.table(
-        [rows, pa.repeat(code.value, count), pa.repeat("table_identifier", count), pa.repeat(reason, count)],
-        schema=REJECTS,
-    )

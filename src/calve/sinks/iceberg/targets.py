@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pyiceberg.schema import Schema
 
 from calve.commit.catalog import Catalog
-from calve.convert import partition_spec_fields, plan_evolution, schema_from_columns
-from calve.convert.inferred import Inferred
+from calve.convert.definition import partition_spec_fields, schema_from_columns
+from calve.convert.evolve import plan_evolution
+from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, NoTargetError, Verdict
 from calve.event.reject import Code

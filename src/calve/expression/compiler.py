@@ -64,9 +64,17 @@ class _Compiler:
         return self.call(node)
 
     def binary(self, node: Binary) -> Value:
-        if node.operator in ("=~", "!~"):
-            self.check_match(node)
-        return BINARY[node.operator](self.value(node.left), self.value(node.right))
+        chain: list[Binary] = []  # as long as the text, where recursion would end at some hundreds
+        first: Node = node
+        while isinstance(first, Binary):
+            chain.append(first)
+            first = first.left
+        result = self.value(first)
+        for link in reversed(chain):
+            if link.operator in ("=~", "!~"):
+                self.check_match(link)
+            result = BINARY[link.operator](result, self.value(link.right))
+        return result
 
     def check_match(self, node: Binary) -> None:
         for side in (node.left, node.right):

@@ -8,6 +8,8 @@ from calve.errors import SettingsError
 
 __all__ = ["ExpressionSyntaxError"]
 
+_AROUND = 60
+
 
 class ExpressionSyntaxError(SettingsError):
     """An expression or format string cannot be understood; found before anything runs.
@@ -18,7 +20,8 @@ class ExpressionSyntaxError(SettingsError):
     """
 
     def __init__(self, message: str, text: str, offset: int, *, hint: str = "") -> None:
-        super().__init__(f"{message} at character {offset + 1} of `{text}`", step="validate", target=text, hint=hint)
+        place = f"at character {offset + 1} of `{_excerpt(text, offset)}`"
+        super().__init__(f"{message} {place}", step="validate", target=text, hint=hint)
         self.problem = message
         self.text = text
         self.offset = offset
@@ -35,6 +38,13 @@ class ExpressionSyntaxError(SettingsError):
         """The text with a caret under the place, as two lines."""
         line = self.text.replace("\n", " ").replace("\t", " ")
         return f"{line}\n{' ' * self.offset}^"
+
+
+def _excerpt(text: str, offset: int) -> str:
+    start, end = max(0, offset - _AROUND), offset + _AROUND
+    if len(text) <= 2 * _AROUND:
+        return text
+    return f"{'…' * (start > 0)}{text[start:end]}{'…' * (end < len(text))}"
 
 
 def _rebuild(problem: str, text: str, offset: int, hint: str) -> ExpressionSyntaxError:

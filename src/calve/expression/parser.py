@@ -29,7 +29,7 @@ _LEVEL = {operator: level for level, operators in enumerate(_LEVELS) for operato
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _WORDS = ("and", "or", "in", "typeof", "not")
 _LONG = 2**63
-_DEPTH, _OPERATORS = 50, 200  # DuckDB takes expressions 1,000 levels deep
+_DEPTH, _OPERATORS = 50, 400  # DuckDB takes expressions 1,000 levels deep
 
 
 def parse(text: str) -> Node:

@@ -155,7 +155,7 @@ def test_kept_headers_become_metadata_but_never_credentials(serve: Serve) -> Non
     planned = serving.plan()
     assert planned
     batch = next(serving.source.reader.read(planned.splits[0]))
-    assert batch.column("headers").to_pylist() == ['{"x-tenant":"blue"}', '{"x-tenant":"blue"}', None]
+    assert batch.column("headers").to_pylist() == [{"x-tenant": "blue"}, {"x-tenant": "blue"}, {"x-tenant": None}]
 
 
 def test_answers_are_counted(serve: Serve) -> None:

@@ -47,6 +47,21 @@ def test_what_is_committed_is_deleted_and_the_position_behind_it_stays_good(serv
     assert again.events(planned.position) == [{"a": 2}]
 
 
+def test_batches_that_are_committed_after_the_stop_are_deleted_too(serve: Serve) -> None:
+    serving = serve()
+    for number in (1, 2):
+        serving.post([{"a": number}])
+    planned = serving.plan()
+    assert planned
+    serving.source.stop()
+    assert serving.plan() == planned
+    for _ in range(2):
+        serving.source.acknowledge(planned)
+    assert serving.logs() == ["000000000002.log"]
+    serving.source.stop()
+    assert not serve(planned.position).source.backlog(planned.position)
+
+
 def test_the_open_segment_stays_while_something_waits_in_it(serve: Serve) -> None:
     serving = serve()
     serving.post([{"a": 1}])

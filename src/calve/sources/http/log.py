@@ -77,7 +77,7 @@ class Log:
         self._tail = Tail(folder)
         self._waiting: deque[Entry] = deque()
         self._released: Place | None = None
-        self._closing = False
+        self._closing = self._ended = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="calve-http-log", daemon=True)
         self._answered: Callable[[list[Entry]], None] = lambda entries: None
@@ -112,8 +112,16 @@ class Log:
         return False
 
     def release(self, place: Place) -> None:
-        """Let go of all before a place whose events are committed; the thread deletes the segments a little later."""
+        """Let go of all before a place whose events are committed.
+
+        The thread deletes the segments a little later; after `close`, when the last batches are committed, they are
+        deleted here.
+        """
         with self._wake:
+            if self._ended:
+                self._delete_before(place)
+                self._tail.close()
+                return
             self._released = place
             self._wake.notify()
 
@@ -124,13 +132,14 @@ class Log:
             self._wake.notify()
         if self._thread.ident is not None:
             self._thread.join()
-        self._tail.close()
 
     def _run(self) -> None:
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._waiting or self._released or self._closing)
                 if self._closing and not (self._waiting or self._released):
+                    self._tail.close()
+                    self._ended = True
                     return
                 group, released = self._take(), self._released
                 self._released = None

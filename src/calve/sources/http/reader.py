@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +19,7 @@ from calve.sources.source import EVENT, READ_BYTES, READ_ROWS, Split
 __all__ = ["HEADERS", "HttpReader"]
 
 HEADERS = "headers"
-"""Metadata column with the kept request headers: a JSON object as text, null when there are none."""
+"""Metadata column with the kept request headers: a struct of strings, one field for each of `metadata_headers`."""
 
 
 @dataclass
@@ -29,7 +30,7 @@ class _Gathered:
     size: int = 0
     lengths: list[memoryview] = field(default_factory=list)
     data: list[memoryview] = field(default_factory=list)
-    headers: list[tuple[str | None, int]] = field(default_factory=list)
+    headers: list[tuple[bytes, int]] = field(default_factory=list)
 
     def fits(self, head: Head) -> bool:
         return not self.rows or (self.rows + head.rows <= READ_ROWS and self.size + head.data_bytes <= READ_BYTES)
@@ -41,8 +42,16 @@ class _Gathered:
         self.size += head.data_bytes
         self.lengths.append(body[lengths:events])
         self.data.append(body[events:])
-        headers = bytes(body[head.key_bytes : lengths]).decode() if head.headers_bytes else None
-        self.headers.append((headers, head.rows))
+        self.headers.append((bytes(body[head.key_bytes : lengths]), head.rows))
+
+    def struct(self, names: tuple[str, ...]) -> pa.StructArray:
+        """Give the headers of each row's request."""
+        told = [(msgspec.json.decode(text) if text else {}, rows) for text, rows in self.headers]
+        columns = [
+            pa.concat_arrays([pa.repeat(pa.scalar(headers.get(name), pa.string()), rows) for headers, rows in told])
+            for name in names
+        ]
+        return pa.StructArray.from_arrays(columns, list(names))
 
 
 @dataclass(frozen=True)
@@ -50,11 +59,11 @@ class HttpReader:
     """Reads splits of the log in a folder that every executor sees.
 
     Attributes:
-        headers: Whether there is a column of request headers.
+        headers: Names of the request headers that become a column, in lower case; none: no column.
     """
 
     folder: str
-    headers: bool = False
+    headers: tuple[str, ...] = ()
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the events of a split in the order in which they were accepted.
@@ -102,9 +111,7 @@ class HttpReader:
         data = pa.py_buffer(b"".join(gathered.data))
         columns = {EVENT: pa.Array.from_buffers(pa.binary(), gathered.rows, [None, offsets, data])}
         if self.headers:
-            columns[HEADERS] = pa.concat_arrays(
-                [pa.repeat(pa.scalar(text, pa.string()), rows) for text, rows in gathered.headers]
-            )
+            columns[HEADERS] = gathered.struct(self.headers)
         batch = pa.RecordBatch.from_pydict(columns)
         for start in range(0, batch.num_rows, READ_ROWS):
             yield batch.slice(start, READ_ROWS)

@@ -18,7 +18,6 @@ from calve.sources.http.settings import HttpSettings
 __all__ = ["Service"]
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,255}")
-_PRIVATE = {"authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key", "x-amz-security-token"}
 _HEALTH = b"/health"
 _CODINGS = {b"": False, b"identity": False, b"gzip": True, b"x-gzip": True}
 _SOON = ("retry-after", "1")
@@ -34,7 +33,6 @@ class Service:
         self._log = log
         self._pending: dict[Entry, Request] = {}
         self._entries: dict[Request, Entry] = {}
-        self._kept_headers = [name.lower() for name in settings.metadata_headers or [] if name.lower() not in _PRIVATE]
         basic = settings.authentication.http_basic if settings.authentication else None
         self._credentials = f"{basic.username}:{basic.password}".encode() if basic else None
         self.stopping = False
@@ -125,7 +123,7 @@ class Service:
     def _headers(self, request: Request) -> bytes:
         kept = {
             name: request.headers[name.encode()].decode("latin-1")
-            for name in self._kept_headers
+            for name in self._settings.kept_headers
             if name.encode() in request.headers
         }
         return msgspec.json.encode(kept) if kept else b""

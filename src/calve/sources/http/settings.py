@@ -11,6 +11,8 @@ from calve.settings import Size, option
 
 __all__ = ["Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
 
+_PRIVATE = {"authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key", "x-amz-security-token"}
+
 
 @dataclass(frozen=True)
 class HttpBasic:
@@ -92,8 +94,14 @@ class HttpSettings:
     )
     metadata_headers: list[str] | None = option(
         None,
-        "Request headers that become the metadata attribute `headers`, a JSON object; never credentials or cookies.",
+        'Request headers that become metadata, e.g. `getMetadata("headers/x-tenant")`; never credentials or cookies.',
     )
+
+    @property
+    def kept_headers(self) -> tuple[str, ...]:
+        """The names of `metadata_headers` that may be kept, in lower case."""
+        names = dict.fromkeys(name.lower() for name in self.metadata_headers or [])
+        return tuple(name for name in names if name not in _PRIVATE)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong between the options."""

@@ -25,7 +25,7 @@ class HttpSource:
     """
 
     def __init__(self, settings: HttpSettings, folder: Path, pipeline: str) -> None:
-        self.reader = HttpReader(str(folder.absolute()), bool(settings.metadata_headers))
+        self.reader = HttpReader(str(folder.absolute()), settings.kept_headers)
         self._folder = folder
         self._index = Index(folder)
         self._keys = KeyStore(folder, settings.idempotency_window, settings.idempotency_keys)

@@ -75,7 +75,7 @@ class Tail:
         self.mend()
         number, end = self.segment.number + 1, self.segment.end
         descriptor = segment.create(self._folder, number, end)
-        os.close(self._descriptor)
+        self.close()
         self._descriptor, self.segment = descriptor, Segment(number, end)
         return self.segment
 

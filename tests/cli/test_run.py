@@ -55,7 +55,8 @@ def test_with_json_every_line_of_stderr_is_an_object(shell: Shell, pipelines: Pi
     result = shell("run", shell.write("a.yaml", GOOD), "--json", *QUIET)
     records = [json.loads(line) for line in result.stderr.splitlines()]
     assert result.exit_code == 1
-    assert [(record["level"], record.get("error")) for record in records] == [("info", None), ("error", "EngineError")]
+    assert [record["message"].split()[0] for record in records] == ["starting", "stopped", "there"]
+    assert [record.get("error") for record in records] == [None, None, "EngineError"]
 
 
 def test_a_failed_pipeline_is_exit_code_1(shell: Shell, pipelines: Pipelines) -> None:
@@ -70,9 +71,11 @@ def test_an_error_is_one_sentence_and_a_traceback_only_with_debug(shell: Shell, 
     pipelines.work = failing
     shell.write("a.yaml", GOOD)
     result = shell("run", "a.yaml", *QUIET)
-    assert (result.exit_code, result.stderr) == (1, "Error: there is no Java. Install one\n")
+    starting, _, error = result.stderr.partition("\n")
+    assert starting.endswith(" starting orders")
+    assert (result.exit_code, error) == (1, "Error: there is no Java. Install one\n")
     result = shell("run", "a.yaml", "--debug", *QUIET)
-    assert result.stderr.startswith("Error: there is no Java. Install one\nFileNotFoundError: java\n")
+    assert "Error: there is no Java. Install one\nFileNotFoundError: java\n" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_the_unforeseen_is_one_sentence_too(shell: Shell, pipelines: Pipelines, 
     result = shell("run", shell.write("a.yaml", GOOD), *QUIET)
     assert result.exit_code == 1
     assert said in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.count("\n") == 2
 
 
 @pytest.mark.usefixtures("pipelines")

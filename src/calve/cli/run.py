@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+import calve.pipeline.run as pipelines_run
 from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked
@@ -15,7 +16,6 @@ from calve.observe.log import Log, configure
 from calve.observe.metrics import Metrics
 from calve.observe.progress import Progress
 from calve.observe.watch import Watch
-from calve.pipeline import run as pipelines_run
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse
 
@@ -58,6 +58,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
         Log().warning(str(warning))
+    Log().info(f"starting {', '.join(one.name for one in parsed.pipelines)}")
     run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in ("state", "master", "conf", "once")})
     with ExitStack() as stack:
         watch = stack.enter_context(Watch())

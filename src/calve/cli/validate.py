@@ -41,6 +41,6 @@ def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
 
 
 def _try(pipelines: list[PipelineSettings]) -> list[str]:
-    from calve.pipeline import connect  # brings Spark; a plain `validate` is quick without
+    from calve.pipeline.connect import check  # brings Spark; a plain `validate` is quick without
 
-    return connect.check(pipelines)
+    return check(pipelines)

@@ -85,12 +85,14 @@ class Folder:
     def write(self, name: str, data: bytes) -> None:
         """Replace a small file in one step: a reader finds the old one or the new one, never a part.
 
+        One writer at a time.
+
         Raises:
             OSError: It cannot be written.
         """
         self.files.create_dir(self.path, recursive=True)
         local = isinstance(self.files, pafs.LocalFileSystem)
-        unpublished = f"{self.path}/_{name}.{os.getpid()}" if local else f"{self.path}/{name}"
+        unpublished = f"{self.path}/_{name}" if local else f"{self.path}/{name}"
         with self.files.open_output_stream(unpublished, compression=None) as stream:
             stream.write(data)
         if local:

@@ -33,7 +33,7 @@ class StatusFile:
         try:
             self._folder.write(STATUS_FILE, data + b"\n")
             self._refused = False
-        except OSError as error:
+        except (OSError, ValueError) as error:  # Arrow's errors are one or the other
             if not self._refused:
                 self._log.warning(f"the status file cannot be written, `calve status` shows old figures: {error}")
             self._refused = True

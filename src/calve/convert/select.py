@@ -119,7 +119,8 @@ class _Maker:
         column, kind = f"c{len(self.values)}", each.field_type
         if isinstance(kind, iceberg.StructType):
             self.values.append(f"{raw} IS NOT NULL AS {column}")
-            self.proofs.append(f"({raw} IS NULL OR starts_with({raw}, '{{'))")
+            absent = "" if each.required and depth == 0 else f"{raw} IS NULL OR "
+            self.proofs.append(f"({absent}starts_with({raw}, '{{'))")
             below = self.level(kind, raw, depth + 1)
             if any(inner.required for inner in kind.fields):
                 self._require(raw, below, kind)
@@ -171,8 +172,9 @@ def _typed(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:
             return f"CASE WHEN {proof} THEN unhex({hexed}) END", proof
         case iceberg.BinaryType() | iceberg.FixedType():
             value = f"CASE WHEN starts_with({raw}, '\"') THEN try(from_base64({bare})) END"
-            size = f" AND octet_length({value}) = {len(kind)}" if isinstance(kind, iceberg.FixedType) else ""
-            return value, f"to_base64({value}) = {bare}{size}"
+            if isinstance(kind, iceberg.FixedType):
+                value = f"CASE WHEN octet_length({value}) = {len(kind)} THEN {value} END"
+            return value, f"to_base64({value}) = {bare}"
         case iceberg.ListType() | iceberg.MapType():
             return _nested(kind, raw)
         case iceberg.UnknownType():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["REJECTS", "Code", "Reject", "cut", "rejects_table"]
+__all__ = ["REJECTS", "Code", "Reject", "cut", "reject_rows", "rejects_table"]
 
 REJECTS = pa.schema(
     [
@@ -58,6 +58,12 @@ def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
         [_text(each.reason) for each in ordered],
     ]
     return pa.table(columns, schema=REJECTS)
+
+
+def reject_rows(rows: pa.Array, code: Code | str, field: str, reason: str) -> pa.Table:
+    """Give `REJECTS` for many rows that share code, field and reason; `rows` are their positions (int64)."""
+    shared = (Code(code).value, field, reason)
+    return pa.table([rows, *(pa.repeat(text, len(rows)) for text in shared)], schema=REJECTS)
 
 
 def cut(value: object) -> str:

@@ -1,0 +1,230 @@
+"""A slow converter written from design section 4 alone; it shares no code with `calve`.
+
+A row becomes `("row", {column: value}, nulled)` or `("reject", code)`. Times are whole units since the epoch, binary
+values bytes, maps lists of pairs, structs dicts.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+import re
+import struct
+from fractions import Fraction
+
+from pyiceberg import types as t
+
+
+class Text(str):
+    """The text of a JSON number."""
+
+
+class NotCoercible(Exception):
+    pass
+
+
+class Ambiguous(Exception):
+    pass
+
+
+def no_constant(_):
+    raise ValueError("constant")
+
+
+def convert(event, schema, mismatch="null", case_insensitive=False):
+    try:
+        value = json.loads(event.decode("utf-8"), parse_int=Text, parse_float=Text, parse_constant=no_constant)
+    except (ValueError, AttributeError):
+        return ("reject", "MALFORMED")
+    if not isinstance(value, dict):
+        return ("reject", "MALFORMED")
+    try:
+        value = renamed(value, [f.name for f in schema.fields], case_insensitive)
+        if not any(f.name in value for f in schema.fields):
+            return ("reject", "NO_MATCHING_FIELDS")
+        row, nulled = {}, set()
+        for f in schema.fields:
+            found = value.get(f.name)
+            if found is None:
+                if f.required:
+                    return ("reject", "REQUIRED_MISSING")
+                row[f.name] = None
+                continue
+            try:
+                row[f.name] = one(found, f.field_type, case_insensitive)
+            except NotCoercible:
+                if f.required or mismatch == "dlq":
+                    return ("reject", "NOT_COERCIBLE")
+                row[f.name] = None
+                nulled.add(f.name)
+    except Ambiguous:
+        return ("reject", "AMBIGUOUS_FIELD")
+    return ("row", row, nulled)
+
+
+def renamed(value, names, case_insensitive):
+    if not case_insensitive:
+        return value
+    result = {k: v for k, v in value.items() if k in names}
+    for key, item in value.items():
+        if key in names:
+            continue
+        fits = [n for n in names if n.casefold() == key.casefold()]
+        if len(fits) > 1 or (fits and fits[0] in result):
+            raise Ambiguous
+        if fits:
+            result[fits[0]] = item
+    return result
+
+
+def one(v, kind, ci):
+    if isinstance(kind, t.StructType):
+        if not isinstance(v, dict):
+            raise NotCoercible
+        v = renamed(v, [f.name for f in kind.fields], ci)
+        out = {}
+        for f in kind.fields:
+            item = v.get(f.name)
+            if item is None and f.required:
+                raise NotCoercible
+            out[f.name] = None if item is None else one(item, f.field_type, ci)
+        return out
+    if isinstance(kind, t.ListType):
+        if not isinstance(v, list) or (kind.element_required and any(x is None for x in v)):
+            raise NotCoercible
+        return [None if x is None else one(x, kind.element_type, ci) for x in v]
+    if isinstance(kind, t.MapType):
+        if not isinstance(v, dict) or (kind.value_required and any(x is None for x in v.values())):
+            raise NotCoercible
+        pairs = [(one(k, kind.key_type, ci), None if x is None else one(x, kind.value_type, ci)) for k, x in v.items()]
+        if len({k for k, _ in pairs}) != len(pairs):
+            raise NotCoercible
+        return pairs
+    return primitive(v, kind)
+
+
+def primitive(v, kind):
+    name = str(kind)
+    number = isinstance(v, Text)
+    text = isinstance(v, str) and not number
+    if name in ("int", "long"):
+        bits = 32 if name == "int" else 64
+        return whole(numeric(v), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if name in ("float", "double"):
+        if text and v in ("NaN", "Infinity", "+Infinity", "-Infinity"):
+            return float(v)
+        numeric(v)
+        result = float(v)
+        if name == "float" and not math.isinf(result):
+            try:
+                result = struct.unpack("f", struct.pack("f", result))[0]
+            except OverflowError:
+                raise NotCoercible from None
+        if math.isinf(result):
+            raise NotCoercible
+        return result
+    if name.startswith("decimal"):
+        scaled = numeric(v) * 10**kind.scale
+        limit = 10**kind.precision - 1
+        return whole(scaled, -limit, limit)
+    if name == "boolean":
+        if isinstance(v, bool):
+            return v
+        if text and v.lower() in ("true", "false"):
+            return v.lower() == "true"
+        raise NotCoercible
+    if name == "string":
+        result = v if isinstance(v, str) else write(v)
+        if any(0xD800 <= ord(c) <= 0xDFFF for c in result):
+            raise NotCoercible
+        return str(result)
+    if name == "binary" or name.startswith("fixed"):
+        if not text or not re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", v) or len(v) % 4 or v.rstrip("=") == "" != v:
+            raise NotCoercible
+        result = base64.b64decode(v)
+        if name != "binary" and len(result) != len(kind):
+            raise NotCoercible
+        return result
+    if name == "uuid":
+        if not text or not re.fullmatch(r"[0-9a-fA-F-]+", v) or len(v.replace("-", "")) != 32:
+            raise NotCoercible
+        if "-" in v and [len(p) for p in v.split("-")] != [8, 4, 4, 4, 12]:
+            raise NotCoercible
+        return bytes.fromhex(v.replace("-", ""))
+    return temporal(v, name, text)
+
+
+def numeric(v):
+    if not isinstance(v, str) or not re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", v):
+        raise NotCoercible
+    exponent = re.search(r"[eE]([-+]?[0-9]+)$", v)
+    if exponent and abs(int(exponent[1])) > 5000:
+        raise NotCoercible
+    return Fraction(re.sub(r"^([-+]?)\.", r"\g<1>0.", re.sub(r"\.(?=$|[eE])", "", v)))
+
+
+def whole(number, low, high):
+    if number.denominator != 1 or not low <= number <= high:
+        raise NotCoercible
+    return int(number)
+
+
+def temporal(v, name, text):
+    per_second = 10**9 if name.endswith("_ns") else 10**6
+    if name == "date":
+        if not text:
+            return whole(numeric(v), -(2**31), 2**31 - 1)
+        return whole(instant(v) / 86400, -(10**9), 10**9)
+    if name == "time":
+        if not text:
+            return whole(numeric(v) * 1000, 0, 86400 * 10**6 - 1)
+        found = re.fullmatch(r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?", v, re.ASCII)
+        if not found:
+            raise NotCoercible
+        return whole(clock(*found.groups()) * 10**6, 0, 86400 * 10**6 - 1)
+    seconds = instant(v) if text else numeric(v) / 1000
+    return whole(seconds * per_second, -(2**63), 2**63 - 1)
+
+
+def clock(hour, minute, second, fraction):
+    h, m, s = int(hour), int(minute), int(second or 0)
+    if h > 23 or m > 59 or s > 59:
+        raise NotCoercible
+    return Fraction(h * 3600 + m * 60 + s) + (Fraction(int(fraction), 10 ** len(fraction)) if fraction else 0)
+
+
+def instant(v):
+    found = re.fullmatch(
+        r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?: ?([Zz]|[-+]\d\d(?::?\d\d)?))?)?",
+        v,
+        re.ASCII,
+    )
+    if not found:
+        raise NotCoercible
+    try:
+        day = (datetime.date.fromisoformat(found[1]) - datetime.date(1970, 1, 1)).days
+    except ValueError:
+        raise NotCoercible from None
+    seconds = Fraction(day * 86400)
+    if found[2]:
+        seconds += clock(*found.groups()[1:5])
+    zone = found[6]
+    if zone and zone not in "Zz":
+        digits = zone[1:].replace(":", "").ljust(4, "0")
+        if int(digits[2:]) > 59 or int(digits[:2]) * 60 + int(digits[2:]) > 18 * 60:
+            raise NotCoercible
+        shift = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+        seconds -= shift if zone[0] == "+" else -shift
+    return seconds
+
+
+def write(v):
+    if isinstance(v, Text):
+        return str(v)
+    if isinstance(v, dict):
+        return "{" + ",".join(json.dumps(k, ensure_ascii=False) + ":" + write(x) for k, x in v.items()) + "}"
+    if isinstance(v, list):
+        return "[" + ",".join(write(x) for x in v) + "]"
+    return json.dumps(v, ensure_ascii=False)

@@ -8,7 +8,7 @@ import yaml
 from calve.settings import Plugins, json_schema, parse_text
 
 GOOD = [
-    "p: {source: {every: }, sink: [{every: }]}",
+    "p: {source: {every: }, sink: [{every: {future: null}}]}",
     """
 version: 2
 extension: {}
@@ -97,4 +97,4 @@ def test_every_key_is_described_and_defaults_are_written_as_in_yaml(plugins: Plu
         "topics": [],
     }
     assert all(each["description"] for each in every["properties"].values())
-    assert "future" not in every["properties"]
+    assert every["properties"]["future"] == {"description": "Not available in this version. Not yet.", "const": None}

@@ -163,6 +163,10 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
             "table_identifier: a.b, schema: {columns: [{name: x, type: int}, {name: x, type: int}]}",
             "schema.columns[1].name: the column x is given a second time",
         ),
+        (
+            "table_identifier: 'a.${/b}', partition_by: [day(x), day(x)]",
+            "partition_by[1]: this partition field is given a second time",
+        ),
         ("table_identifier: a.b, schema: {columns: []}", "schema.columns: must not be empty"),
         ("table_identifier: a.b, schema: ", "schema.columns: is required but missing"),
         ("table_identifier: a.b, catalog: {type: rest}", "catalog: a catalog of type rest needs `uri`"),
@@ -187,6 +191,31 @@ def test_what_cannot_be_meant_is_refused_with_the_way_out(options: str, error: s
 
 
 @pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("schema: {columns: [{name: x, type: lnog}]}", "schema.columns[0].type: "),
+        ("schema: {columns: [{name: x, type: 'list<'}]}", "schema.columns[0].type: "),
+        (
+            "schema: {columns: [{name: x, type: int}], partition_spec: [{column: x, transform: buckets}]}",
+            "schema.partition_spec[0].transform: ",
+        ),
+        (
+            "schema: {columns: [{name: x, type: int}], partition_spec: [{column: x}, {column: y}]}",
+            "schema.partition_spec[1]: ",
+        ),
+        (
+            "schema: {columns: [{name: x, type: string}], partition_spec: [{column: x, transform: day}]}",
+            "schema.partition_spec[0]: ",
+        ),
+        ("partition_by: ['day(ts)', 'bucket(id)']", "partition_by[1]: "),
+    ],
+)
+def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options: str, error: str) -> None:
+    (found,) = errors(f"table_identifier: a.b, {options}")
+    assert found.startswith(error)
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("operation", "'${/op}'"),
@@ -199,7 +228,8 @@ def test_what_cannot_be_meant_is_refused_with_the_way_out(options: str, error: s
 )
 def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value: str) -> None:
     assert errors(f"table_identifier: a.b, {key}: {value}") == [f"{key}: is not available in this version of Calve"]
-    assert key not in str(json_schema(PLUGINS))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(SOURCE % f"table_identifier: a.b, {key}: {value}"), json_schema(PLUGINS))
     (row,) = [line for line in reference(PLUGINS).split("## Sink `iceberg`")[1].split("\n") if f"| `{key}` |" in line]
     assert row.endswith("*Not available in this version.* |")
 

@@ -94,12 +94,13 @@ def _record(settings: type, shared: Mapping[str, Any] | None = None) -> dict[str
 
 
 def _properties(settings: type) -> dict[str, Any]:
-    """Describe the options that work; one that comes later is left out, so that an editor marks it."""
-    options = [option for option in declared(settings).values() if not option.option.later]
-    return {name: _option(option) for option in options for name in option.names}
+    return {name: _option(option) for option in declared(settings).values() for name in option.names}
 
 
 def _option(option: Declared) -> dict[str, Any]:
+    if option.option.later:
+        description = f"Not available in this version. {option.option.doc}"
+        return {"description": description, "const": yaml_value(option.default)}
     described = {"description": option.option.doc, **_shape(shape_of(option.type), option.option)}
     default = None if option.required else yaml_value(option.default)
     if shape_of(option.type) == Leaf("size") and default is not None:

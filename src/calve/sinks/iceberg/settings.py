@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 
+from pyiceberg.schema import Schema
+
+from calve.convert.definition import partition_spec_fields, schema_from_columns
+from calve.convert.type_text import parse_type
+from calve.errors import SettingsError
 from calve.expression import compile_format
-from calve.expression.errors import ExpressionSyntaxError
 from calve.route.names import fault
 from calve.settings import Size, option
 
@@ -36,6 +41,10 @@ class Column:
     )
     required: bool = option(False, "Whether an event without a value for it is rejected.")
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse a type that Iceberg does not have."""
+        yield from _refusal("type", lambda: parse_type(self.type))
+
 
 @dataclass(frozen=True)
 class PartitionField:
@@ -46,6 +55,10 @@ class PartitionField:
         "identity", "`identity`, `year`, `month`, `day`, `hour`, `bucket[16]`, `truncate[4]` or `void`.", minimum=1
     )
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse a transform that Iceberg does not have."""
+        yield from _refusal("transform", lambda: partition_spec_fields([asdict(self)]))
+
 
 @dataclass(frozen=True)
 class TableSchema:
@@ -55,12 +68,15 @@ class TableSchema:
     partition_spec: list[PartitionField] = option([], "How the table is partitioned.")
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a column that is named twice."""
-        seen: set[str] = set()
-        for index, column in enumerate(self.columns):
-            if column.name in seen:
-                yield f"columns[{index}].name", f"the column {column.name} is given a second time"
-            seen.add(column.name)
+        """Refuse a column that is named twice, and partitions that the columns do not allow."""
+        names = [column.name for column in self.columns]
+        repeated = [index for index, name in enumerate(names) if name in names[:index]]
+        for index in repeated:
+            yield f"columns[{index}].name", f"the column {names[index]} is given a second time"
+        if not repeated:
+            schema = schema_from_columns([asdict(column) for column in self.columns])
+            fields = [asdict(field) for field in self.partition_spec]
+            yield from _check_partitions("partition_spec", fields, schema)
 
 
 @dataclass(frozen=True)
@@ -171,18 +187,15 @@ class IcebergSettings:
                 "schema",
                 "needs a table_identifier without ${…}: tables named by events are created from their events",
             )
+        yield from _check_partitions("partition_by", self.partition_by)
         if self.schema and self.partition_by:
             yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
         if self.dlq == "":
             yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
 
     def _check_name(self) -> Iterator[tuple[str, str]]:
-        try:
-            static = compile_format(self.table_identifier).static
-        except ExpressionSyntaxError as error:
-            yield "table_identifier", str(error)
-            return
-        bad = fault(static) if static is not None else None
+        yield from _refusal("table_identifier", lambda: compile_format(self.table_identifier))
+        bad = None if self.dynamic else fault(self.table_identifier)
         if bad:
             yield "table_identifier", bad
 
@@ -198,3 +211,20 @@ class IcebergSettings:
         for key in CATALOG_NEEDS.get(kind, ()):
             if not self.catalog.get(key):
                 yield "catalog", f"a catalog of type {kind} needs `{key}`"
+
+
+def _check_partitions(
+    key: str, entries: Sequence[str | Mapping[str, Any]], schema: Schema | None = None
+) -> Iterator[tuple[str, str]]:
+    for index, entry in enumerate(entries):
+        if entry in entries[:index]:
+            yield f"{key}[{index}]", "this partition field is given a second time"
+        else:
+            yield from _refusal(f"{key}[{index}]", partial(partition_spec_fields, [entry], schema))
+
+
+def _refusal(key: str, attempt: Callable[[], object]) -> Iterator[tuple[str, str]]:
+    try:
+        attempt()
+    except SettingsError as error:
+        yield key, str(error)

@@ -39,7 +39,7 @@ def test_a_running_pipeline_shows_figures_tables_and_errors_with_hints(shell: Sh
     result = shell("status")
     assert result.exit_code == 0
     for text in (
-        "orders: running since ",
+        "orders: running (up ",
         "12,000 events read",
         "lag 50 rows",
         "2 batches staged",

@@ -58,7 +58,7 @@ def _lines(report: PipelineReport) -> Iterator[str]:
 
 
 def _state(report: PipelineReport) -> str:
-    since = f"since {ago(report.started).removesuffix(' ago')}" if report.started else ""
+    up = f"up {ago(report.started).removesuffix(' ago')}, " if report.started else ""
     where = f"pid {report.pid} on {report.host}"
     news = ago(report.updated) if report.updated else "never"
     match liveness(report):
@@ -69,7 +69,7 @@ def _state(report: PipelineReport) -> str:
         case "silent":
             return f"{report.state}, but silent: last heard of {news} ({where})"
         case _:
-            return f"{report.state} {since} ({where})"
+            return f"{report.state} ({up}{where})"
 
 
 def _figures(report: PipelineReport) -> Iterator[str]:

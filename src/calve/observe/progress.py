@@ -73,7 +73,7 @@ class Progress:
 def summary(report: PipelineReport) -> str:
     """Give a report as one short line, without the pipeline's name."""
     parts: list[str] = [report.state]
-    if report.events_per_second >= 1:
+    if report.events_per_second >= 1 and report.state not in ("stopped", "failed"):
         parts.append(f"{amount(report.events_per_second)} events/s")
     parts.append(f"{many(report.rows, 'row')} in {many(len(report.tables), 'table')}")
     if report.lag_rows > 0:

@@ -43,12 +43,14 @@ install_packages() {
   pip_install --no-deps --no-build-isolation -e .
 }
 
-# Installs with one line per download, so that a slow network is seen to move; pip's own words when it fails.
+# Installs with one line per large download, so that a slow network is seen to move; pip's own words when it fails.
 pip_install() {
   local log
   log=$(mktemp)
   "$bin/python" -m pip install --progress-bar off "$@" 2>&1 | tee "$log" |
-    { sed -un 's/^ *Downloading \([^ ]*\/\)\{0,1\}\([^ ]*\)/      \2/p' || true; } || {
+    { sed -un -e 's/^ *Downloading \([^ ]*\/\)\{0,1\}\([^- ]*\)-\([^-]*\).*\((.* MB)\)/      \2 \3 \4/p' \
+      -e 's/^ *Building wheel for \([a-z]*\) .*started/      unpacking \1/p' \
+      -e 's/^Installing collected packages.*/      putting them in place/p' || true; } || {
     tail -n 15 "$log" >&2
     rm -f "$log"
     fail "pip cannot install what Calve needs; see above. Without a network, point pip at a mirror: PIP_INDEX_URL=…"

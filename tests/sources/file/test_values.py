@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from calve.sources.file import values
@@ -41,6 +41,7 @@ def test_elements_are_the_same_wherever_blocks_end(found: list[Any], layout: dic
 
 @given(OBJECTS, LAYOUTS, st.lists(st.integers(0, 1000)))
 def test_values_one_after_another_are_events(found: list[Any], layout: dict[str, Any], ends: list[int]) -> None:
+    assume("indent" not in layout or (found and found[0]))  # a first line that is whole makes the file NDJSON
     text = "\n".join(json.dumps(value, **layout) for value in found).encode()
     rows = table(read_values(in_pieces(text, ends), Rows("f")))
     assert [json.loads(event) for event in rows["event"]] == found

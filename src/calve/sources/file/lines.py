@@ -11,7 +11,7 @@ import pyarrow as pa
 from calve.sources.file.rows import Rows
 from calve.sources.file.stream import Stream
 
-__all__ = ["LINE_BYTES", "read_lines"]
+__all__ = ["LINE_BYTES", "cut", "read_lines"]
 
 LINE_BYTES = 64 << 20
 """A longer line is given up: it bounds memory when a file holds no lines at all."""

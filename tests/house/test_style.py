@@ -1,0 +1,109 @@
+"""The laws of the house that a reader relies on; there is no list of exemptions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "calve"
+MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+BANNED = {"utils", "helpers", "common", "core", "base", "types", "misc", "manager", "handler"}
+MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 400, 50, 6, 3
+BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+every_module = pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+
+
+def exported(path: Path) -> list[str] | None:
+    for node in tree(path).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def public_names(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in tree(path).body:
+        if isinstance(node, Function | ast.ClassDef):
+            found.add(node.name)
+    return {name for name in found if not name.startswith("_")}
+
+
+def depth(node: ast.AST, inside: int = 0) -> int:
+    deepest = inside
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function | ast.ClassDef | ast.Lambda):
+            continue
+        is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
+        deepest = max(deepest, depth(child, inside + (isinstance(child, BLOCKS) and not is_elif)))
+    return deepest
+
+
+@every_module
+def test_a_module_fits_in_the_head(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MODULE_LINES
+
+
+@every_module
+def test_a_function_is_short_flat_and_takes_few_parameters(path: Path) -> None:
+    wrong = []
+    for node in functions(path):
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        count = len([argument for argument in arguments if argument.arg not in ("self", "cls")])
+        lines = (node.end_lineno or 0) - node.lineno + 1
+        if is_command(node):
+            count = 0  # one parameter for each of a command's options
+        if lines > FUNCTION_LINES or count > PARAMETERS or depth(node) > NESTING:
+            wrong.append(f"{node.name}: {lines} lines, {count} parameters, {depth(node)} deep")
+    assert wrong == []
+
+
+def is_command(node: Function) -> bool:
+    return any(re.search(r"\.command\(|\.group\(", ast.unparse(decorator)) for decorator in node.decorator_list)
+
+
+@every_module
+def test_names_say_what_is_inside(path: Path) -> None:
+    assert path.stem not in BANNED
+    assert not any(part in BANNED for part in path.relative_to(SOURCE).parts)
+
+
+@every_module
+def test_the_public_names_of_a_module_are_complete(path: Path) -> None:
+    if path.name in ("__init__.py", "__main__.py"):
+        return
+    assert public_names(path) <= set(exported(path) or []), "missing in __all__"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.endswith("__init__.py")])
+def test_a_package_file_holds_names_only(name: str) -> None:
+    for node in tree(MODULES[name]).body:
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        assert is_text or isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.If), ast.unparse(node)
+
+
+@every_module
+def test_exceptions_end_in_error(path: Path) -> None:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ClassDef) and any(re.search(r"(Error|Exception)$", ast.unparse(b)) for b in node.bases):
+            assert re.search(r"Errors?$", node.name), node.name
+
+
+def test_nothing_is_left_for_later() -> None:
+    marker = re.compile("|".join(("TO" + "DO", "FIX" + "ME")))
+    files = [path for folder in ("src", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    assert [str(path) for path in files if marker.search(path.read_text())] == []

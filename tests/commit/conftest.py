@@ -67,7 +67,11 @@ class Lake:
         metadata = self.java.operations().current()
         table = StaticTable.from_metadata(metadata.metadataFileLocation())
         snapshot = table.snapshot_by_name(branch)
-        return [] if snapshot is None else sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist())
+        return (
+            []
+            if snapshot is None
+            else sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist())
+        )
 
     @property
     def java(self) -> Any:

@@ -107,7 +107,9 @@ def test_pipelines_on_one_table_do_not_see_each_other(lake: Any) -> None:
     assert lake.ids() == [1, 2]
 
 
-def test_a_zombie_that_commits_the_same_batch_between_look_and_swap_adds_nothing_twice(lake: Any, at_point: Any) -> None:
+def test_a_zombie_that_commits_the_same_batch_between_look_and_swap_adds_nothing_twice(
+    lake: Any, at_point: Any
+) -> None:
     files = {1: [lake.file("a", [1])]}
     at_point("commit.before-swap", lambda: append(lake.catalog, Target(lake.name), mark(1), files))
     outcome = append(lake.catalog, Target(lake.name), mark(1), files)

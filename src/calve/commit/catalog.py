@@ -10,14 +10,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from calve.commit.content_files import ContentFiles
+from calve.commit.durable import make_folder
 from calve.commit.retry import retried
 from calve.commit.storage import for_executors
+from calve.convert.evolve import Evolution
 from calve.convert.table import Table
 from calve.engine.jvm import java_errors
 from calve.errors import NoTargetError, SchemaConflictError
@@ -33,15 +35,6 @@ _MISSING = (
 )
 _DEFAULT_FORMAT_VERSION = 2
 _FREE_FIELD_ID = 2_000_000_000
-
-
-class Evolution(Protocol):
-    """The columns that a table lacks: path of the parent, name, and type as Iceberg's JSON."""
-
-    @property
-    def add(self) -> Sequence[tuple[tuple[str, ...], str, str]]:
-        """Every missing column, parents first."""
-        ...
 
 
 def embedded(folder: Path) -> dict[str, str]:
@@ -72,11 +65,11 @@ class Catalog:
         given = dict(properties) or embedded(Path("lakehouse"))
         self.name = given.pop("name", "iceberg")
         self.properties = given
-        self._jvm: Any = spark.sparkContext._jvm
-        self._iceberg: Any = self._jvm.org.apache.iceberg
         if given.get("uri", "").startswith("jdbc:sqlite:"):
-            Path(given["uri"].removeprefix("jdbc:sqlite:")).absolute().parent.mkdir(parents=True, exist_ok=True)
+            make_folder(Path(given["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
         with java_errors("open the catalog", self.name):
+            self._jvm: Any = spark.sparkContext._jvm
+            self._iceberg: Any = self._jvm.org.apache.iceberg
             conf = spark.sparkContext._jsc.hadoopConfiguration()
             self._java: Any = self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, given, conf)
 
@@ -145,7 +138,7 @@ class Catalog:
         May be repeated safely.
 
         Raises:
-            SchemaConflictError: A column cannot be added.
+            CommitError: A column cannot be added.
             NoTargetError: There is no such table.
         """
 
@@ -226,18 +219,18 @@ class Catalog:
 
     def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
         update, schema, added = java_table.updateSchema(), java_table.schema(), 0
-        for parent, name, type_json in evolution.add:
-            if schema.findField(".".join((*parent, name))) is not None:
+        for parent, name, kind in evolution.add:
+            struct = schema.findType(".".join(parent)).asStructType() if parent else schema.asStruct()
+            if struct.field(name) is not None:
                 continue
-            kind = self._type(type_json)
-            update = update.addColumn(".".join(parent), name, kind) if parent else update.addColumn(name, kind)
+            update = update.addColumn(".".join(parent) or None, name, self._type(kind))
             added += 1
         if added:
             update.commit()
 
-    def _type(self, type_json: str) -> Any:
-        """A Java type from its JSON, which only a schema's parser reads."""
-        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": json.loads(type_json)}
+    def _type(self, kind: Any) -> Any:
+        """A Java type from its JSON value, which only a schema's parser reads."""
+        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind}
         schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
         return self._iceberg.SchemaParser.fromJson(schema).findType("field")
 

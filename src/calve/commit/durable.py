@@ -11,7 +11,7 @@ from typing import Any
 
 from calve.errors import InvariantError, WriteError
 
-__all__ = ["make_folder", "publish", "read", "remove", "replace"]
+__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace"]
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -24,7 +24,7 @@ def make_folder(folder: Path) -> None:
         for path in missing:
             _sync_folder(path.parent)
     except OSError as error:
-        raise _refused(folder, error) from error
+        raise refused(folder, error) from error
 
 
 def publish(file: Path, value: Any) -> bool:
@@ -73,7 +73,7 @@ def _write(file: Path, value: Any, put: Callable[[Path, Path], bool]) -> bool:
         _sync_folder(file.parent)
         return is_new
     except OSError as error:
-        raise _refused(file, error) from error
+        raise refused(file, error) from error
     finally:
         unpublished.unlink(missing_ok=True)
 
@@ -103,7 +103,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _refused(path: Path, error: OSError) -> WriteError:
+def refused(path: Path, error: OSError) -> WriteError:
+    """Give the error for a file or folder that the operating system does not let us write."""
     return WriteError(
         f"{path} cannot be written: {os.strerror(error.errno or 0)}",
         step="ledger",

@@ -8,6 +8,7 @@ import os
 import socket
 from pathlib import Path
 
+from calve.commit import durable
 from calve.errors import OvertakenError
 
 __all__ = ["DriverLock"]
@@ -18,10 +19,14 @@ class DriverLock:
 
     Raises:
         OvertakenError: Another driver holds it; the message says which.
+        WriteError: The file cannot be opened.
     """
 
     def __init__(self, file: Path) -> None:
-        self._handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)  # Python's handles are not inherited
+        try:
+            self._handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)  # Python's handles are not inherited
+        except OSError as error:
+            raise durable.refused(file, error) from error
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -30,9 +30,13 @@ __all__ = ["is_instance", "java_errors", "java_exception", "jvm_error"]
 _ICEBERG = "org.apache.iceberg.exceptions."
 _PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"
 _SERVICE = "Calve tries again; check that the catalog and the storage of `catalog:` are up and can be reached"
+_JAR = "Add its jar: `--conf spark.driver.extraClassPath=…`"
+_DATABASE = f"Check that the database of `uri` is up and can be reached. If its driver is missing: {_JAR}"
+_FILE_SYSTEM = "For `s3://` set `io-impl: org.apache.iceberg.aws.s3.S3FileIO` in `catalog:`"
 _DISK = "Make room or change the permissions there; Calve tries again"
 
-# The first class in the chain of causes (outermost first; each with its superclasses) that stands here decides.
+# The first class in the chain of causes (outermost first; each with its superclasses) that stands in the first table
+# decides; where none does, in the second: those only wrap, and the cause says more.
 _BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
     _ICEBERG + "CommitStateUnknownException": (CommitUnknownError, "Calve looks whether the commit is there"),
     _ICEBERG + "CommitFailedException": (CommitConflictError, "Calve looks at the table again and retries"),
@@ -48,22 +52,25 @@ _BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
     _ICEBERG + "UnprocessableEntityException": (CommitError, "The catalog refused the request; look at its log"),
     "java.nio.file.AccessDeniedException": (WriteError, _DISK),
     "java.nio.file.FileSystemException": (WriteError, _DISK),
+    "org.apache.hadoop.fs.UnsupportedFileSystemException": (EngineError, _FILE_SYSTEM),
     "org.apache.hadoop.security.AccessControlException": (CommitError, _PERMISSION),
     "java.net.ConnectException": (SinkUnavailableError, _SERVICE),
     "java.net.SocketException": (SinkUnavailableError, _SERVICE),
     "java.net.SocketTimeoutException": (SinkUnavailableError, _SERVICE),
     "java.net.UnknownHostException": (SinkUnavailableError, _SERVICE),
-    "org.apache.iceberg.jdbc.UncheckedSQLException": (SinkUnavailableError, _SERVICE),
-    "java.sql.SQLException": (SinkUnavailableError, _SERVICE),
+    "software.amazon.awssdk.core.exception.SdkException": (SinkUnavailableError, _SERVICE),
+    "java.lang.ClassNotFoundException": (EngineError, _JAR),
+    "java.lang.NoClassDefFoundError": (EngineError, _JAR),
+    "java.lang.OutOfMemoryError": (EngineError, "Give the JVM more: `--conf spark.driver.memory=4g`"),
+}
+_BY_GENERAL_CLASS: dict[str, tuple[type[CalveError], str]] = {
     _ICEBERG + "RESTException": (SinkUnavailableError, _SERVICE),
     _ICEBERG + "RuntimeIOException": (SinkUnavailableError, _SERVICE),
-    "software.amazon.awssdk.core.exception.SdkException": (SinkUnavailableError, _SERVICE),
     "java.io.UncheckedIOException": (SinkUnavailableError, _SERVICE),
     "java.io.IOException": (SinkUnavailableError, _SERVICE),
-    "java.lang.ClassNotFoundException": (EngineError, "Add its jar: `--conf spark.driver.extraClassPath=…`"),
-    "java.lang.NoClassDefFoundError": (EngineError, "Add its jar: `--conf spark.driver.extraClassPath=…`"),
-    "java.lang.OutOfMemoryError": (EngineError, "Give the JVM more: `--conf spark.driver.memory=4g`"),
-    "java.lang.UnsupportedOperationException": (CommitError, "This catalog cannot do it"),
+    "org.apache.iceberg.jdbc.UncheckedSQLException": (SinkUnavailableError, _DATABASE),
+    "java.sql.SQLException": (SinkUnavailableError, _DATABASE),
+    "java.lang.UnsupportedOperationException": (CommitError, ""),
     "java.lang.IllegalArgumentException": (CommitError, ""),
     "java.lang.IllegalStateException": (SchemaConflictError, ""),
 }
@@ -75,14 +82,14 @@ def java_errors(step: str, target: str = "") -> Iterator[None]:
     """Let nothing but errors of Calve's tree out of a block that calls the JVM."""
     try:
         yield
-    except (Py4JError, CapturedException) as error:
+    except (Py4JError, CapturedException, ConnectionError) as error:
         raise jvm_error(error, step=step, target=target) from error
 
 
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:
     """Give the error of Calve's tree for what py4j raised, with a message of one line."""
     thrown = java_exception(error)
-    if thrown is None and not isinstance(error, Py4JNetworkError):
+    if thrown is None and not isinstance(error, (Py4JNetworkError, ConnectionError)):
         return InvariantError(f"py4j: {error}", step=step, target=target)
     if thrown is None:
         return EngineError(
@@ -92,10 +99,11 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
             hint="Start again; if it was killed for memory, give it less to do or the machine more",
         )
     chain = list(_causes(thrown))
-    for throwable in chain:
-        for name in _class_names(throwable):
-            if name in _BY_CLASS:
-                kind, hint = _BY_CLASS[name]
+    for table in (_BY_CLASS, _BY_GENERAL_CLASS):
+        for throwable in chain:
+            name = next((name for name in _class_names(throwable) if name in table), None)
+            if name is not None:
+                kind, hint = table[name]
                 return kind(_message(chain, throwable, target), step=step, target=target, hint=hint)
     return InvariantError(_message(chain, chain[0], target), step=step, target=target)
 

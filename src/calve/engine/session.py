@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ TASK_TRIES = 4
 PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
 """What a Python worker needs for most tasks and is slow to import."""
 _STOP_SECONDS = 10
+_LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
 def start(
@@ -53,10 +55,10 @@ def start(
         EngineError: Java, a jar or Spark itself is missing or does not start.
     """
     running = SparkSession._instantiatedSession
-    if running is not None and SparkContext._active_spark_context is not None:
+    if running is not None and running.sparkContext._jsc is not None:
         return running
     master = _with_task_tries(master or "local[*]")
-    settings = _defaults(master, jars.resolve(jars.needed(needs_s3))) | dict(conf or {})
+    settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
     context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
     context.environment[PRELOAD] = ",".join(preload)
     return SparkSession(context)
@@ -67,9 +69,11 @@ def stop(spark: SparkSession) -> None:
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:
         return
-    with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
+    with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may be gone
+        warnings.simplefilter("ignore", RuntimeWarning)
         spark.stop()
         gateway.shutdown()
+    SparkContext._active_spark_context = SparkSession._instantiatedSession = None
     process: subprocess.Popen[bytes] = gateway.proc
     assert process.stdin is not None
     process.stdin.close()
@@ -111,6 +115,12 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
     if master.startswith("local"):
         return settings | {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings | {"spark.jars": ",".join(map(str, files))}
+
+
+def _merged(ours: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """A user's settings win, but for lists, which are joined: an added jar or JVM option must not remove ours."""
+    joined = {key: f"{ours[key]}{_LISTS[key]}{theirs[key]}" for key in theirs if key in _LISTS and key in ours}
+    return ours | dict(theirs) | joined
 
 
 def _memory_bytes() -> int:

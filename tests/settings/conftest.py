@@ -41,6 +41,11 @@ class Topic:
             yield "name", "is bad"
 
 
+def even(number: int) -> None:
+    if number % 2:
+        raise SettingsError(f"{number} is odd", hint="Add one")
+
+
 @dataclass(frozen=True)
 class Every:
     """Has an option of every kind."""
@@ -60,6 +65,7 @@ class Every:
     backup: Codec | None = option(None, "Another.")
     anything: Any = option(None, "Whatever.")
     password: str | None = option(None, "A secret.", secret=True, minimum=8)
+    even: int = option(0, "An even number.", check=even)
     future: int | None = option(None, "Not yet.", later=True)
 
     def check(self) -> Iterator[tuple[str, str]]:

@@ -99,6 +99,7 @@ def test_an_alias_is_the_same_option(source: Read) -> None:
         ("codec: csv", "codec: expected a map, found 'csv'"),
         ("codec: {csv: {delimiter: ab}}", "codec.csv.delimiter: must be at most 1 character long"),
         ("codec: {cvs: }", "codec.cvs: unknown key 'cvs'; did you mean csv? (known: csv, json)"),
+        ("even: 3", "even: 3 is odd. Add one"),
         ("future: 1", "future: is not available in this version of Calve"),
         ("flag: true, port: 0", "port: cannot be 0 while `flag` is true"),
         ("prot: 1", None),
@@ -109,6 +110,13 @@ def test_a_wrong_value_is_told_with_what_was_expected(complaint: Read, options: 
         assert complaint(options).startswith("prot: unknown key 'prot'; did you mean port? (known: anything, backup,")
     else:
         assert complaint(options) == message
+
+
+def test_a_value_is_checked_on_its_own_whatever_is_wrong_beside_it(refused: Read) -> None:
+    assert refused("p: {source: {every: {port: x, even: 1}}, sink: [every: ]}") == [
+        "1:28: p.source.every.port: expected a whole number, found 'x'",
+        "1:37: p.source.every.even: 1 is odd. Add one",
+    ]
 
 
 def test_an_option_of_a_later_version_may_be_given_its_default(source: Read) -> None:

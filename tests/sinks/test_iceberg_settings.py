@@ -144,7 +144,7 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
     ("options", "error"),
     [
         ("auto_create: true", "table_identifier: is required but missing"),
-        ("table_identifier: ''", "table_identifier: must not be empty"),
+        ("table_identifier: ''", "table_identifier: the table name is empty"),
         ("table_identifier: logs", "table_identifier: the table name 'logs' has no namespace: write namespace.table"),
         ("table_identifier: a..b", "table_identifier: the table name 'a..b' has an empty part, or blanks around one"),
         (
@@ -232,6 +232,17 @@ def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value:
         jsonschema.validate(yaml.safe_load(SOURCE % f"table_identifier: a.b, {key}: {value}"), json_schema(PLUGINS))
     (row,) = [line for line in reference(PLUGINS).split("## Sink `iceberg`")[1].split("\n") if f"| `{key}` |" in line]
     assert row.endswith("*Not available in this version.* |")
+
+
+def test_a_bad_name_and_a_bad_type_are_told_beside_a_typo() -> None:
+    found = errors("table_identifier: 'a.${/b', comit_size: 1gb, schema: {columns: [{nam: x, type: lnog}]}")
+    assert [line.split(":")[0] for line in found] == [
+        "table_identifier",
+        "comit_size",
+        "schema.columns[0].name",
+        "schema.columns[0].nam",
+        "schema.columns[0].type",
+    ]
 
 
 def test_a_dead_letter_table_comes_later() -> None:

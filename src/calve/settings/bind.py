@@ -94,8 +94,15 @@ class Binder:
         if len(given) > 1:
             return self.wrong(children[given[1]].at, here, f"{given[1]} means the same as {given[0]}; give one")
         bound = self.value(shape_of(option.type), child, here, option.option)
-        if option.option.later and bound is not INVALID and bound != option.default:
+        if bound is INVALID:
+            return INVALID
+        if option.option.later and bound != option.default:
             return self.wrong(child.at, here, "is not available in this version of Calve")
+        try:
+            if option.option.check:
+                option.option.check(bound)
+        except SettingsError as error:
+            return self.wrong(child.place, here, str(error))
         return bound
 
     def _check(self, made: Any, node: Node, path: str) -> None:

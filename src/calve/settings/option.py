@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NewType, TypedDict, TypeVar, overload
@@ -30,6 +30,7 @@ class Rules(TypedDict, total=False):
     aliases: tuple[str, ...]
     later: bool
     unit: Literal["ms", "s"]
+    check: Callable[[Any], object]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Option:
         aliases: Other names of the key.
         later: Not built yet: any value but the default is an error.
         unit: What a number without a unit means where a duration is expected; without it such a number is an error.
+        check: Looks at a value on its own; the `SettingsError` it raises is reported where the value stands.
     """
 
     doc: str = ""
@@ -53,6 +55,7 @@ class Option:
     aliases: tuple[str, ...] = ()
     later: bool = False
     unit: Literal["ms", "s"] | None = None
+    check: Callable[[Any], object] | None = None
 
 
 @dataclass(frozen=True)

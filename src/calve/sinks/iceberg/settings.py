@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any, Literal
 
 from pyiceberg.schema import Schema
@@ -31,19 +30,22 @@ CATALOG_NEEDS = {
 """Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each cannot do without."""
 
 
+def _check_table_name(text: str) -> None:
+    static = compile_format(text).static
+    if static is not None and (bad := fault(static)):
+        raise SettingsError(bad)
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table that is created."""
 
     name: str = option(doc="Its name.", minimum=1)
     type: str = option(
-        doc="Iceberg's name of the type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`.", minimum=1
+        doc="Iceberg's name of the type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`.",
+        check=parse_type,
     )
     required: bool = option(False, "Whether an event without a value for it is rejected.")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a type that Iceberg does not have."""
-        yield from _refusal("type", lambda: parse_type(self.type))
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,10 @@ class PartitionField:
 
     column: str = option(doc="The column it is made of.", minimum=1)
     transform: str = option(
-        "identity", "`identity`, `year`, `month`, `day`, `hour`, `bucket[16]`, `truncate[4]` or `void`.", minimum=1
+        "identity",
+        "`identity`, `year`, `month`, `day`, `hour`, `bucket[16]`, `truncate[4]` or `void`.",
+        check=lambda text: partition_spec_fields([{"column": "…", "transform": text}]),
     )
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a transform that Iceberg does not have."""
-        yield from _refusal("transform", lambda: partition_spec_fields([asdict(self)]))
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ class IcebergSettings:
     """Writes events to Apache Iceberg tables, each exactly once."""
 
     table_identifier: str = option(
-        doc="The table, as `namespace.table`. With `${…}` (`logs.${/kind}`) it is found for each event.", minimum=1
+        doc="The table, as `namespace.table`. With `${…}` (`logs.${/kind}`) it is found for each event.",
+        check=_check_table_name,
     )
     catalog: dict[str, str] | None = option(
         None,
@@ -180,7 +181,6 @@ class IcebergSettings:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse what cannot be meant: a bad name, half a catalog, keys that exclude each other."""
-        yield from self._check_name()
         yield from self._check_catalog()
         if self.schema and self.dynamic:
             yield (
@@ -192,12 +192,6 @@ class IcebergSettings:
             yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
         if self.dlq == "":
             yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
-
-    def _check_name(self) -> Iterator[tuple[str, str]]:
-        yield from _refusal("table_identifier", lambda: compile_format(self.table_identifier))
-        bad = None if self.dynamic else fault(self.table_identifier)
-        if bad:
-            yield "table_identifier", bad
 
     def _check_catalog(self) -> Iterator[tuple[str, str]]:
         if self.catalog is None:
@@ -219,12 +213,7 @@ def _check_partitions(
     for index, entry in enumerate(entries):
         if entry in entries[:index]:
             yield f"{key}[{index}]", "this partition field is given a second time"
-        else:
-            yield from _refusal(f"{key}[{index}]", partial(partition_spec_fields, [entry], schema))
-
-
-def _refusal(key: str, attempt: Callable[[], object]) -> Iterator[tuple[str, str]]:
-    try:
-        attempt()
-    except SettingsError as error:
-        yield key, str(error)
+        try:
+            partition_spec_fields([entry], schema)
+        except SettingsError as error:
+            yield f"{key}[{index}]", str(error)

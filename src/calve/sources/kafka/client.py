@@ -34,7 +34,7 @@ class Trouble:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.servers = str(settings["bootstrap.servers"])
-        self.client = QUIET | settings | {"error_cb": self._note}
+        self.client = QUIET | settings | {"error_cb": self.note}
         self._reason = ""
 
     def unavailable(self, waiting_for: str) -> SourceUnavailableError:
@@ -47,7 +47,8 @@ class Trouble:
             hint="Start the broker or correct `bootstrap_servers`; Calve goes on by itself when it answers",
         )
 
-    def _note(self, error: KafkaError) -> None:
+    def note(self, error: KafkaError) -> None:
+        """Remember a complaint."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._reason:
             self._reason = error.str()
 

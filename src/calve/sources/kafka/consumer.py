@@ -86,13 +86,18 @@ def _blocks(consumer: Consumer, wanted: Range, trouble: Trouble, idle_seconds: f
 
 
 def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> int:
-    """Give how far the partition is known to be read; any other error among the messages is raised."""
+    """Give how far the partition is known to be read; any other error of the partition is raised.
+
+    Errors without a topic are about the consumer group, which reading by ranges does not need.
+    """
     reached = wanted.start
     for message in got:
         error = message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        if error is not None and message.topic() is None:
+            trouble.note(error)
+        elif error is not None and error.code() != KafkaError._PARTITION_EOF:
             raise translate(error, str(wanted), trouble)
-        if error is not None:
+        elif error is not None:
             reached = max(reached, message.offset())
     return reached
 

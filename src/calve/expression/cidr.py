@@ -23,19 +23,17 @@ def cidr_contains(address: Value, *networks: str) -> Value:
     IPv6 addresses that end in dotted IPv4 form are not read.
     """
     found = [_bounds(network, 1 + place) for place, network in enumerate(networks)]
-    four = " OR ".join(f"x BETWEEN {low} AND {high}" for low, high in found if len(low) == 10)
-    six = " OR ".join(f"x BETWEEN {low} AND {high}" for low, high in found if len(low) == 34)
-    cases = ""
-    if four:
-        cases += (
-            f" WHEN regexp_full_match(s, '{_V4}') THEN list_transform([{_hexadecimal_v4('s')}], lambda x: {four})[1]"
-        )
-    if six:
-        cases += (
-            f" WHEN regexp_full_match(s, '{_V6}') THEN list_transform([{_hexadecimal_v6('s')}], lambda x: {six})[1]"
-        )
-    inside = f"list_transform([{address.string}], lambda s: CASE{cases} ELSE false END)[1]"
+    four = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in found if len(low) == 10)
+    six = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in found if len(low) == 34)
+    cases = _case(_V4, _hexadecimal_v4("__s"), four) + _case(_V6, _hexadecimal_v6("__s"), six)
+    inside = f"list_transform([{address.string}], lambda __s: CASE{cases} ELSE false END)[1]"
     return value.flag(f"coalesce({inside}, false)", *address.fault)
+
+
+def _case(shape: str, digits: str, inside: str) -> str:
+    if not inside:
+        return ""
+    return f" WHEN regexp_full_match(__s, '{shape}') THEN list_transform([{digits}], lambda __x: {inside})[1]"
 
 
 def _bounds(text: str, place: int) -> tuple[str, str]:
@@ -48,15 +46,19 @@ def _bounds(text: str, place: int) -> tuple[str, str]:
 
 
 def _hexadecimal_v4(text: str) -> str:
-    return f"array_to_string(list_transform(string_split({text}, '.'), lambda o: format('{{:02x}}', o::INTEGER)), '')"
+    return (
+        f"array_to_string(list_transform(string_split({text}, '.'), lambda __o: format('{{:02x}}', __o::INTEGER)), '')"
+    )
 
 
 def _hexadecimal_v6(text: str) -> str:
     """32 digits, or NULL when it is no address."""
     halves = f"string_split(lower({text}), '::')"
-    head, tail = (f"list_filter(string_split({halves}[{half}], ':'), lambda g: g <> '')" for half in (1, 2))
+    head, tail = (f"list_filter(string_split({halves}[{half}], ':'), lambda __g: __g <> '')" for half in (1, 2))
     tail = f"coalesce({tail}, [])"
-    left, right = (f"array_to_string(list_transform({part}, lambda g: lpad(g, 4, '0')), '')" for part in (head, tail))
+    left, right = (
+        f"array_to_string(list_transform({part}, lambda __g: lpad(__g, 4, '0')), '')" for part in (head, tail)
+    )
     zeros = f"repeat('0', 32 - 4 * len({head}) - 4 * len({tail}))"
     fits = (
         f"regexp_full_match({text}, '({_GROUPS})?(::)?({_GROUPS})?')"

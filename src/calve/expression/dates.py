@@ -46,12 +46,12 @@ def format_date_time(moment: Value, pattern: str, destination: str = "UTC", sour
         f" WHEN regexp_full_match({text}, '{_DATE_TIME}') THEN {without} END"
     )
     shown = _shown(pattern, destination, to_local)
-    sql = f"list_transform([{utc}], lambda utc: {shown})[1]"
+    sql = f"list_transform([{utc}], lambda __utc: {shown})[1]"
     return value.text(sql, *moment.fault, f"({sql} IS NULL)")
 
 
 def _shown(pattern: str, zone: str, to_local: Callable[[str], str]) -> str:
-    local, parts, at = to_local("utc"), [], 0
+    local, parts, at = to_local("__utc"), [], 0
     while at < len(pattern):
         piece = _PIECES.match(pattern, at)
         part = None if piece is None else _part(piece, zone, local)
@@ -79,7 +79,7 @@ def _part(piece: re.Match[str], zone: str, local: str) -> str | None:
 
 def _offset(text: str, local: str) -> str:
     zero, colon, minutes = _OFFSETS[text]
-    seconds = f"(epoch({local}) - epoch(utc))::BIGINT"
+    seconds = f"(epoch({local}) - epoch(__utc))::BIGINT"
     hours = f"format('{{}}{{:02d}}', CASE WHEN {seconds} < 0 THEN '-' ELSE '+' END, abs({seconds}) // 3600)"
     rest = f"format('{colon}{{:02d}}', abs({seconds}) % 3600 // 60)"
     if minutes == "optional":

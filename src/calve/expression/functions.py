@@ -104,7 +104,7 @@ def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value
 
 
 def _guess(name: str) -> str:
-    close = get_close_matches(name, _NAMES, 1, 0.5)
+    close = get_close_matches(name, _NAMES, 1, 0.7)
     return f"Did you mean {close[0]}?" if close else f"There are: {', '.join(sorted(_NAMES))}"
 
 

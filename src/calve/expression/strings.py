@@ -51,14 +51,18 @@ def substring(*, after: bool, last: bool) -> Callable[[Value, Value], Value]:
 
     def build(source: Value, delimiter: Value) -> Value:
         if last:
-            tail = "string_split(x.s, x.d)[-1]"
-            cut = tail if after else f"left(x.s, length(x.s) - length(x.d) - length({tail}))"
+            tail = "string_split(__x.s, __x.d)[-1]"
+            cut = tail if after else f"left(__x.s, length(__x.s) - length(__x.d) - length({tail}))"
         else:
-            cut = "substr(x.s, strpos(x.s, x.d) + length(x.d))" if after else "left(x.s, strpos(x.s, x.d) - 1)"
-        sql = f"CASE WHEN x.d <> '' AND contains(x.s, x.d) THEN {cut} ELSE x.s END"
+            cut = (
+                "substr(__x.s, strpos(__x.s, __x.d) + length(__x.d))"
+                if after
+                else "left(__x.s, strpos(__x.s, __x.d) - 1)"
+            )
+        sql = f"CASE WHEN __x.d <> '' AND contains(__x.s, __x.d) THEN {cut} ELSE __x.s END"
         given = f"{{'s': {source.string}, 'd': {delimiter.string}}}"
         return value.text(
-            f"list_transform([{given}], lambda x: {sql})[1]", *_not_string(source), *_not_string(delimiter)
+            f"list_transform([{given}], lambda __x: {sql})[1]", *_not_string(source), *_not_string(delimiter)
         )
 
     return build
@@ -74,9 +78,9 @@ def join(*given: str | Value) -> Value:
     assert isinstance(source, Value)
     raw = source.json
     joined = _joined(raw, delimiter)
-    entry = f"CASE WHEN starts_with(e[2], '[') THEN to_json({_joined('e[2]', delimiter)}) ELSE e[2]::JSON END"
+    entry = f"CASE WHEN starts_with(__e[2], '[') THEN to_json({_joined('__e[2]', delimiter)}) ELSE __e[2]::JSON END"
     pairs = f"list_zip(json_keys({raw}), json_extract({raw}, '$.*'))"
-    mapped = f"to_json(map_from_entries(list_transform({pairs}, lambda e: {{'k': e[1], 'v': {entry}}})))::VARCHAR"
+    mapped = f"to_json(map_from_entries(list_transform({pairs}, lambda __e: {{'k': __e[1], 'v': {entry}}})))::VARCHAR"
     begins = f"left(coalesce({raw}, 'null'), 1)"
     return Value(
         f"CASE {begins} WHEN '[' THEN to_json({joined})::VARCHAR WHEN '{{' THEN {mapped} END",

@@ -1,5 +1,6 @@
 import csv
 import io
+import itertools
 import json
 
 import pytest
@@ -24,7 +25,7 @@ def test_rows_are_those_of_the_csv_module_wherever_blocks_end(cells: list[tuple[
     csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *cells])
     text = out.getvalue().encode()
     places = sorted({0, len(text), *(9 + end % (len(text) - 8) for end in ends)})
-    blocks = [text[start:end] for start, end in zip(places, places[1:], strict=False)]
+    blocks = [text[start:end] for start, end in itertools.pairwise(places)]
     rows = read(*blocks)
     assert [json.loads(event) for event in rows["event"]] == [{"a": a, "b": b} for a, b in cells]
     assert rows["file_row"] == list(range(2, len(cells) + 2))

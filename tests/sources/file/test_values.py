@@ -1,3 +1,4 @@
+import itertools
 import json
 from typing import Any
 
@@ -22,7 +23,7 @@ LAYOUTS = st.sampled_from([{}, {"indent": 1}, {"separators": (",", ":")}, {"ensu
 
 def in_pieces(text: bytes, ends: list[int]) -> Pieces:
     places = sorted({0, len(text), *(end % (len(text) + 1) for end in ends)})
-    return Pieces([text[start:end] for start, end in zip(places, places[1:], strict=False)])
+    return Pieces([text[start:end] for start, end in itertools.pairwise(places)])
 
 
 @given(OBJECTS, LAYOUTS)

@@ -66,8 +66,8 @@ def _plain(sql: str, kind: pa.DataType, depth: int = 0) -> str:
 
 def _leaf(sql: str, kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
-        pattern = "%Y-%m-%dT%H:%M:%S.%n" if kind.unit == "ns" else "%Y-%m-%dT%H:%M:%S.%f"
-        return f"strftime({sql}, '{pattern}{'Z' if kind.tz else ''}')"
+        text = f"replace(CAST({sql} AS VARCHAR), ' ', 'T')"  # strftime of DuckDB 2.0 mixes nanoseconds up
+        return f"{text} || 'Z'" if kind.tz else text
     if pa.types.is_floating(kind):
         number = sql if pa.types.is_float64(kind) else f"CAST(CAST({sql} AS VARCHAR) AS DOUBLE)"
         words = f"CASE WHEN isnan({sql}) THEN 'NaN' WHEN {sql} > 0 THEN 'Infinity' ELSE '-Infinity' END"

@@ -93,6 +93,7 @@ class Unpacked:
             yield bytes(block)
 
     def _pieces(self) -> Iterator[bytes]:
+        self._file.seek(0)
         new = _DECOMPRESSORS[self._compression]
         engine, whole = new(), False
         while packed := self._file.read(_PACKED_BYTES):

@@ -164,6 +164,15 @@ def test_one_connection_too_many_is_429_and_the_others_go_on(serve: Serve) -> No
     assert serving.post([]) == 200
 
 
+def test_bodies_that_fill_the_memory_are_429_until_they_are_gone(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = serve()
+    monkeypatch.setattr("calve.sources.http.server.HELD_BYTES", 1000)
+    with serving.connect() as hoarder:
+        hoarder.sendall(post(b"x" * 5000)[:-1])
+        until(lambda: serving.post([{"a": 1}]) == 429)
+    until(lambda: serving.post([{"a": 1}]) == 200)
+
+
 def test_stopping_answers_what_has_arrived_whole_and_refuses_the_rest(serve: Serve) -> None:
     serving = serve()
     with serving.connect() as whole, serving.connect() as half, serving.connect() as idle:

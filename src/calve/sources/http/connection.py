@@ -184,6 +184,11 @@ class Connection(asyncio.Protocol):
 
     # --- the server
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of bodies that are not answered yet."""
+        return sum(each.size for each in (self._reading, self._current, *self._waiting) if each)
+
     def tick(self) -> None:
         """Act on a deadline that has passed."""
         self.deadline = float("inf")

@@ -22,6 +22,8 @@ __all__ = ["Server"]
 
 logger = logging.getLogger(__name__)
 
+HELD_BYTES = 512 << 20
+"""Bytes of unanswered bodies beyond which new ones are answered 429; looked at a few times a second."""
 _BACKLOG = 1024
 
 
@@ -122,6 +124,8 @@ class Server:
         await self._drain()
 
     def _sweep(self) -> None:
+        """Act on deadlines, and take nothing more while bodies fill the memory."""
+        self._service.crowded = sum(each.held_bytes for each in self._connections) > HELD_BYTES
         now = self.now()
         for connection in [each for each in self._connections if each.deadline < now]:
             connection.tick()

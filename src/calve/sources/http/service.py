@@ -36,6 +36,7 @@ class Service:
         basic = settings.authentication.http_basic if settings.authentication else None
         self._credentials = f"{basic.username}:{basic.password}".encode() if basic else None
         self.stopping = False
+        self.crowded = False  # bodies fill the memory
         self.counts: Counter[str] = Counter()
 
     @property
@@ -146,6 +147,8 @@ class Service:
         key = request.headers.get(b"idempotency-key")
         if key is not None and not _KEY.fullmatch(key):
             return Response(400, "An Idempotency-Key is 1 to 255 visible ASCII characters.")
+        if self.crowded:
+            return Response(429, "The memory for requests is full. Please retry later", (_SOON,))
         return self._too_many() if self.pending >= self._settings.max_pending_requests else None
 
     def _too_many(self) -> Response:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
 from calve.errors import (
@@ -89,7 +90,7 @@ def java_errors(step: str, target: str = "") -> Iterator[None]:
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:
     """Give the error of Calve's tree for what py4j raised, with a message of one line."""
     thrown = java_exception(error)
-    if thrown is None and not isinstance(error, (Py4JNetworkError, ConnectionError)):
+    if thrown is None and _answers(error):
         return InvariantError(f"py4j: {error}", step=step, target=target)
     if thrown is None:
         return EngineError(
@@ -106,6 +107,13 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
                 kind, hint = table[name]
                 return kind(_message(chain, throwable, target), step=step, target=target, hint=hint)
     return InvariantError(_message(chain, chain[0], target), step=step, target=target)
+
+
+def _answers(error: Exception) -> bool:
+    """Say whether the JVM is there: once it is gone, py4j also reports that classes do not exist."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    is_gone = process is not None and process.poll() is not None
+    return not is_gone and not isinstance(error, (Py4JNetworkError, ConnectionError))
 
 
 def java_exception(error: Exception) -> Any:

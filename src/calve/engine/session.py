@@ -7,6 +7,7 @@ What this relies on: the JVM of PySpark exits when its stdin closes, which the o
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import subprocess
@@ -57,6 +58,7 @@ def start(
     running = SparkSession._instantiatedSession
     if running is not None and running.sparkContext._jsc is not None:
         return running
+    logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
     master = _with_task_tries(master or "local[*]")
     settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
     context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))

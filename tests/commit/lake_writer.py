@@ -1,0 +1,36 @@
+"""A process of its own that appends batches to a table, for the tests that kill it: `folder pipeline first last`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from calve.commit.catalog import Catalog, embedded
+from calve.commit.fence import Mark, Target, append
+from calve.engine import session
+
+SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required":false,"type":"long"}]}'
+
+
+def main(folder: Path, pipeline: str, first: int, last: int) -> None:
+    spark = session.start("local[1]")
+    catalog = Catalog(spark, embedded(folder))
+    table = catalog.create("db.events", SCHEMA)
+    print("ready", flush=True)
+    sys.stdin.readline()  # so that writers meet
+    for batch in range(first, last + 1):
+        path = Path(table.location) / "data" / f"{pipeline}-{batch}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+        pq.write_table(pa.table({"id": [batch]}, schema=schema), path)
+        file = {"spec-id": 0, "content": "DATA", "file-path": str(path), "file-format": "PARQUET", "partition": []}
+        file |= {"file-size-in-bytes": path.stat().st_size, "record-count": 1}
+        append(catalog, Target("db.events", table.uuid), Mark(pipeline, "state", last), {batch: [file]})
+    session.stop(spark)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

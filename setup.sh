@@ -26,12 +26,13 @@ find_python() {
 
 make_venv() {
   local python
-  python=$(find_python)
-  echo "[1/4] Making .venv with $("$python" --version)"
   rm -f .venv/.ready
   if suitable "$bin/python" && "$bin/python" -m pip --version >/dev/null 2>&1; then
+    echo "[1/4] Using the .venv that is there, $("$bin/python" --version)"
     return
   fi
+  python=$(find_python)
+  echo "[1/4] Making .venv with $("$python" --version)"
   local said
   said=$("$python" -m venv --clear .venv 2>&1) || fail "$said" \
     "Python cannot make a virtual environment. Debian, Ubuntu: apt install python3-venv; or name another one: make setup PYTHON=…"

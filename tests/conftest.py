@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from services.kafka import Kafka
 from services.objects import ObjectStore
+
+settings.register_profile("calve", deadline=None)  # no timed assertions: machines are shared
+settings.load_profile("calve")
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +26,11 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectSto
     """An object store with a REST catalog for everybody; tests that break one start their own."""
     with ObjectStore(tmp_path_factory.mktemp("objects")) as store:
         yield store
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what is quick first: plain tests, then those with the JVM, with servers, and with kills."""
+    marks = ("spark", "services", "crash")
+    items.sort(
+        key=lambda item: max((marks.index(mark) + 1 for mark in marks if item.get_closest_marker(mark)), default=0)
+    )

@@ -30,7 +30,7 @@ SCHEMA = json.dumps(
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    running = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    running = session.start("local[2]", needs_s3=True)  # one JVM for all tests, with every jar
     yield running
     session.stop(running)
 

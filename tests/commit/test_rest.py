@@ -1,0 +1,86 @@
+"""The fence and the catalog on a real REST catalog with real object storage."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.io import load_file_io
+from pyspark.sql import SparkSession
+
+from calve.commit import fence
+from calve.commit.catalog import Catalog
+from calve.commit.fence import Mark, Target, append
+from calve.convert.evolve import Evolution
+from calve.convert.table import Table
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, object_store: Any) -> Catalog:
+    return Catalog(spark, object_store.rest_catalog())
+
+
+@pytest.fixture
+def table(catalog: Catalog, schema_json: str, request: pytest.FixtureRequest) -> Table:
+    return catalog.create(f"{request.node.name.split('_')[1]}.{request.node.name}"[:60], schema_json)
+
+
+def file(table: Table, name: str, ids: list[int]) -> dict[str, Any]:
+    """Write as an executor does: with the storage properties that came with the table, and nothing else."""
+    path = f"{table.location}/data/{name}.parquet"
+    output = load_file_io(table.io_properties, table.location).new_output(path)
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    with output.create() as stream:
+        pq.write_table(pa.table({"id": ids}, schema=schema), stream)
+    described = {"spec-id": 0, "content": "DATA", "file-path": path, "file-format": "PARQUET", "partition": []}
+    return described | {"file-size-in-bytes": len(output.to_input_file()), "record-count": len(ids)}
+
+
+def ids(object_store: Any, table: Table) -> list[int]:
+    theirs = load_catalog("theirs", **object_store.rest_catalog())
+    return sorted(theirs.load_table(table.identifier).scan().to_arrow()["id"].to_pylist())
+
+
+def test_a_batch_committed_twice_appears_once(catalog: Catalog, table: Table, object_store: Any) -> None:
+    files = {1: [file(table, "a", [1, 2])]}
+    assert append(catalog, Target(table.identifier, table.uuid), Mark("shop", "s", 1), files).rows == 2
+    assert append(catalog, Target(table.identifier, table.uuid), Mark("shop", "s", 1), files).already
+    assert ids(object_store, table) == [1, 2]
+
+
+def test_a_zombie_between_look_and_swap_adds_nothing_twice(
+    catalog: Catalog, table: Table, object_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {1: [file(table, "a", [1])]}
+    waiting = [lambda: append(catalog, Target(table.identifier), Mark("shop", "s", 1), files)]
+    monkeypatch.setattr(
+        fence, "reach", lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None
+    )
+    assert append(catalog, Target(table.identifier), Mark("shop", "s", 1), files).already
+    assert ids(object_store, table) == [1]
+
+
+def test_writers_side_by_side_lose_and_double_nothing(catalog: Catalog, table: Table, object_store: Any) -> None:
+    def write(number: int) -> None:
+        for batch in range(1, 4):
+            files = {batch: [file(table, f"p{number}-{batch}", [number * 100 + batch])]}
+            append(catalog, Target(table.identifier), Mark(f"p{number}", "s", batch), files)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, range(2)))
+    assert ids(object_store, table) == [1, 2, 3, 101, 102, 103]
+
+
+def test_tables_evolve(catalog: Catalog, table: Table) -> None:
+    nested = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "int"}]}
+    evolved = catalog.evolve(table.identifier, Evolution([((), "more", nested)]))
+    assert [column.name for column in evolved.schema.fields] == ["id", "note", "more"]
+    assert evolved.schema == catalog.load(table.identifier).schema
+    assert json.loads(evolved.schema_json)

@@ -35,11 +35,13 @@ class Trouble:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.servers = str(settings["bootstrap.servers"])
         self.client = QUIET | settings | {"error_cb": self.note}
-        self._reason = ""
+        self._last: KafkaError | None = None
 
-    def unavailable(self, waiting_for: str) -> SourceUnavailableError:
-        """Make the error of an answer that did not come."""
-        reason = f": {self._reason}" if self._reason else ""
+    def unavailable(self, waiting_for: str) -> SourceError:
+        """Make the error of an answer that did not come; of a topic or partition that is unknown it never comes."""
+        if self._last and self._last.code() in GONE:
+            return lost(waiting_for, "the topic or the partition does not exist")
+        reason = f": {self._last.str()}" if self._last else ""
         return SourceUnavailableError(
             f"Kafka at {self.servers} does not answer ({waiting_for}){reason}",
             step="read",
@@ -49,8 +51,8 @@ class Trouble:
 
     def note(self, error: KafkaError) -> None:
         """Remember a complaint."""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._reason:
-            self._reason = error.str()
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last:
+            self._last = error
 
 
 def translate(error: KafkaException | KafkaError, what: str, trouble: Trouble) -> SourceError:

@@ -51,7 +51,7 @@ class Range:
         return f"topic {self.topic}, partition {self.partition}, offsets {self.start} to {self.end - 1}"
 
 
-def messages(client: dict[str, Any], wanted: Range, idle_seconds: float = IDLE_SECONDS) -> Iterator[list[Message]]:
+def messages(client: dict[str, Any], wanted: Range) -> Iterator[list[Message]]:
     """Yield every record of a range in order, in blocks; offsets that hold no record are passed over.
 
     Raises:
@@ -60,13 +60,13 @@ def messages(client: dict[str, Any], wanted: Range, idle_seconds: float = IDLE_S
     with _consumer(client) as (consumer, trouble):
         try:
             consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-            yield from _blocks(consumer, wanted, trouble, idle_seconds)
+            yield from _blocks(consumer, wanted, trouble)
         except KafkaException as error:
             raise translate(error, str(wanted), trouble) from error
 
 
-def _blocks(consumer: Consumer, wanted: Range, trouble: Trouble, idle_seconds: float) -> Iterator[list[Message]]:
-    at, rows, deadline = wanted.start, FIRST_ROWS, time.monotonic() + idle_seconds
+def _blocks(consumer: Consumer, wanted: Range, trouble: Trouble) -> Iterator[list[Message]]:
+    at, rows, deadline = wanted.start, FIRST_ROWS, time.monotonic() + IDLE_SECONDS
     while at < wanted.end:
         got = consumer.consume(min(rows, wanted.end - at), POLL_SECONDS)
         if any(map(Message.error, got)):
@@ -80,9 +80,9 @@ def _blocks(consumer: Consumer, wanted: Range, trouble: Trouble, idle_seconds: f
             inside = got if reached <= wanted.end else [each for each in got if each.offset() < wanted.end]
             yield from [inside] if inside else []
         if reached > at:
-            at, deadline = reached, time.monotonic() + idle_seconds
+            at, deadline = reached, time.monotonic() + IDLE_SECONDS
         elif time.monotonic() > deadline:
-            raise trouble.unavailable(f"{wanted}, waited {idle_seconds:g} s at {at}")
+            raise trouble.unavailable(f"{wanted}, waited {IDLE_SECONDS:g} s at {at}")
 
 
 def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> int:

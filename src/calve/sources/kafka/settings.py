@@ -133,11 +133,11 @@ class KafkaSettings:
         names = [topic.name for topic in self.topics]
         for index, topic in enumerate(self.topics):
             if topic.serde_format == "avro":
-                yield f"topics.{index}.serde_format", "avro is not available yet; use json, plaintext or bytes"
+                yield f"topics[{index}].serde_format", "avro is not available yet; use json, plaintext or bytes"
             if topic.name in names[:index]:
-                yield f"topics.{index}.name", f"the topic {topic.name} is listed twice"
+                yield f"topics[{index}].name", f"the topic {topic.name} is listed twice"
         for name in sorted(KEPT & self.client_properties.keys()):
-            yield f"client_properties.{name}", f"{name} is set by Calve"
+            yield "client_properties", f"{name} is set by Calve itself, so that no event is lost or doubled"
 
     def client(self) -> dict[str, Any]:
         """Give librdkafka's properties of every client of these brokers."""

@@ -1,0 +1,85 @@
+"""The kafka source's part of the YAML."""
+
+from typing import Any
+
+import pytest
+
+from calve.sources.kafka.settings import (
+    Authentication,
+    ClientCertificate,
+    Encryption,
+    KafkaSettings,
+    Login,
+    Sasl,
+    Scram,
+    TopicSettings,
+)
+
+
+def settings(**more: Any) -> KafkaSettings:
+    return KafkaSettings(**{"bootstrap_servers": ["a:1", "b:2"], "topics": [TopicSettings(name="t")]} | more)
+
+
+def test_a_plain_cluster_needs_no_more_than_its_address():
+    assert settings().client() == {"bootstrap.servers": "a:1,b:2"}
+    assert list(settings().check()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"encryption": Encryption()}, {"security.protocol": "SSL"}),
+        ({"encryption": Encryption(type="none")}, {}),
+        (
+            {"encryption": Encryption(certificate="ca.pem", insecure=True)},
+            {
+                "security.protocol": "SSL",
+                "ssl.ca.location": "ca.pem",
+                "enable.ssl.certificate.verification": False,
+            },
+        ),
+        (
+            {"authentication": Authentication(sasl=Sasl(plaintext=Login(username="u", password="p")))},
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "u",
+                "sasl.password": "p",
+            },
+        ),
+        (
+            {
+                "encryption": Encryption(certificate="-----BEGIN CERTIFICATE-----"),
+                "authentication": Authentication(sasl=Sasl(scram=Scram(username="u", password="p"))),
+            },
+            {
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.pem": "-----BEGIN CERTIFICATE-----",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": "u",
+                "sasl.password": "p",
+            },
+        ),
+        (
+            {"authentication": Authentication(ssl=ClientCertificate(certificate="c.pem", key="k.pem"))},
+            {"security.protocol": "SSL", "ssl.certificate.location": "c.pem", "ssl.key.location": "k.pem"},
+        ),
+        ({"client_properties": {"client.id": "x"}}, {"client.id": "x"}),
+    ],
+)
+def test_security_settings_become_properties_of_the_client(given: dict[str, Any], expected: dict[str, Any]):
+    assert settings(**given).client() == {"bootstrap.servers": "a:1,b:2", **expected}
+
+
+def test_a_password_is_never_shown():
+    sasl = Sasl(plaintext=Login(username="u", password="hidden"))
+    assert "hidden" not in repr(settings(authentication=Authentication(sasl=sasl)))
+
+
+def test_what_cannot_work_is_told_with_its_place():
+    topics = [TopicSettings(name="t", serde_format="avro"), TopicSettings(name="t")]
+    told = dict(settings(topics=topics, client_properties={"enable.auto.commit": "true"}).check())
+    assert told["topics[0].serde_format"].startswith("avro is not available yet")
+    assert "listed twice" in told["topics[1].name"]
+    assert told["client_properties"].startswith("enable.auto.commit is set by Calve")
+    assert list(Sasl().check())

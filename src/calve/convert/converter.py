@@ -17,6 +17,7 @@ from calve.convert.build import build_columns, storage_type
 from calve.convert.exact import Exact, Outcome
 from calve.convert.infer import Inferred, unknown_fields
 from calve.convert.keys import closer_look
+from calve.convert.proof import finish
 from calve.convert.select import Select, compile_select
 from calve.convert.table import Table
 from calve.errors import ConvertError
@@ -113,12 +114,13 @@ class Converter:
         found, at = self._select_rows(select, texts.array, at)
         if found is None:
             return _Fast.none(len(texts.odd))
-        good: _Mask = found["ok"].combine_chunks().to_numpy(zero_copy_only=False)
+        good: _Mask = np.array(found["ok"].combine_chunks().to_numpy(zero_copy_only=False))
         scan = Texts(_pick(texts.array, at))
         if not sound:
             good[scan.lenient()] = False
         if select.long_digits:
             good[scan.long_digits()] = False
+        found = finish(select, found, _pick(texts.array, at), good)
         look = closer_look(select, found, scan, _pick(texts.array, at), self._options.case_insensitive)
         good[look.slow] = False
         if self._options.refused:

@@ -143,6 +143,7 @@ _KINDS = {
     "BOOLEAN": Kind.BOOLEAN,
     "BIGINT": Kind.LONG,
     "UBIGINT": Kind.LONG,
+    "HUGEINT": Kind.LONG,  # of small numbers with and without a sign
     "DOUBLE": Kind.DOUBLE,
     "VARCHAR": Kind.STRING,
 }

@@ -109,7 +109,7 @@ def _double(value: Any) -> float:
 def _float(value: Any) -> float:
     number = _double(value)
     try:
-        struct.pack("f", number)
+        struct.pack("<f", number)  # native order would give infinity instead of an error
     except OverflowError:
         raise MismatchError(f"{cut(value)} is too large for float") from None
     return number

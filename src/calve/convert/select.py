@@ -44,6 +44,8 @@ class Select:
         keys_sql: Gives, for `odd` events, one column of key lists per level (NULL: the struct is absent).
         root: The levels as a tree, to build the structs again.
         levels: All levels in the order of the columns of `keys_sql`.
+        strings: The string columns of the result, raw; `proof.finish` proves them.
+        stamps: The date-time columns of the result, as JSON text, with their fraction digits; `proof.finish` types them.
         long_digits: Whether numbers of more than 15 digits need the exact converter (there are decimals).
     """
 
@@ -51,6 +53,8 @@ class Select:
     keys_sql: str
     root: Level
     levels: list[Level]
+    strings: list[str]
+    stamps: dict[str, int]
     long_digits: bool
 
 
@@ -75,6 +79,8 @@ def compile_select(schema: Schema) -> Select | None:
         f"SELECT {', '.join(keys)} FROM {source}",
         root,
         levels,
+        maker.strings,
+        maker.stamps,
         maker.long_digits,
     )
 
@@ -96,6 +102,8 @@ class _Maker:
         self.proofs: list[str] = []
         self.depths: list[list[Level]] = []
         self.specs: dict[str, dict[str, str]] = {}
+        self.strings: list[str] = []
+        self.stamps: dict[str, int] = {}
         self.possible = True
         self.long_digits = False
 
@@ -127,7 +135,15 @@ class _Maker:
             return Leaf(column, kind, below)
         value, proof = _typed(kind, raw)
         self.values.append(f"{value} AS {column}")
-        self.proofs.append(proof if each.required and depth == 0 else f"({raw} IS NULL OR ({proof}))")
+        required = each.required and depth == 0
+        if proof != "true":
+            self.proofs.append(proof if required else f"({raw} IS NULL OR ({proof}))")
+        elif required:
+            self.proofs.append(f"{raw} IS NOT NULL")
+        if isinstance(kind, iceberg.StringType):
+            self.strings.append(column)
+        elif proof == "true":
+            self.stamps[column] = 9 if isinstance(kind, _NANO) else 6
         self.long_digits |= isinstance(kind, iceberg.DecimalType)
         return Leaf(column, kind)
 
@@ -138,22 +154,18 @@ class _Maker:
                 self.proofs.append(f"({raw} IS NULL OR {found} IS NOT NULL)")
 
 
+_NANO = (iceberg.TimestampNanoType, iceberg.TimestamptzNanoType)
+
+
 def _leaf_type(kind: iceberg.IcebergType) -> str:
     plain = (iceberg.StringType, iceberg.IntegerType, iceberg.LongType)
     return "VARCHAR" if isinstance(kind, plain) else "JSON"
-
-
-_NUMBER = r"-?[0-9]+(\.[0-9]+([eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)"
-_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
-_ISO_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
 def _typed(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:
     """Give the SQL of the typed value and of its proof, for a raw value that is not NULL."""
     bare = f"substr({raw}, 2, strlen({raw}) - 2)"
     match kind:
-        case iceberg.StringType():
-            return raw, _string_proof(raw)
         case iceberg.IntegerType() | iceberg.LongType():
             value = f"try_cast({raw} AS {'INTEGER' if isinstance(kind, iceberg.IntegerType) else 'BIGINT'})"
             return value, f"{value}::VARCHAR = {raw}"
@@ -163,7 +175,7 @@ def _typed(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:
             value = f"try_cast({raw} AS DOUBLE)"
             if isinstance(kind, iceberg.FloatType):
                 value = f"try_cast({value} AS FLOAT)"
-            return value, f"{_is_number(raw)} AND isfinite({value})"
+            return value, f"isfinite({value}) AND {_no_minus_zero(raw)}"
         case iceberg.DecimalType():
             return _decimal(kind, raw)
         case iceberg.UUIDType():
@@ -179,19 +191,16 @@ def _typed(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:
             return _nested(kind, raw)
         case iceberg.UnknownType():
             return "NULL", "false"
-    return _temporal(kind, raw, bare)
+        case iceberg.DateType():
+            return _date(raw, bare)
+        case iceberg.TimeType():
+            return _time(raw, bare)
+    return raw, "true"  # strings and date-times: `proof.finish`
 
 
-def _is_number(raw: str) -> str:
-    return f"{raw} >= '-' AND {raw} < ':'"
-
-
-def _string_proof(raw: str) -> str:
-    """A raw text is the string itself, or an integer's exact text; a fraction, an object or an array may have changed."""
-    return (
-        f"CASE WHEN {_is_number(raw)} THEN NOT regexp_full_match({raw}, '{_NUMBER}') AND {raw} <> '0'"
-        f" ELSE NOT starts_with({raw}, '{{') AND NOT starts_with({raw}, '[') END"
-    )
+def _no_minus_zero(raw: str) -> str:
+    """DuckDB reads `-0` as `0`."""
+    return f"CASE WHEN {raw} = '0' THEN NOT contains(json, '-0') ELSE true END"
 
 
 def _decimal(kind: iceberg.DecimalType, raw: str) -> tuple[str, str]:
@@ -200,25 +209,21 @@ def _decimal(kind: iceberg.DecimalType, raw: str) -> tuple[str, str]:
     return value, f"{value} IS NOT NULL AND regexp_full_match({raw}, '-?[0-9]+{fraction}|\"-?[0-9]+{fraction}\"')"
 
 
-def _temporal(kind: iceberg.IcebergType, raw: str, bare: str) -> tuple[str, str]:
-    """ISO text in its usual form, or a whole number of milliseconds (days for a date)."""
-    nano = isinstance(kind, iceberg.TimestampNanoType | iceberg.TimestamptzNanoType)
-    fraction = r"(\.[0-9]{1,9})?" if nano else r"(\.[0-9]{1,6})?"
-    match kind:
-        case iceberg.DateType():
-            target, form, number = "DATE", _ISO_DAY, f"DATE '1970-01-01' + try_cast({raw} AS INTEGER)"
-        case iceberg.TimeType():
-            target, form, number = "TIME", _CLOCK + fraction, "NULL"
-        case _:
-            target = "TIMESTAMP_NS" if nano else "TIMESTAMP"
-            form = f"{_ISO_DAY}T{_CLOCK}{fraction}Z?"
-            number = f"make_timestamp(try_cast({raw} AS BIGINT) * 1000)" + ("::TIMESTAMP_NS" if nano else "")
-    whole = f"regexp_full_match({raw}, '-?[0-9]{{1,{6 if target == 'DATE' else 12 if nano else 14}}}')"
-    value = f"CASE WHEN starts_with({raw}, '\"') THEN try_cast({bare} AS {target}) WHEN {whole} THEN {number} END"
-    proof = f"{value} IS NOT NULL AND ({whole} OR regexp_full_match({raw}, '\"{form}\"') AND NOT starts_with({raw}, '\"0000'))"
-    if target == "TIME":
-        proof = f"{value} IS NOT NULL AND regexp_full_match({raw}, '\"{form}\"')"
-    return value, proof
+def _date(raw: str, bare: str) -> tuple[str, str]:
+    text, whole = f"starts_with({raw}, '\"')", f"regexp_full_match({raw}, '-?[0-9]{{1,6}}')"
+    iso = f"try_cast({bare} AS DATE)"
+    value = f"CASE WHEN {text} THEN {iso} WHEN {whole} THEN DATE '1970-01-01' + try_cast({raw} AS INTEGER) END"
+    form = f"{_form(raw, '[0-9]{4}-[0-9]{2}-[0-9]{2}')} AND NOT starts_with({raw}, '\"0000') AND {iso} IS NOT NULL"
+    return value, f"CASE WHEN {text} THEN {form} ELSE {whole} END"
+
+
+def _time(raw: str, bare: str) -> tuple[str, str]:
+    form = _form(raw, r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?")
+    return f"CASE WHEN {form} THEN try_cast({bare} AS TIME) END", form
+
+
+def _form(raw: str, pattern: str) -> str:
+    return f"regexp_full_match({raw}, '\"{pattern}\"')"
 
 
 def _nested(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:

@@ -10,9 +10,11 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -131,7 +133,7 @@ def _memory_bytes() -> int:
 
 def _start_context(conf: SparkConf) -> SparkContext:
     try:
-        with _environment():
+        with _environment(), _interrupts_kept():
             # A session of its own: Ctrl-C and signals to our process group leave Spark running until we have drained.
             gateway = launch_gateway(conf, {"start_new_session": True})
             return SparkContext(conf=conf, gateway=gateway)
@@ -150,6 +152,17 @@ def _environment() -> Iterator[None]:
         yield
     finally:
         _set(before)
+
+
+@contextlib.contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Undo PySpark's handler of SIGINT, which would cancel all jobs where the driver wants to drain."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _set(variables: Mapping[str, str | None]) -> None:

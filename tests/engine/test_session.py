@@ -1,0 +1,118 @@
+"""Spark starts quietly, leaves nothing behind, and dies with its driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from calve.engine.session import _merged, _with_task_tries
+
+BOUND_SECONDS = 120
+COUNT = """
+from calve.engine import session
+spark = session.start("local[1]")
+assert session.start() is spark
+print(spark.sparkContext.parallelize(range(10), 2).map(lambda n: n + 1).sum())
+session.stop(spark)
+session.stop(spark)
+again = session.start("local[1]")
+print(again.range(3).count())
+session.stop(again)
+"""
+SLEEP = """
+import os, sys, time
+from calve.engine import session
+folder = sys.argv[1]
+spark = session.start("local[2]")
+def sleep(rows):
+    open(f"{folder}/{os.getpid()}", "w").close()
+    time.sleep(600)
+    yield 1
+print(spark.sparkContext._gateway.proc.pid, flush=True)
+spark.sparkContext.parallelize([1, 2], 2).mapPartitions(sleep).collect()
+"""
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local", "local[1,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[3,1]", "local[3,1]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_a_local_master_repeats_failed_tasks_as_a_cluster_does(master: str, expected: str) -> None:
+    assert _with_task_tries(master) == expected
+
+
+def test_a_users_settings_win_and_his_jars_are_added() -> None:
+    ours = {"spark.driver.extraClassPath": "a.jar", "spark.driver.memory": "1g"}
+    theirs = {"spark.driver.extraClassPath": "b.jar", "spark.driver.memory": "4g", "spark.x": "y"}
+    joined = os.pathsep.join(["a.jar", "b.jar"])
+    assert _merged(ours, theirs) == theirs | {"spark.driver.extraClassPath": joined}
+
+
+@pytest.mark.spark
+def test_spark_says_nothing_and_drops_nothing_where_it_is_started(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", COUNT], cwd=tmp_path, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("55\n3\n", "", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spark
+@pytest.mark.crash
+def test_the_jvm_and_the_workers_die_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    workers = tmp_path / "workers"
+    workers.mkdir()
+    with subprocess.Popen([sys.executable, "-c", SLEEP, workers], stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        jvm = int(driver.stdout.readline())
+        wait_until(lambda: len(list(workers.iterdir())) == 2)
+        pids = [jvm, *(int(file.name) for file in workers.iterdir())]
+        assert all(is_alive(pid) for pid in pids)
+        driver.kill()
+        driver.wait()
+    wait_until(lambda: not any(is_alive(pid) for pid in pids))
+
+
+@pytest.mark.spark
+@pytest.mark.crash
+def test_an_interrupt_of_the_whole_group_leaves_the_jvm_to_the_driver(tmp_path: Path) -> None:
+    command = f"import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{COUNT.replace('print', INTERRUPT, 1)}"
+    ran = subprocess.run(
+        [sys.executable, "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
+        start_new_session=True,
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("55\n3\n", "", 0)
+
+
+INTERRUPT = "os.killpg(0, signal.SIGINT)\nprint"
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        signal.sigtimedwait([], 0.02)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from calve import stop_point
+
+REACH = "from calve import stop_point\nfor n in range(3):\n  print(n, flush=True)\n  stop_point.reach('here')"
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "printed", "code"),
+    [
+        ("", "0\n1\n2\n", 0),
+        ("elsewhere", "0\n1\n2\n", 0),
+        ("here", "0\n", -signal.SIGKILL),
+        ("here:3", "0\n1\n2\n", -signal.SIGKILL),
+    ],
+)
+def test_a_process_ends_at_the_point_that_the_environment_names(stop_at: str, printed: str, code: int) -> None:
+    environment = os.environ | {stop_point.VARIABLE: stop_at}
+    ran = subprocess.run([sys.executable, "-c", REACH], env=environment, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == (printed, code)

@@ -32,11 +32,16 @@ def topic(kafka_broker: Kafka) -> str:
     return name
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Kafka]:
-    """A broker that a test may kill."""
-    with Kafka(tmp_path / "broker") as broker:
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    with Kafka(tmp_path_factory.mktemp("mortal")) as broker:
         yield broker
+
+
+@pytest.fixture
+def own_broker(mortal: Kafka) -> Kafka:
+    """A broker that a test may kill."""
+    return mortal if mortal.pid else mortal.start()
 
 
 def source(broker: Kafka, *topics: str, once: bool = False, **more: Any) -> KafkaSource:
@@ -293,9 +298,9 @@ def test_a_broker_that_is_down_is_told_and_reading_goes_on_when_it_is_back(own_b
 
 
 def test_a_broker_killed_in_mid_read_costs_no_event(own_broker: Kafka):
-    own_broker.create_topic("t")
-    own_broker.produce("t", numbered(400_000))
-    of = source(own_broker, "t")
+    own_broker.create_topic("killed")
+    own_broker.produce("killed", numbered(400_000))
+    of = source(own_broker, "killed")
     planned = of.plan(None, PLENTY)
     assert planned
     events, killed = [], False
@@ -313,16 +318,16 @@ def test_a_read_from_a_broker_that_stays_down_ends_with_an_error(
     own_broker: Kafka, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr("calve.sources.kafka.consumer.IDLE_SECONDS", 2.0)
-    own_broker.create_topic("t")
-    own_broker.produce("t", numbered(10))
-    of = source(own_broker, "t")
+    own_broker.create_topic("stays-down")
+    own_broker.produce("stays-down", numbered(10))
+    of = source(own_broker, "stays-down")
     planned = of.plan(None, PLENTY)
     assert planned
     own_broker.kill()
     with pytest.raises(SourceUnavailableError, match="does not answer"):
         read(of, planned.splits)
     with pytest.raises(SourceUnavailableError):
-        source(own_broker, "t")
+        source(own_broker, "stays-down")
     of.acknowledge(Planned([], planned.position))  # without a group nobody is asked
     assert capfd.readouterr().err == ""
 

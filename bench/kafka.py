@@ -2,8 +2,8 @@
 
     python bench/kafka.py [--events 6000000] [--runs 3] [--tables 1]
 
-Each run reads the whole topic into a fresh lakehouse; the two take turns, and medians are compared. CPU seconds are the
-machine's busy time (broker included), so run it on a machine that does nothing else. Spark reads the topic by Structured
+Each run reads the whole topic into a fresh lakehouse; the two take turns, and medians are compared. CPU seconds are
+the machine's busy time (broker included), so run it on a machine that does nothing else. Spark reads the topic by Structured
 Streaming, `availableNow`; no complete stock set of jars exists for 4.1.4, so versions next to it are taken.
 """
 

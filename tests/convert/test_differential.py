@@ -7,14 +7,14 @@ import random
 
 import pyarrow as pa
 import pytest
-from convert import reference
-from convert.events import Maker
-from convert.tables import plain_rows, table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.convert.converter import Converter, ConvertOptions
 from calve.event.sound import sound
+from convert import reference
+from convert.events import Maker
+from convert.tables import plain_rows, table_of
 
 BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "40"))
 ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "60"))

@@ -25,7 +25,7 @@ from pyiceberg.types import (
 from calve.convert.table import Table
 from calve.write.partition import Partitioner
 
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 AT = datetime.datetime(2026, 3, 4, 5, 6, 7, 8, UTC)
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

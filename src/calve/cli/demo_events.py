@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 __all__ = ["requests"]
@@ -16,7 +16,7 @@ _COUNTRIES = ("DE", "FR", "US", "JP", "BR")
 def requests(count: int, size: int = 100) -> list[bytes]:
     """Give `count` events as HTTP bodies, JSON arrays of `size` events each; the same ones every time."""
     chance = random.Random(2021)
-    start = datetime.now(timezone.utc) - timedelta(minutes=10)
+    start = datetime.now(UTC) - timedelta(minutes=10)
     events = [_event(chance, number, start + timedelta(milliseconds=50 * number)) for number in range(count)]
     return [_body(events[at : at + size]) for at in range(0, count, size)]
 

@@ -18,7 +18,7 @@ from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, folders_
 from calve.observe.state_folder import Folder
 from calve.observe.words import many
 
-__all__ = ["dlq"]
+__all__ = ["dlq", "list_entries", "show_entries"]
 
 SHOWN = 20
 UNREADABLE_SHOWN = 3

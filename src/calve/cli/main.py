@@ -14,7 +14,7 @@ from calve.cli import failures
 from calve.cli.help import Group
 from calve.errors import CalveError
 
-__all__ = ["calve", "main"]
+__all__ = ["Commands", "calve", "main"]
 
 COMMANDS = {
     "demo": "Run a small pipeline and show what it does.",

@@ -17,7 +17,7 @@ import re
 import threading
 import uuid
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +250,7 @@ def _read_committed(folder: Path) -> Committed:
 def _identity(folder: Path, pipeline: str) -> dict[str, Any]:
     """Read who this ledger belongs to; the first time, decide it."""
     file = folder / "identity.json"
-    created = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    created = datetime.now(UTC).isoformat(timespec="seconds")
     durable.publish(file, {"format": FORMAT, "state": str(uuid.uuid4()), "pipeline": pipeline, "created": created})
     identity: dict[str, Any] = durable.read(file) or {}
     if identity["format"] > FORMAT:

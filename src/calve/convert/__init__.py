@@ -1,0 +1,1 @@
+"""Events into typed rows: an Iceberg schema compiled to a SELECT, inference, evolution."""

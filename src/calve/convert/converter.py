@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import duckdb
 import numpy as np
@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from calve.convert.build import build_columns, storage_type
 from calve.convert.exact import Exact, Outcome
 from calve.convert.infer import Inferred, unknown_fields
-from calve.convert.keys import closer_look
+from calve.convert.keys import Shapes, closer_look
 from calve.convert.proof import finish
 from calve.convert.select import Select, compile_select
 from calve.convert.table import Table
@@ -94,6 +94,7 @@ class Converter:
             refused=self._options.refused,
         )
         self._select = compile_select(self._schema)
+        self._shapes = self._select and Shapes(self._select, self._options.case_insensitive)
         self._dirty = False
 
     def convert(self, rows: pa.Table) -> Converted:
@@ -121,7 +122,7 @@ class Converter:
         if select.long_digits:
             good[scan.long_digits()] = False
         found = finish(select, found, _pick(texts.array, at), good)
-        look = closer_look(select, found, scan, _pick(texts.array, at), self._options.case_insensitive)
+        look = closer_look(select, found, scan, _pick(texts.array, at), good, self._shapes)
         good[look.slow] = False
         if self._options.refused:
             good[look.unknown] = False

@@ -127,7 +127,9 @@ def _struct(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType:
 
 def _possible(name: str) -> bool:
     """Say whether a field can be a column: it has a name, and the name is text."""
-    return bool(name) and name.isprintable() or (bool(name) and not any("\ud800" <= each <= "\udfff" for each in name))
+    return (bool(name) and name.isprintable()) or (
+        bool(name) and not any("\ud800" <= each <= "\udfff" for each in name)
+    )
 
 
 def _count(kind: iceberg.IcebergType) -> int:

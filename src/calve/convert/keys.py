@@ -6,21 +6,24 @@ a quote. Where both counts agree there is no unknown field, no null and no dupli
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calve.convert.select import Level, Select
+from calve.convert.select import Level, Select, literal
 from calve.event import duck
 from calve.event.columns import JSON
 from calve.event.scan import Texts
 
-__all__ = ["Look", "closer_look"]
+__all__ = ["Look", "Shapes", "closer_look"]
 
 _Rows = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
+_KEPT, _SAMPLE = 16, 1000  # shapes that are looked for first; rows that tell which
 
 
 class Look(NamedTuple):
@@ -30,16 +33,18 @@ class Look(NamedTuple):
     unknown: _Rows
 
 
-def closer_look(select: Select, found: pa.Table, scan: Texts, texts: pa.Array, case_insensitive: bool) -> Look:
-    """Find the rows whose fields are not simply those of the columns."""
+def closer_look(
+    select: Select, found: pa.Table, scan: Texts, texts: pa.Array, good: npt.NDArray[np.bool_], shapes: Shapes
+) -> Look:
+    """Find, among the good rows, those whose fields are not simply those of the columns."""
     columns = [leaf.column for level in select.levels for leaf in level.leaves]
     presence = {leaf.column for level in select.levels for leaf in level.leaves if leaf.level}
     total = sum(_count(found[name], name in presence) for name in columns)
     empty = np.flatnonzero(_per_row(found, columns, presence) == 0) if total < len(found) * len(columns) else _NONE
     if total == scan.count_colons():
         return Look(empty, _NONE)
-    odd = np.flatnonzero(_per_row(found, columns, presence) != scan.colons_by_row())
-    slow, unknown = _by_keys(select, texts, odd, case_insensitive)
+    odd = np.flatnonzero(good & (_per_row(found, columns, presence) != scan.colons_by_row()))
+    slow, unknown = shapes.judge(texts, odd)
     return Look(np.union1d(slow, empty), unknown)
 
 
@@ -63,23 +68,66 @@ def _per_row(found: pa.Table, columns: list[str], presence: set[str]) -> npt.NDA
     return total
 
 
-def _by_keys(select: Select, texts: pa.Array, odd: _Rows, case_insensitive: bool) -> tuple[_Rows, _Rows]:
-    """Judge each distinct set of key lists once."""
-    if not len(odd):
-        return _NONE, _NONE
-    events = pa.table({JSON: texts if len(odd) == len(texts) else texts.take(pa.array(odd))})
-    names = ", ".join(f"k{i}" for i in range(len(select.levels)))
-    keys = duck.run(select.keys_sql, events=events).append_column("row", pa.array(odd))
-    shapes = duck.run(f"SELECT {names}, list(row) AS rows FROM keys GROUP BY {names}", keys=keys)
-    slow, unknown = [_NONE], [_NONE]
-    for shape in shapes.to_batches():
-        lists = [shape.column(i).to_pylist() for i in range(len(select.levels))]
-        rows = shape.column("rows")
-        for number, found in enumerate(zip(*lists, strict=True)):
-            is_slow, is_unknown = _judge(select.levels, found, case_insensitive)
-            if is_slow or is_unknown:
-                (slow if is_slow else unknown).append(rows[number].values.to_numpy())
-    return np.concatenate(slow), np.sort(np.concatenate(unknown))
+@dataclass(frozen=True)
+class _Shape:
+    """The key lists of an event, one per level, and what they mean."""
+
+    keys: tuple[tuple[str, ...] | None, ...]
+    slow: bool
+    unknown: bool
+
+    def sql(self) -> str:
+        tests = []
+        for number, keys in enumerate(self.keys):
+            names = ", ".join(literal(key) for key in keys or ())
+            tests.append(f"k{number} IS NULL" if keys is None else f"k{number} = [{names}]::VARCHAR[]")
+        return " AND ".join(tests)
+
+
+class Shapes:
+    """Judges events by their key lists, each distinct set of lists once; keeps those that it meets most."""
+
+    def __init__(self, select: Select, case_insensitive: bool) -> None:
+        self._select = select
+        self._case_insensitive = case_insensitive
+        self._known: list[_Shape] = []
+
+    def judge(self, texts: pa.Array, odd: _Rows) -> Look:
+        """Find the rows, of these odd ones, that need the exact converter or have unknown fields."""
+        if not len(odd):
+            return Look(_NONE, _NONE)
+        self._learn(texts.take(pa.array(odd[:_SAMPLE])))
+        events = pa.table({JSON: texts if len(odd) == len(texts) else texts.take(pa.array(odd))})
+        cases = " ".join(f"WHEN {shape.sql()} THEN {number}" for number, shape in enumerate(self._known))
+        found = duck.run(f"SELECT CASE {cases} ELSE -1 END AS shape FROM ({self._select.keys_sql})", events=events)
+        numbers = found["shape"].combine_chunks().to_numpy()
+        slow = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.slow]
+        unknown = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.unknown]
+        rest = np.flatnonzero(numbers < 0)
+        for shape, at in self._group(events[JSON].take(pa.array(rest))):
+            if shape.slow or shape.unknown:
+                (slow if shape.slow else unknown).append(odd[rest[at]])
+        return Look(np.concatenate([_NONE, *slow]), np.sort(np.concatenate([_NONE, *unknown])))
+
+    def _learn(self, sample: pa.Array) -> None:
+        met = sorted(self._group(sample), key=lambda each: -len(each[1])) if len(self._known) < _KEPT else []
+        for shape, _ in met:
+            if shape not in self._known and len(self._known) < _KEPT:
+                self._known.append(shape)
+
+    def _group(self, texts: pa.Array) -> Iterator[tuple[_Shape, _Rows]]:
+        if not len(texts):
+            return
+        names = [f"k{number}" for number in range(len(self._select.levels))]
+        keys = duck.run(self._select.keys_sql, events=pa.table({JSON: texts}))
+        keys = keys.append_column("row", pa.array(np.arange(len(keys))))
+        listed = ", ".join(names)
+        groups = duck.run(f"SELECT {listed}, list(row) AS rows FROM keys GROUP BY {listed}", keys=keys)
+        lists = zip(*(groups[name].to_pylist() for name in names), strict=True)
+        for found, rows in zip(lists, groups["rows"], strict=True):
+            slow, unknown = _judge(self._select.levels, found, self._case_insensitive)
+            shape = _Shape(tuple(None if each is None else tuple(each) for each in found), slow, unknown)
+            yield shape, rows.values.to_numpy()
 
 
 def _judge(levels: list[Level], found: tuple[list[str] | None, ...], case_insensitive: bool) -> tuple[bool, bool]:

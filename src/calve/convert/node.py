@@ -11,7 +11,7 @@ __all__ = ["ELEMENT", "VALUE", "Kind", "Node", "join"]
 ELEMENT, VALUE = "element", "value"  # Iceberg's names below a list and a map
 
 
-class Kind(str, enum.Enum):
+class Kind(enum.StrEnum):
     """A kind of value; `KNOWN` is a column that exists and holds new fields below it."""
 
     NULL = "null"

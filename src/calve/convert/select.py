@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-__all__ = ["Leaf", "Level", "Select", "compile_select"]
+__all__ = ["Leaf", "Level", "Select", "compile_select", "literal"]
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,9 @@ def _no_minus_zero(raw: str) -> str:
 def _decimal(kind: iceberg.DecimalType, raw: str) -> tuple[str, str]:
     value = f"try_cast(trim({raw}, '\"') AS DECIMAL({kind.precision}, {kind.scale}))"
     fraction = f"(\\.[0-9]{{1,{kind.scale}}}0?)?" if kind.scale else "(\\.0)?"
-    return value, f"{value} IS NOT NULL AND regexp_full_match({raw}, '-?[0-9]+{fraction}|\"-?[0-9]+{fraction}\"')"
+    form = f"regexp_full_match({raw}, '-?[0-9]+{fraction}|\"-?[0-9]+{fraction}\"')"
+    tiny = f"CASE WHEN {raw} = '0.0' OR {raw} = '-0.0' THEN NOT regexp_matches(json, '[eE]-') ELSE true END"
+    return value, f"{value} IS NOT NULL AND {form} AND {tiny}"
 
 
 def _date(raw: str, bare: str) -> tuple[str, str]:

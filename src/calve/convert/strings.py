@@ -21,9 +21,9 @@ def _set(characters: bytes) -> npt.NDArray[np.bool_]:
     return table
 
 
-_NUMBER_FIRST, _CONTAINER_FIRST = _set(b"-0123456789"), _set(b"{[")
-_NOT_NUMBER = ~_set(b"0123456789+-.eE")
-_DIGIT = _set(b"0123456789")
+_NUMBER_FIRST, _CONTAINER_FIRST, _DIGIT = _set(b"-0123456789"), _set(b"{["), _set(b"0123456789")
+_OTHER, _FRACTION = 1, 2
+_CLASS = np.where(_set(b"+-0123456789"), 0, np.where(_set(b".eE"), _FRACTION, _OTHER)).astype(np.uint8)
 
 
 def maybe_changed(column: pa.Array) -> _Rows:
@@ -40,15 +40,9 @@ def maybe_changed(column: pa.Array) -> _Rows:
     numbers = numbers[_DIGIT[read[ends[numbers + 1] - 1]]]
     if not len(numbers):
         return containers
-    base = int(ends[0])
-    used = read[base : int(ends[-1])]
-    other = np.concatenate([[0], np.cumsum(_NOT_NUMBER[used], dtype=np.int64)])
-    numbers = numbers[other[ends[numbers + 1] - base] == other[ends[numbers] - base]]
-    if not len(numbers):
-        return containers
-    digits = np.concatenate([[0], np.cumsum(_DIGIT[used], dtype=np.int64)])
-    start, end = ends[numbers] - base, ends[numbers + 1] - base
-    zero = (end - start == 1) & (used[start] == 48)
-    signed = used[start] == 45
-    whole = digits[end] - digits[start] == end - start - signed
-    return np.concatenate([containers, numbers[zero | ~whole]])
+    start, end = ends[numbers], ends[numbers + 1]
+    bounds = np.stack([start, end], 1).ravel() - start[0]
+    classes = np.append(_CLASS[read[start[0] : end[-1]]], np.uint8(0))
+    fractions = np.bitwise_or.reduceat(classes, bounds)[::2] == _FRACTION
+    zeros = (end - start == 1) & (read[start] == ord("0"))
+    return np.concatenate([containers, numbers[fractions | zeros]])

@@ -1,0 +1,1 @@
+"""A batch of events: its columns, its sound rows, its rejects."""

@@ -22,7 +22,7 @@ REJECTS = pa.schema(
 SHOWN_CHARS = 100
 
 
-class Code(str, enum.Enum):
+class Code(enum.StrEnum):
     """Why an event is in the dead-letter queue (the `code` of an entry)."""
 
     MALFORMED = "MALFORMED"

@@ -73,7 +73,7 @@ class Texts:
         """Name the rows with a run of at least `length` digits (16 to 31), in a number or anywhere else."""
         run = (self._bytes - np.uint8(48)) < 10
         for step in (1, 2, 4, 8, length - 16):
-            run = run[step:] & run[: len(run) - step]
+            run = run[step:] & run[: max(0, len(run) - step)]
         return np.unique(np.searchsorted(self._ends, np.flatnonzero(run), side="right") - 1)
 
     def _blocks(self, count: Any) -> int:

@@ -9,7 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -62,7 +62,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         """Give the timestamp as text; a number is epoch milliseconds."""
         if isinstance(self.timestamp, str):
             return self.timestamp
-        return datetime.fromtimestamp(self.timestamp / 1000, timezone.utc).isoformat(timespec="milliseconds")
+        return datetime.fromtimestamp(self.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from calve.errors import CalveError
 from calve.observe.terminal import Terminal
 
-__all__ = ["Log", "configure"]
+__all__ = ["HumanFormatter", "JsonFormatter", "Log", "TerminalHandler", "configure"]
 
 ROOT = "calve"
 NOISY = ("py4j", "pyspark", "uvicorn", "pyiceberg", "urllib3", "botocore", "s3fs", "fsspec", "asyncio")
@@ -75,7 +75,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Give one record as a line."""
         said = {
-            "time": datetime.fromtimestamp(record.created, timezone.utc),
+            "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "pipeline": getattr(record, "calve_pipeline", ""),
             "message": record.getMessage(),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["PipelineReport", "State", "TableReport", "Trouble"]
+__all__ = ["PipelineReport", "State", "TableReport", "Trouble", "now"]
 
 State = Literal["starting", "running", "waiting", "draining", "stopped", "failed", "holding"]
 """starting · running (a batch is being worked on) · waiting (nothing new) · draining (asked to stop) · stopped ·
@@ -123,4 +123,4 @@ class PipelineReport:
 
 def now() -> datetime:
     """Give the time as reports carry it."""
-    return datetime.now(timezone.utc).replace(microsecond=0)
+    return datetime.now(UTC).replace(microsecond=0)

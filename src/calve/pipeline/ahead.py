@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
 __all__ = ["ahead"]
@@ -14,7 +15,7 @@ _DEPTH = 2
 _DONE = object()
 
 
-def ahead(parts: Iterable[Iterable[T]]) -> Iterator[T]:
+def ahead(parts: Iterable[Iterable[T]]) -> Generator[T, None, None]:
     """Yield what the parts yield, in order, fetched up to two items ahead.
 
     An error of the parts is raised here, in its place. Closing the iterator ends the thread.
@@ -32,11 +33,10 @@ def ahead(parts: Iterable[Iterable[T]]) -> Iterator[T]:
 
     def fetch() -> None:
         try:
-            for part in parts:
-                for item in part:
-                    put((item, None))
-                    if ended.is_set():
-                        return
+            for item in itertools.chain.from_iterable(parts):
+                put((item, None))
+                if ended.is_set():
+                    return
             put((_DONE, None))
         except BaseException as error:  # it belongs to the consumer
             put((_DONE, error))

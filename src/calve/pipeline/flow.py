@@ -65,8 +65,9 @@ class Flow:
             self._status = self._watch.pipeline(self._layout.name, str(self._folder), committed.totals, dlq)
             try:
                 self._own(ledger)
-            except CalveError as error:
-                self._status.trouble(error)
+            except BaseException as error:
+                if isinstance(error, CalveError):
+                    self._status.trouble(error)
                 self._status.set_state("failed")
                 raise
             self._status.set_state("stopped")
@@ -156,7 +157,11 @@ class Flow:
     def _staged(self, batch: int, record: Mapping[str, Any]) -> None:
         reach("pipeline.after-stage")
         self._trying("reject", lambda: publish(record["rejects"], self._layout.io_properties()))
-        self._status.batch_written(counts(record), record.get("seconds", 0.0))
+        self._status.batch_written(counts(record), record["seconds"])
+        self._log.debug(
+            f"batch {batch}: {record['events']:,} events in {record['seconds']} s, of all tasks {record['steps']}",
+            batch=batch,
+        )
         self._committer.add(dict(record))
 
     def _acknowledge(self, batch: int) -> None:
@@ -194,12 +199,7 @@ class Flow:
             try:
                 result = action()
             except CalveError as error:
-                if error.verdict not in (Verdict.AGAIN, Verdict.LOOK):
-                    raise
-                if str(error) != told:
-                    self._log.error(error)
-                    told = str(error)
-                self._status.trouble(error)
+                told = self._tell(error, told)
                 if not patience.wait():
                     if self._stop.is_set():
                         return None
@@ -208,5 +208,14 @@ class Flow:
                 continue
             if told:
                 self._log.info(f"{step}: goes on")
-                self._status.recovered(step=step)
+                self._status.recovered()
             return result
+
+    def _tell(self, error: CalveError, told: str) -> str:
+        """Say an error that may pass, once while it stays the same; one that does not pass is raised."""
+        if error.verdict not in (Verdict.AGAIN, Verdict.LOOK):
+            raise error
+        if str(error) != told:
+            self._log.error(error)
+        self._status.trouble(error)
+        return str(error)

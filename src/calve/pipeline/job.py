@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
@@ -41,7 +41,7 @@ class SinkJob:
     dead_letters: DeadLetterPlace
     infers: bool = False
     evolves: bool = False
-    on_type_mismatch: str = "null"
+    on_type_mismatch: Literal["null", "dlq"] = "null"
     case_insensitive: bool = False
     write_properties: dict[str, str] = field(default_factory=dict)
     refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from calve.expression import compile_condition, compile_format
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.job import Job, Misfit, SinkJob, Target
-from calve.pipeline.plugins import accepts, metadata_of, open_source
+from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_source
 from calve.route.route import SinkRoute
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -62,8 +62,10 @@ class Layout:
             )
             for i, sink in enumerate(self._sinks)
         ]
-        self.dead_letters = next((sink.dlq_prefix for sink in self._sinks if sink.dlq_prefix), "")
+        self.dead_letters = list(dict.fromkeys(place.location for place in self._places))
         self.source: Source = open_source(settings, folder)
+        used = [one.metadata for one in self._conditions.values()] + [route.table.metadata for route in self._routes]
+        self._reader = narrowed(settings, self.source.reader, frozenset().union(*used))
         self.source_accepts = accepts(settings)
         self.flush_seconds = min(sink.flush_interval.total_seconds() for sink in self._sinks)
         self.max_batch_bytes = min(int(sink.max_batch_bytes) for sink in self._sinks)
@@ -107,7 +109,7 @@ class Layout:
         return Job(
             pipeline=self.name,
             run=f"{self.name}-{state_id[:8]}-{batch:08d}",
-            reader=self.source.reader,
+            reader=self._reader,
             conditions=self._conditions,
             sinks=sinks,
             max_open_writers=min(sink.max_open_writers for sink in self._sinks),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from calve.sources.http import source as http
 from calve.sources.http.settings import HttpSettings
 from calve.sources.kafka import source as kafka
 from calve.sources.kafka.settings import KafkaSettings
-from calve.sources.source import Source
+from calve.sources.source import Reader, Source
 
-__all__ = ["PLUGINS", "accepts", "metadata_of", "open_source"]
+__all__ = ["PLUGINS", "accepts", "metadata_of", "narrowed", "open_source"]
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,28 @@ class _Kind:
     Attributes:
         settings: Its settings class.
         open: Makes it from settings, folder and pipeline name.
-        metadata: The metadata attributes that its events carry.
+        metadata: Gives the metadata attributes that its events carry, for its settings.
         accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
+        narrow: Gives the reader that leaves out metadata which costs something and which nothing uses.
     """
 
     settings: type
     open: Callable[[Any, Path, str], Source]
-    metadata: frozenset[str]
+    metadata: Callable[[Any], frozenset[str]]
     accepts: bool = False
+    narrow: Callable[[Any, frozenset[str]], Reader] = lambda reader, used: reader
 
+
+_KAFKA = frozenset({"kafka_topic", "kafka_partition", "kafka_offset", "kafka_key", "kafka_timestamp", "kafka_headers"})
+_FILE = frozenset({"file_path", "file_row"})
+_HTTP = frozenset({"headers"})
 
 _SOURCES = {
-    "http": _Kind(HttpSettings, http.open, frozenset({"headers"}), accepts=True),
+    "http": _Kind(HttpSettings, http.open, lambda http: _HTTP if http.metadata_headers else frozenset(), accepts=True),
     "kafka": _Kind(
-        KafkaSettings,
-        kafka.open,
-        frozenset({"kafka_topic", "kafka_partition", "kafka_offset", "kafka_key", "kafka_timestamp", "kafka_headers"}),
+        KafkaSettings, kafka.open, lambda kafka: _KAFKA, narrow=lambda reader, used: replace(reader, metadata=used)
     ),
-    "file": _Kind(FileSettings, file.open, frozenset({"file_path", "file_row"})),
+    "file": _Kind(FileSettings, file.open, lambda file: _FILE),
 }
 
 PLUGINS = Plugins(
@@ -57,12 +61,17 @@ PLUGINS = Plugins(
 
 def metadata_of(settings: PipelineSettings) -> frozenset[str]:
     """Give the metadata attributes that the events of a pipeline's source carry."""
-    return _SOURCES[settings.source.name].metadata
+    return _SOURCES[settings.source.name].metadata(settings.source.value)
 
 
 def accepts(settings: PipelineSettings) -> bool:
     """Whether a pipeline's source tells clients that it has their events."""
     return _SOURCES[settings.source.name].accepts
+
+
+def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -> Reader:
+    """Give the reader that builds the metadata attributes that expressions use, and those that cost nothing."""
+    return _SOURCES[settings.source.name].narrow(reader, used)
 
 
 def open_source(settings: PipelineSettings, folder: Path) -> Source:

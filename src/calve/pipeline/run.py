@@ -22,7 +22,7 @@ from calve.pipeline.flow import Flow
 from calve.pipeline.layout import Layout
 from calve.settings import PipelineSettings
 
-__all__ = ["Catalogs", "RunOptions", "needs_s3", "run"]
+__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run"]
 
 
 @dataclass(frozen=True)

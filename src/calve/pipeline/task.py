@@ -26,7 +26,7 @@ from calve.sources.source import READ_ROWS, Split
 from calve.write.dead_letters import DeadLetters
 from calve.write.writer import Writers, Written
 
-__all__ = ["run_tasks"]
+__all__ = ["run_task", "run_tasks"]
 
 _BUFFER_BYTES = 32 << 20
 """Events of one table that are gathered before they are converted together, at most."""

@@ -50,8 +50,8 @@ class SinkKeys:
     """What every sink takes beside its own keys."""
 
     routes: list[str] = option([], "The sink takes the events of these routes; without routes it takes all.")
-    include_keys: list[str] = option([], "Only these top-level fields of an event are written.")
-    exclude_keys: list[str] = option([], "These top-level fields of an event are not written.")
+    include_keys: list[str] = option([], "Only these top-level fields of an event are written.", later=True)
+    exclude_keys: list[str] = option([], "These top-level fields of an event are not written.", later=True)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse both lists together, and paths as keys, as Data Prepper does."""

@@ -88,12 +88,15 @@ class Reader(Protocol):
 class Source(Protocol):
     """Runs on the driver, called by one thread only (the pipeline's), but for `acknowledge` (the committer's)."""
 
-    reader: Reader
+    @property
+    def reader(self) -> Reader:
+        """What reads this source's splits on the executors."""
+        ...
 
     def start(self, position: Position | None, once: bool) -> None:
         """Open the source at the position of the last planned batch (None: never ran).
 
-        With `once` the end is fixed now: what comes later is left for another run, and a listening source opens no port.
+        With `once` the end is fixed now: what comes later is left for another run; a listening source opens no port.
 
         Raises:
             SourceError: With the way out, e.g. a port that is taken.

@@ -66,7 +66,7 @@ class DeadLetters:
         metadata = [name for name in rows.column_names if name not in (EVENT, JSON, MALFORMED, ROW)]
         spool = self._spools.setdefault(table, tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115
         counts = self._counts.setdefault(table, {})
-        written = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        written = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         values = rows.select(metadata).to_pylist() if metadata else [{}] * len(rows)
         originals = rows.column(EVENT).to_pylist()
         for original, about, reject in zip(originals, values, rejects.to_pylist(), strict=True):

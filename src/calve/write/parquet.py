@@ -14,7 +14,7 @@ from pyiceberg.io import load_file_io
 
 from calve.errors import WriteError
 
-__all__ = ["ParquetFile", "compression", "local_path", "remove"]
+__all__ = ["ParquetFile", "compression", "local_path", "remove", "sync_folder"]
 
 _GROUP_BYTES = 32 << 20
 """Rows are gathered up to this size before they become a row group."""

@@ -17,7 +17,7 @@ from pyiceberg.utils.datetime import datetime_to_micros, time_to_micros
 
 from calve.convert.table import Table
 
-__all__ = ["Partition", "Partitioner"]
+__all__ = ["UNPARTITIONED", "Partition", "Partitioner", "json_value"]
 
 _EPOCH = datetime.date(1970, 1, 1)
 

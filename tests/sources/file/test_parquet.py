@@ -37,7 +37,7 @@ TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1))
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
-INSTANTS = TIMES.map(lambda value: value.replace(tzinfo=dt.timezone.utc))
+INSTANTS = TIMES.map(lambda value: value.replace(tzinfo=dt.UTC))
 
 
 def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

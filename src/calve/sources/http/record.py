@@ -14,7 +14,19 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MAX_EVENTS_BYTES", "SEGMENT_HEAD_BYTES", "BadRecordError", "Events", "Head", "pack", "parse_head"]
+__all__ = [
+    "MAX_EVENTS_BYTES",
+    "SEGMENT_HEAD_BYTES",
+    "BadRecordError",
+    "Events",
+    "Head",
+    "check_body",
+    "pack",
+    "packed_bytes",
+    "parse_head",
+    "parse_segment_head",
+    "segment_head",
+]
 
 MAX_EVENTS_BYTES = 1 << 30
 """Bytes of one request's events; below 2^31 with a batch before it, so that Arrow's 32-bit offsets hold."""

@@ -12,7 +12,7 @@ from calve.errors import PositionLostError, SourceError
 from calve.sources.http import record
 from calve.sources.http.record import SEGMENT_HEAD_BYTES, BadRecordError
 
-__all__ = ["MARK_BYTES", "Segment", "create", "load", "name", "sync_folder"]
+__all__ = ["MARK_BYTES", "Segment", "create", "damaged", "load", "name", "sync_folder"]
 
 MARK_BYTES = 1 << 20
 """About how far apart the places are where a split may begin; bounds the index to a few thousand entries per GiB."""

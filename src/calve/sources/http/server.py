@@ -118,7 +118,7 @@ class Server:
             self._sweep()
             try:
                 await asyncio.wait_for(self._stopped.wait(), min(0.25, self._timeout / 4))
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 continue
         listener.close()
         await self._drain()

@@ -120,6 +120,7 @@ class Cluster:
             raise self._failed(error, what) from error
 
     def _failed(self, error: Exception, what: str) -> SourceError:
+        self._admin.poll(0)  # hands over what the client complained about
         if isinstance(error, KafkaException):
             return translate(error, what, self._trouble)
         return self._trouble.unavailable(what)

@@ -9,7 +9,16 @@ from typing import Any, Literal
 
 from calve.settings import option
 
-__all__ = ["Authentication", "Encryption", "KafkaSettings", "Sasl", "TopicSettings"]
+__all__ = [
+    "Authentication",
+    "ClientCertificate",
+    "Encryption",
+    "KafkaSettings",
+    "Login",
+    "Sasl",
+    "Scram",
+    "TopicSettings",
+]
 
 KEPT = frozenset(
     {

@@ -1,3 +1,4 @@
+
 """Random schemas and random events for them, from plausible to nasty."""
 
 from __future__ import annotations

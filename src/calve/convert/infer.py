@@ -1,4 +1,4 @@
-"""Types for fields that have no column yet, found over all events of a batch (RFC 6.4, design section 4).
+"""Types for fields that have no column yet, found over all events of a batch (RFC 6.4).
 
 Kinds form a lattice, so that the result does not depend on how the events were divided over tasks: long ⊂ double ⊂
 string, everything mixed is a string, an object is a struct of all its fields, an array a list of its joined elements;
@@ -120,7 +120,7 @@ def _grouped(texts: pa.Array, plain: Any) -> Iterator[tuple[str, int, Any]]:
     at = np.flatnonzero(plain)
     try:
         groups = duck.run(sql, events=_numbered(texts, at))
-    except duckdb.Error:
+    except duckdb.InvalidInputException:
         refused = at[~valid_mask(texts.take(pa.array(at)))]
         plain[refused] = False
         groups = duck.run(sql, events=_numbered(texts, np.flatnonzero(plain)))

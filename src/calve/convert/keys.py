@@ -1,7 +1,7 @@
 """A closer look at rows whose fields are not all accounted for: unknown fields, nulls, duplicate names.
 
-Cheap proof first: each value that was found is at least one field name, and each field name is at least one colon behind
-a quote. Where both counts agree there is no unknown field, no null and no duplicate at any depth.
+Cheap proof first: each value that was found is at least one field name, and each field name is at least one colon
+behind a quote. Where both counts agree there is no unknown field, no null and no duplicate at any depth.
 """
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ class Look(NamedTuple):
     unknown: _Rows
 
 
-def closer_look(
-    select: Select, found: pa.Table, scan: Texts, texts: pa.Array, good: npt.NDArray[np.bool_], shapes: Shapes
-) -> Look:
+def closer_look(shapes: Shapes, found: pa.Table, scan: Texts, texts: pa.Array, good: npt.NDArray[np.bool_]) -> Look:
     """Find, among the good rows, those whose fields are not simply those of the columns."""
-    columns = [leaf.column for level in select.levels for leaf in level.leaves]
-    presence = {leaf.column for level in select.levels for leaf in level.leaves if leaf.level}
+    columns = [leaf.column for level in shapes.select.levels for leaf in level.leaves]
+    presence = {leaf.column for level in shapes.select.levels for leaf in level.leaves if leaf.level}
     total = sum(_count(found[name], name in presence) for name in columns)
     empty = np.flatnonzero(_per_row(found, columns, presence) == 0) if total < len(found) * len(columns) else _NONE
     if total == scan.count_colons():
@@ -88,7 +86,7 @@ class Shapes:
     """Judges events by their key lists, each distinct set of lists once; keeps those that it meets most."""
 
     def __init__(self, select: Select, case_insensitive: bool) -> None:
-        self._select = select
+        self.select = select
         self._case_insensitive = case_insensitive
         self._known: list[_Shape] = []
 
@@ -99,7 +97,7 @@ class Shapes:
         self._learn(texts.take(pa.array(odd[:_SAMPLE])))
         events = pa.table({JSON: texts if len(odd) == len(texts) else texts.take(pa.array(odd))})
         cases = " ".join(f"WHEN {shape.sql()} THEN {number}" for number, shape in enumerate(self._known))
-        found = duck.run(f"SELECT CASE {cases} ELSE -1 END AS shape FROM ({self._select.keys_sql})", events=events)
+        found = duck.run(f"SELECT CASE {cases} ELSE -1 END AS shape FROM ({self.select.keys_sql})", events=events)
         numbers = found["shape"].combine_chunks().to_numpy()
         slow = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.slow]
         unknown = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.unknown]
@@ -118,14 +116,14 @@ class Shapes:
     def _group(self, texts: pa.Array) -> Iterator[tuple[_Shape, _Rows]]:
         if not len(texts):
             return
-        names = [f"k{number}" for number in range(len(self._select.levels))]
-        keys = duck.run(self._select.keys_sql, events=pa.table({JSON: texts}))
+        names = [f"k{number}" for number in range(len(self.select.levels))]
+        keys = duck.run(self.select.keys_sql, events=pa.table({JSON: texts}))
         keys = keys.append_column("row", pa.array(np.arange(len(keys))))
         listed = ", ".join(names)
         groups = duck.run(f"SELECT {listed}, list(row) AS rows FROM keys GROUP BY {listed}", keys=keys)
         lists = zip(*(groups[name].to_pylist() for name in names), strict=True)
         for found, rows in zip(lists, groups["rows"], strict=True):
-            slow, unknown = _judge(self._select.levels, found, self._case_insensitive)
+            slow, unknown = _judge(self.select.levels, found, self._case_insensitive)
             shape = _Shape(tuple(None if each is None else tuple(each) for each in found), slow, unknown)
             yield shape, rows.values.to_numpy()
 

@@ -1,4 +1,4 @@
-"""One JSON value into one Iceberg primitive, exactly or not at all (design section 4, RFC 6.3).
+"""One JSON value into one Iceberg primitive, exactly or not at all (RFC 6.3).
 
 Every reader takes a parsed JSON value (`calve.event.strict`) that is not null and gives what `pa.array` takes for the
 Arrow type: times as integers since the epoch in the type's unit, decimals as `Decimal`. The texts of map keys come in

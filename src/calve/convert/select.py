@@ -2,7 +2,7 @@
 
 Every struct is one level: `json_transform` gives its fields as raw text (VARCHAR) or as JSON text (JSON, which still
 shows whether a value was a string), `try_cast` types them, and a proof says that the typed value is the text. A row
-without a proof is not wrong: it goes to the exact converter. What DuckDB does too kindly (design section 9) fails its proof.
+without a proof is not wrong: it goes to the exact converter. What DuckDB does too kindly fails its proof.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Select:
         root: The levels as a tree, to build the structs again.
         levels: All levels in the order of the columns of `keys_sql`.
         strings: The string columns of the result, raw; `proof.finish` proves them.
-        stamps: The date-time columns of the result, as JSON text, with their fraction digits; `proof.finish` types them.
+        stamps: The date-time columns of the result, still text, with their fraction digits; `proof.finish` types them.
         long_digits: Whether numbers of more than 15 digits need the exact converter (there are decimals).
     """
 

@@ -1,7 +1,7 @@
 """Date-times from the bytes of their JSON texts, all rows of a column at once.
 
-Takes only the usual forms, `"2026-03-01T12:00:00[.fraction][Z]"` and a whole number of milliseconds; whatever else a row
-holds is not proven here, and not wrong.
+Takes only the usual forms, `"2026-03-01T12:00:00[.fraction][Z]"` and a whole number of milliseconds; whatever else a
+row holds is not proven here, and not wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHORT, _DAY_SECONDS, _EPOCH_DAYS = 19, 86_400, 719_162  # characters without a 
 
 
 def read_stamps(column: pa.Array, digits: int) -> tuple[_Ints, _Mask]:
-    """Read date-times with up to `digits` fraction digits (6 or 9): units since the epoch, and which rows are proven."""
+    """Read date-times with up to `digits` (6 or 9) fraction digits: units since the epoch, and which rows are proven."""
     values, proven = np.zeros(len(column), np.int64), column.is_null().to_numpy(zero_copy_only=False)
     _, offsets, data = column.buffers()
     if data is None:

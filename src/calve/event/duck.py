@@ -20,7 +20,7 @@ def run(sql: str, **relations: pa.Table) -> pa.Table:
     A forked process opens its own connection; threads of one process take turns.
 
     Raises:
-        duckdb.Error: The statement failed, e.g. on a text that is no JSON.
+        duckdb.InvalidInputException: A text is no JSON.
     """
     with _lock:
         connection = _connection()
@@ -28,6 +28,8 @@ def run(sql: str, **relations: pa.Table) -> pa.Table:
             connection.register(name, table)
         try:
             return connection.sql(sql).to_arrow_table()
+        except UnicodeDecodeError as error:  # DuckDB cut a text for its message in the middle of a character
+            raise duckdb.InvalidInputException("a text is no JSON") from error
         finally:
             for name in relations:
                 connection.unregister(name)

@@ -46,7 +46,7 @@ class Texts:
         data = self._bytes
         found = [np.zeros(0, np.int64)]
         for start in range(0, len(data), _BLOCK):
-            now = data[max(start - 1, 0) : start + _BLOCK + 2] | 32
+            now = data[max(start - 1, 0) : start + _BLOCK + 2] | np.uint8(32)
             plain = data[max(start - 1, 0) : start + _BLOCK + 2]
             base = max(start - 1, 0)
             closing = (now[1:] == 125) & (plain[:-1] <= 44) & (plain[:-1] != 34)
@@ -85,7 +85,8 @@ class Texts:
 
 
 def _after_name(now: _Bytes, before: _Bytes) -> npt.NDArray[np.bool_]:
-    return (now == 58) & ((before == 34) | (before <= 32))
+    found: npt.NDArray[np.bool_] = (now == 58) & ((before == 34) | (before <= 32))
+    return found
 
 
 def _literals(lowered: _Bytes, plain: _Bytes) -> _Rows:
@@ -100,7 +101,8 @@ def _literals(lowered: _Bytes, plain: _Bytes) -> _Rows:
         return np.zeros(0, np.int64)
     at = np.flatnonzero(nan)
     before = plain[np.maximum(at - 1, 0)]
-    return at[(before <= 32) | (before == 44) | (before == 45) | (before == 58) | (before == 91) | (at == 0)]
+    found: _Rows = at[(before <= 32) | (before == 44) | (before == 45) | (before == 58) | (before == 91) | (at == 0)]
+    return found
 
 
 def _run(digits: npt.NDArray[np.bool_], at: _Rows, step: int, length: int) -> _Rows:

@@ -90,7 +90,8 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
             target=options.state,
             hint="Give --state a local path",
         )
-    spark = session.start(options.master, options.conf, needs_s3(pipelines))
+    preload = (*session.PRELOADED, "calve.pipeline.task")
+    spark = session.start(options.master, options.conf, needs_s3(pipelines), preload)
     try:
         catalogs = Catalogs(spark)
         failed: list[str] = []

@@ -288,7 +288,7 @@ def test_a_broker_that_is_down_is_told_and_reading_goes_on_when_it_is_back(own_b
     assert planned
     reading = of.reader.read(planned.splits[0])
     own_broker.kill()
-    with pytest.raises(SourceUnavailableError, match="does not answer.*refused") as caught:
+    with pytest.raises(SourceUnavailableError, match=r"does not answer.*refused") as caught:
         of.plan(None, PLENTY)
     assert "bootstrap_servers" in caught.value.hint
     own_broker.start()

@@ -23,7 +23,7 @@ _SHORT, _DAY_SECONDS, _EPOCH_DAYS = 19, 86_400, 719_162  # characters without a 
 
 
 def read_stamps(column: pa.Array, digits: int) -> tuple[_Ints, _Mask]:
-    """Read date-times with up to `digits` (6 or 9) fraction digits: units since the epoch, and which rows are proven."""
+    """Read date-times with up to `digits` (6 or 9) of a second: units since the epoch, and which rows are proven."""
     values, proven = np.zeros(len(column), np.int64), column.is_null().to_numpy(zero_copy_only=False)
     _, offsets, data = column.buffers()
     if data is None:

@@ -40,6 +40,7 @@ bench: setup  ## Measure Kafka into Iceberg against Spark's from_json; BENCH="--
 
 docs: setup  ## Write the reference of the options and the JSON Schema into docs/
 	@cd "$(ROOT)" && "$(BIN)/calve" schema > docs/schema.json && echo "docs/schema.json"
+	@cd "$(ROOT)" && "$(BIN)/calve" schema --markdown > docs/reference.md && echo "docs/reference.md"
 
 lock: setup  ## Choose the newest versions that pyproject.toml allows
 	@"$(BIN)/python" -m pip install --quiet uv

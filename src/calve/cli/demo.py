@@ -43,9 +43,10 @@ shop:
 """
 
 _GO_ON = """\
-  cd {folder} && ../.venv/bin/calve run shop.yaml     # Ctrl-C drains and ends; kill -9 loses nothing
-  curl -d '[{{"id": 1, "kind": "orders", "total": 9.5}}]' localhost:2021/log/ingest   # its port is in shop.yaml
-  calve status · calve dlq list · calve dlq show · calve --help"""
+  cd {folder}
+  {calve} run shop.yaml        # Ctrl-C drains and ends; kill -9 loses nothing
+  curl -d '[{{"id": 1, "kind": "orders", "total": 9.5}}]' localhost:{port}/log/ingest
+  {calve} status               # and: dlq list, dlq show, doctor, --help"""
 
 
 @click.command(short_help="Run a small pipeline and show what it does.")
@@ -65,14 +66,21 @@ def demo(folder: Path) -> None:
     click.echo((folder / "shop.yaml").read_text())
     _say("$ calve run shop.yaml")
     with _running(folder, port) as process:
-        started = time.monotonic()
         bodies = requests(EVENTS)
-        for body in bodies:
-            _post(port, body)
-        sent = time.monotonic() - started
-        _say(f"sent {EVENTS:,} events in {len(bodies)} requests, each answered when it was on disk: {sent:.2f} s")
-        report = _wait(folder, process)
-    _show(folder, report)
+        _send(port, bodies[: len(bodies) // 2])
+        _wait(folder, process, EVENTS // 2)
+        _say("the second half has a new field, referrer")
+        _send(port, bodies[len(bodies) // 2 :])
+        report = _wait(folder, process, EVENTS)
+    _show(folder, report, port)
+
+
+def _send(port: int, bodies: list[bytes]) -> None:
+    started = time.monotonic()
+    for body in bodies:
+        _post(port, body)
+    seconds = time.monotonic() - started
+    _say(f"sent {EVENTS // 2:,} events in {len(bodies)} requests, each answered when it was on disk: {seconds:.2f} s")
 
 
 @contextmanager
@@ -91,8 +99,8 @@ def _running(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def _wait(folder: Path, process: subprocess.Popen[bytes]) -> PipelineReport:
-    """Wait until every event is committed or rejected."""
+def _wait(folder: Path, process: subprocess.Popen[bytes], count: int) -> PipelineReport:
+    """Wait until so many events are committed or rejected."""
     found = PipelineReport("shop")
 
     def done() -> bool:
@@ -100,7 +108,7 @@ def _wait(folder: Path, process: subprocess.Popen[bytes]) -> PipelineReport:
         path = folder / "calve-state" / "shop" / "status.json"
         if path.exists():
             found = PipelineReport.from_dict(json.loads(path.read_text()))
-        return found.rows + sum(found.rejects.values()) >= EVENTS
+        return found.rows + sum(found.rejects.values()) >= count
 
     _until(done, process, "the events were not committed in time")
     return found
@@ -116,7 +124,7 @@ def _until(condition: Callable[[], bool], process: subprocess.Popen[bytes], comp
         time.sleep(0.05)
 
 
-def _show(folder: Path, report: PipelineReport) -> None:
+def _show(folder: Path, report: PipelineReport, port: int) -> None:
     catalog = SqlCatalog("lakehouse", uri=f"sqlite:///{folder}/lakehouse/catalog.db", warehouse=f"{folder}/lakehouse")
     _say("\nThe tables, read by PyIceberg from the embedded catalog, without Calve and without a JVM:")
     for identifier in sorted(catalog.list_tables("shop")):
@@ -134,7 +142,7 @@ def _show(folder: Path, report: PipelineReport) -> None:
     if report.freshness_seconds is not None:
         click.echo(f"Freshness: an event was visible {report.freshness_seconds:.1f} s after it came in, at most.")
     _say("\nGo on:")
-    click.echo(_GO_ON.format(folder=folder.name))
+    click.echo(_GO_ON.format(folder=folder.name, calve=Path(sys.argv[0]).absolute(), port=port))
 
 
 def _show_table(table: Table) -> None:

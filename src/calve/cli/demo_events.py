@@ -31,7 +31,7 @@ def _event(chance: random.Random, number: int, at: datetime) -> dict[str, Any]:
     kind = chance.choices(("page_views", "orders", "logins"), (70, 20, 10))[0]
     if kind == "page_views":
         view = {**about, "kind": kind, "user": user, "page": chance.choice(_PAGES), "ms": chance.randrange(5, 900)}
-        return {**view, "referrer": "newsletter"} if number > 2000 else view  # a new field in mid-stream
+        return {**view, "referrer": "newsletter"} if number >= 2000 else view  # a new field in mid-stream
     if kind == "orders":
         items = [
             {"sku": f"A-{chance.randrange(90):03d}", "quantity": chance.randrange(1, 4)}

@@ -40,7 +40,17 @@ class _Kind:
     narrow: Callable[[Any, frozenset[str]], Reader] = lambda reader, used: reader
 
 
-_KAFKA = frozenset({"kafka_topic", "kafka_partition", "kafka_offset", "kafka_key", "kafka_timestamp", "kafka_headers"})
+_KAFKA = frozenset(
+    {
+        "kafka_topic",
+        "kafka_partition",
+        "kafka_offset",
+        "kafka_key",
+        "kafka_timestamp",
+        "kafka_timestamp_type",
+        "kafka_headers",
+    }
+)
 _FILE = frozenset({"file_path", "file_row"})
 _HTTP = frozenset({"headers"})
 

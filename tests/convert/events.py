@@ -1,4 +1,3 @@
-
 """Random schemas and random events for them, from plausible to nasty."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-
 """Every line of the RFC's coercion table (6.3), and the edges that the design settles (section 4)."""
 
 from __future__ import annotations
@@ -129,6 +128,15 @@ def test_names_match_by_name_first_then_ignoring_case_and_a_collision_is_rejecte
     assert convert(columns, '{"ID":1,"v":"x"}', case_insensitive=True).rows.to_pylist() == [{"id": 1, "v": "x"}]
     for event in ('{"ID":1,"Id":2}', '{"id":1,"ID":2}'):
         assert convert(columns, event, case_insensitive=True).rejects["code"].to_pylist() == ["AMBIGUOUS_FIELD"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "path"),
+    [("struct<b: int>", '{"B":1,"b":2}', "v.b"), ("list<struct<b: int>>", '[{"B":1,"b":2}]', "v.element.b")],
+)
+def test_a_collision_inside_a_value_is_named_by_its_path(kind, text, path):
+    converted = convert({"v": kind}, f'{{"v":{text}}}', case_insensitive=True)
+    assert [(r["code"], r["field"]) for r in converted.rejects.to_pylist()] == [("AMBIGUOUS_FIELD", path)]
 
 
 def test_a_reason_shows_at_most_a_hundred_characters_of_a_value():

@@ -88,7 +88,7 @@ class Converter:
         self._fast = FastPath(select, self._options.case_insensitive, bool(self._options.refused)) if select else None
 
     def convert(self, rows: pa.Table) -> Converted:
-        """Convert a table with the column `event`, and `json` where `sound` has run (else this finds malformed rows)."""
+        """Convert a table with the column `event`, and `json` where `sound` has run (else malformed rows are found)."""
         taken = self._fast.take(rows) if self._fast else nothing(len(rows))
         slow = np.setdiff1d(np.arange(len(rows)), taken.rows, assume_unique=True)
         events = rows[EVENT].take(pa.array(slow)).to_pylist() if len(slow) else []

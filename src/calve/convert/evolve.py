@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ def _plan(node: Node, path: Path, budget: Budget, add: list[tuple[Path, str, Any
         elif budget.take((*path, name)):
             kind = column_type(below, budget, (*path, name))
             if kind is not None:
-                add.append((path, name, kind.model_dump()))
+                add.append((path, name, json.loads(kind.model_dump_json())))
 
 
 def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool = False) -> Node:
@@ -126,10 +127,11 @@ def _struct(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType:
 
 
 def _possible(name: str) -> bool:
-    """Say whether a field can be a column: it has a name, and the name is text."""
-    return (bool(name) and name.isprintable()) or (
-        bool(name) and not any("\ud800" <= each <= "\udfff" for each in name)
-    )
+    """Say whether a field can be a column: it has a name, without half surrogates."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _count(kind: iceberg.IcebergType) -> int:

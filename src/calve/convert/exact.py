@@ -100,7 +100,7 @@ class Exact:
 
     def _row(self, row: int, text: bytes | str | None, outcome: Outcome) -> list[Any] | None:
         try:
-            event = self._names.match(parse_object(text), "")
+            event = self._names.match(parse_object(text))
         except MalformedError as error:
             outcome.rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
             return None
@@ -133,7 +133,7 @@ class Exact:
                     nulled.append(column.name)
                     value = None
                 except _AmbiguousError as error:
-                    reject = Reject(row, Code.AMBIGUOUS_FIELD, f"{column.name}{error.path}", str(error))
+                    reject = Reject(row, Code.AMBIGUOUS_FIELD, f"{column.name}.{error.path}", str(error))
                     outcome.rejects.append(reject)
                     return None
             elif column.required:
@@ -170,7 +170,7 @@ class _Names:
             for name in names:
                 self._folded.setdefault(name.casefold(), []).append(name)
 
-    def match(self, event: dict[str, Any], path: str) -> dict[str, Any]:
+    def match(self, event: dict[str, Any]) -> dict[str, Any]:
         """Give the object with its fields under the columns' names."""
         if self._folded is None or event.keys() <= self.known:
             return event
@@ -180,10 +180,10 @@ class _Names:
                 continue
             found = self._folded.get(name.casefold(), ())
             if len(found) > 1:
-                raise _AmbiguousError(path or name, found[0], found[1])
+                raise _AmbiguousError(name, found[0], found[1])
             for column in found:
                 if column in origin:
-                    raise _AmbiguousError(f"{path}.{column}" if path else column, origin[column], name)
+                    raise _AmbiguousError(column, origin[column], name)
                 origin[column] = name
         matched = {column: event[name] for column, name in origin.items()}
         rest = {name: value for name, value in event.items() if name not in matched}
@@ -208,7 +208,7 @@ def _struct(kind: iceberg.StructType, case_insensitive: bool) -> Read:
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise bad(value, "struct")
-        value = names.match(value, "")
+        value = names.match(value)
         found = {}
         for name, required, read_field in fields:
             item = value.get(name)
@@ -257,5 +257,5 @@ def _within(step: str, read: Callable[[Any], Any], value: Any) -> Any:
     except MismatchError as error:
         raise _DeepMismatchError(f"{step}{getattr(error, 'path', '')}", str(error)) from None
     except _AmbiguousError as error:
-        error.path = f"{step}{error.path and '.' + error.path.lstrip('.')}"
+        error.path = f"{step[1:]}.{error.path}"
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,12 @@ from calve.event.scan import Texts
 from calve.event.strict import MalformedError, dump, parse_object
 
 __all__ = ["Sound", "as_text", "sound", "valid_mask"]
+
+
+_Mask = npt.NDArray[np.bool_]
+_IS_OBJECT = """SELECT json_valid(json)
+AND CASE WHEN starts_with(json, '{') THEN true ELSE starts_with(ltrim(json, E' \\t\\r\\n'), '{') END AS ok
+FROM events"""
 
 
 class Sound(NamedTuple):
@@ -35,22 +42,23 @@ def sound(events: pa.Table) -> Sound:
     texts = as_text(events[EVENT])
     given_up = events[MALFORMED].to_pylist() if _has_reasons(events) else None
     cleaned: dict[int, str] = {}
-    for row in _suspects(texts).tolist():
+    refused, suspects = _suspects(texts)
+    for row in suspects.tolist():
         if given_up and given_up[row] is not None:
             continue
         try:
             value = parse_object(events[EVENT][row].as_py())
-            cleaned[row] = _clean(dump(value))
+            if refused[row]:
+                cleaned[row] = _clean(dump(value))
         except MalformedError as error:
             rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
     rejects += [
         Reject(row, Code.MALFORMED, "", reason) for row, reason in enumerate(given_up or ()) if reason is not None
     ]
     if cleaned:
-        values = texts.to_pylist()
-        for row, text in cleaned.items():
-            values[row] = text
-        texts = pa.array(values, pa.string())
+        mask = np.zeros(len(texts), bool)
+        mask[list(cleaned)] = True
+        texts = pc.replace_with_mask(texts, pa.array(mask), pa.array(cleaned.values(), pa.string()))
     rows = events.append_column(JSON, texts).append_column(ROW, pa.array(np.arange(len(events)), pa.int64()))
     if rejects:
         keep = np.ones(len(events), bool)
@@ -81,13 +89,16 @@ def _has_reasons(events: pa.Table) -> bool:
     return MALFORMED in events.column_names and events[MALFORMED].null_count < len(events)
 
 
-def _suspects(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Name the rows that need the strict parser: DuckDB refuses them, or may have been lenient."""
+def _suspects(texts: pa.Array) -> tuple[_Mask, npt.NDArray[np.int64]]:
+    """Say which texts DuckDB does not take for an object, and name the rows that need the strict parser."""
     filled = pc.fill_null(texts, "") if texts.null_count else texts
-    sql = "SELECT json_valid(json) AND starts_with(ltrim(json, E' \\t\\r\\n'), '{') AS ok FROM events"
-    accepted = duck.run(sql, events=pa.table({JSON: filled}))["ok"].combine_chunks()
-    refused = np.flatnonzero(~accepted.to_numpy(zero_copy_only=False))
-    return np.union1d(refused, Texts(filled).lenient())
+    refused = ~_mask(duck.run(_IS_OBJECT, events=pa.table({JSON: filled})))
+    return refused, np.union1d(np.flatnonzero(refused), Texts(filled).lenient())
+
+
+def _mask(found: pa.Table) -> _Mask:
+    mask: _Mask = found["ok"].combine_chunks().to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _clean(text: str) -> str:
@@ -95,8 +106,6 @@ def _clean(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def valid_mask(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def valid_mask(texts: pa.Array) -> npt.NDArray[np.bool_]:
     """Say of each text whether DuckDB reads it."""
-    found = duck.run("SELECT json_valid(json) AS ok FROM events", events=pa.table({JSON: texts}))
-    mask: np.ndarray[tuple[int], np.dtype[np.bool_]] = found["ok"].combine_chunks().to_numpy(zero_copy_only=False)
-    return mask
+    return _mask(duck.run("SELECT json_valid(json) AS ok FROM events", events=pa.table({JSON: texts})))

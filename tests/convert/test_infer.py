@@ -1,0 +1,138 @@
+"""Inference over all events of a batch (RFC 6.4)."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg import types as t
+from pyiceberg.schema import Schema
+
+from calve.convert.converter import Converter, ConvertOptions
+from calve.convert.definition import schema_from_columns
+from calve.convert.evolve import plan_evolution
+from calve.convert.infer import Inferred, infer
+from convert.events import Maker
+from convert.tables import table_of
+
+
+def rows_of(*events) -> pa.Table:
+    return pa.table({"event": pa.array([e if isinstance(e, bytes) else e.encode() for e in events], pa.binary())})
+
+
+def columns(inferred: Inferred) -> dict[str, str]:
+    return {field.name: str(field.field_type) for field in inferred.to_schema().fields}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "-5"], "long"), (["1", "1.5"], "double"), (["1e3"], "double"), (["12.0"], "double"), (["1", '"x"'], "string"),
+        (["1.5", '"x"'], "string"), (["true", "false"], "boolean"), (["true", "1"], "string"), (["true", '"x"'], "string"),
+        (["9223372036854775807"], "long"), (["9223372036854775808"], "string"), (["-9223372036854775809", "1.5"], "string"),
+        (["{}"], "string"), (["[]"], "string"), (["[null]"], "string"), (["{}", '{"a":1}'], "struct<2: a: optional long>"),
+        (['{"a":1}', '{"b":"x","a":2.5}'], "struct<2: a: optional double, 3: b: optional string>"),
+        (["[]", "[1]"], "list<long>"), (["[1,2.5]", "[null]"], "list<double>"), (['[1,"x"]'], "list<string>"),
+        (['[{"a":1},{"b":true}]'], "list<struct<3: a: optional long, 4: b: optional boolean>>"), (['{"a":1}', "1"], "string"),
+        (['{"a":1}', "[1]"], "string"), (["{}", "[]"], "string"), (["null", "1"], "long"), (["[[1],[]]"], "list<list<long>>"),
+        (['{"a":null}'], "string"),
+    ],
+)  # fmt: skip
+def test_types_join_over_all_events(values, expected):
+    found = columns(infer(rows_of(*[f'{{"v":{value}}}' for value in values])))["v"]
+    assert found.replace("3: ", "2: ").replace("4: ", "3: ") == expected.replace("3: ", "2: ").replace("4: ", "3: ")
+
+
+def test_a_field_that_is_only_ever_null_is_no_column():
+    assert columns(infer(rows_of('{"a":null,"b":1}'))) == {"b": "long"}
+    assert not infer(rows_of('{"a":null}'))
+
+
+def test_columns_are_optional_and_stand_in_the_order_of_the_events():
+    schema = infer(rows_of('{"b":null,"c":1}', '{"a":1,"b":2}')).to_schema()
+    assert [field.name for field in schema.fields] == ["b", "c", "a"]
+    assert not any(field.required for field in schema.fields)
+
+
+def test_malformed_events_are_passed_over():
+    found = infer(rows_of('{"a":1}', "[1]", '{"b":', b"\xff", '{"c":NaN}', '{"d":1,}', "null"))
+    assert columns(found) == {"a": "long"}
+    assert found.events == 1
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(seed=st.integers(0, 2**40), parts=st.integers(1, 5))
+def test_inference_does_not_depend_on_how_events_were_divided(seed, parts):
+    rnd = random.Random(seed)
+    maker = Maker(rnd)
+    schema = maker.schema()
+    events = [maker.event(schema) for _ in range(40)]
+    cuts = sorted(rnd.choices(range(len(events) + 1), k=parts - 1))
+    pieces = [events[a:b] for a, b in zip([0, *cuts], [*cuts, len(events)], strict=True)]
+    merged = Inferred()
+    for piece in pieces:
+        merged = merged.merge(Inferred.from_json(json.loads(json.dumps(infer(rows_of(*piece)).to_json()))))
+    whole = infer(rows_of(*events))
+    one_by_one = Inferred()
+    for event in events:
+        one_by_one = one_by_one.merge(infer(rows_of(event)))
+    assert merged.to_json() == whole.to_json() == one_by_one.to_json()
+
+
+def unknown(columns_, *events, **options):
+    schema = schema_from_columns([{"name": n, "type": k} for n, k in columns_.items()])
+    converter = Converter(table_of(schema), ConvertOptions(look_for_unknown=True, **options))
+    return table_of(schema), converter.convert(rows_of(*events))
+
+
+def test_unknown_fields_are_found_at_any_depth():
+    table, converted = unknown(
+        {"a": "int", "s": "struct<x: int>", "l": "list<struct<y: int>>", "m": "map<string, struct<z: int>>"},
+        '{"a":1,"n":{"p":1.5}}',
+        '{"s":{"x":1,"x2":true},"a":null}',
+        '{"l":[{"y":1},{"y2":"t"}]}',
+        '{"m":{"k":{"z":1},"j":{"z2":[1]}},"nothing":null}',
+        '{"only":1}',
+    )
+    plan = plan_evolution(table, converted.unknown)
+    assert [(path, name) for path, name, _ in plan.add] == [
+        ((), "n"), (("s",), "x2"), (("l", "element"), "y2"), (("m", "value"), "z2"), ((), "only"),
+    ]  # fmt: skip
+    assert plan.add[1][2] == "boolean"
+    assert plan.refused == []
+    assert converted.rejects["code"].to_pylist() == ["NO_MATCHING_FIELDS"]
+
+
+def test_nothing_unknown_is_none():
+    assert unknown({"a": "int"}, '{"a":1}', '{"a":null}', '{"a":"x","b":null}', "{}")[1].unknown is None
+
+
+def test_fields_that_differ_by_case_only_are_known_when_case_is_ignored():
+    assert unknown({"a": "int"}, '{"A":1}', case_insensitive=True)[1].unknown is None
+    assert unknown({"a": "int"}, '{"A":1}')[1].unknown
+
+
+def test_too_many_columns_are_refused_and_then_reject_their_events():
+    events = ['{"a":1,"b":{"c":1,"d":2}}', '{"a":2,"e":5}', '{"a":3,"e":null}', '{"a":4}']
+    table, converted = unknown({"a": "int"}, *events)
+    plan = plan_evolution(table, converted.unknown, limit=3)
+    assert [(path, name) for path, name, _ in plan.add] == [((), "b")]
+    assert [field["name"] for field in plan.add[0][2]["fields"]] == ["c"]
+    assert plan.refused == [("b", "d"), ("e",)]
+    evolved = {"a": "int", "b": "struct<c: long>"}
+    _, converted = unknown(evolved, *events, refused=frozenset(plan.refused))
+    assert converted.rejects.to_pylist() == [
+        {"row": 0, "code": "TOO_MANY_COLUMNS", "field": "b.d", "reason": converted.rejects["reason"][0].as_py()},
+        {"row": 1, "code": "TOO_MANY_COLUMNS", "field": "e", "reason": converted.rejects["reason"][0].as_py()},
+    ]
+    assert converted.rows["a"].to_pylist() == [3, 4]
+
+
+def test_planning_again_after_the_columns_came_plans_nothing():
+    _, converted = unknown({"a": "int"}, '{"a":1,"b":{"c":1}}')
+    evolved = table_of(Schema(t.NestedField(1, "b", t.StructType(t.NestedField(2, "c", t.LongType(), False)), False)))
+    assert plan_evolution(evolved, converted.unknown).add == []

@@ -22,12 +22,25 @@ from calve.event.strict import MalformedError, parse_object
 __all__ = ["Exact", "Outcome"]
 
 
-class _AmbiguousError(Exception):
-    """Two fields of an object meet one column when case is ignored."""
+class _RejectedError(Exception):
+    """The event is rejected; the message is the reason."""
 
-    def __init__(self, path: str, first: str, second: str) -> None:
-        super().__init__(f"fields {first!r} and {second!r} meet the same column")
-        self.path = path
+    def __init__(self, code: Code, field: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.field = field
+
+
+class _AmbiguousError(_RejectedError):
+    """Two fields of an object meet one column when case is ignored; the path grows on the way up."""
+
+    def __init__(self, column: str, first: str, second: str) -> None:
+        super().__init__(Code.AMBIGUOUS_FIELD, column, f"{first!r} and {second!r} are the same when case is ignored")
+
+    def below(self, step: str) -> _AmbiguousError:
+        """Put a step before the path."""
+        self.field = f"{step}.{self.field}"
+        return self
 
 
 class _DeepMismatchError(MismatchError):
@@ -91,59 +104,57 @@ class Exact:
         outcome = Outcome([[] for _ in self._columns], [], [], {})
         append = [column.append for column in outcome.columns]
         for row, text in texts:
-            values = self._row(row, text, outcome)
-            if values is not None:
-                outcome.rows.append(row)
-                for add, value in zip(append, values, strict=True):
-                    add(value)
+            nulled: list[str] = []
+            try:
+                values = self._values(self._event(text), nulled)
+            except _RejectedError as error:
+                outcome.rejects.append(Reject(row, error.code, error.field, str(error)))
+                continue
+            outcome.rows.append(row)
+            for add, value in zip(append, values, strict=True):
+                add(value)
+            for name in nulled:
+                outcome.nulled[name] = outcome.nulled.get(name, 0) + 1
         return outcome
 
-    def _row(self, row: int, text: bytes | str | None, outcome: Outcome) -> list[Any] | None:
+    def _event(self, text: bytes | str | None) -> dict[str, Any]:
+        """Read an event, its fields under the names of the columns."""
         try:
             event = self._names.match(parse_object(text))
         except MalformedError as error:
-            outcome.rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
-            return None
-        except _AmbiguousError as error:
-            outcome.rejects.append(Reject(row, Code.AMBIGUOUS_FIELD, error.path, str(error)))
-            return None
+            raise _RejectedError(Code.MALFORMED, "", str(error)) from None
         for path in self._refused:
             if _carries(event, path):
                 reason = "the table has as many columns as inference may add, and the field has none"
-                outcome.rejects.append(Reject(row, Code.TOO_MANY_COLUMNS, ".".join(path), reason))
-                return None
+                raise _RejectedError(Code.TOO_MANY_COLUMNS, ".".join(path), reason)
         if event.keys().isdisjoint(self._names.known):
-            outcome.rejects.append(Reject(row, Code.NO_MATCHING_FIELDS, "", "no field of the event is a column"))
-            return None
-        return self._values(row, event, outcome)
+            raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event is a column")
+        return event
 
-    def _values(self, row: int, event: dict[str, Any], outcome: Outcome) -> list[Any] | None:
-        values: list[Any] = []
-        nulled: list[str] = []
+    def _values(self, event: dict[str, Any], nulled: list[str]) -> list[Any]:
+        values = []
         for column in self._columns:
             value = event.get(column.name)
             if value is not None:
                 try:
                     value = column.read(value)
-                except MismatchError as error:
-                    if column.required or self._reject_mismatches:
-                        path = f"{column.name}{getattr(error, 'path', '')}"
-                        outcome.rejects.append(Reject(row, Code.NOT_COERCIBLE, path, str(error)))
-                        return None
-                    nulled.append(column.name)
+                except (MismatchError, _AmbiguousError) as error:
+                    self._mismatch(column, error, nulled)
                     value = None
-                except _AmbiguousError as error:
-                    reject = Reject(row, Code.AMBIGUOUS_FIELD, f"{column.name}.{error.path}", str(error))
-                    outcome.rejects.append(reject)
-                    return None
             elif column.required:
                 why = "is null" if column.name in event else "is missing"
-                outcome.rejects.append(Reject(row, Code.REQUIRED_MISSING, column.name, f"a required field {why}"))
-                return None
+                raise _RejectedError(Code.REQUIRED_MISSING, column.name, f"a required field {why}")
             values.append(value)
-        for name in nulled:
-            outcome.nulled[name] = outcome.nulled.get(name, 0) + 1
         return values
+
+    def _mismatch(self, column: _Column, error: MismatchError | _AmbiguousError, nulled: list[str]) -> None:
+        """Make a value null that is not coercible, or reject its event."""
+        if isinstance(error, _AmbiguousError):
+            raise error.below(column.name)
+        if column.required or self._reject_mismatches:
+            field = f"{column.name}{getattr(error, 'path', '')}"
+            raise _RejectedError(Code.NOT_COERCIBLE, field, str(error)) from None
+        nulled.append(column.name)
 
 
 def _carries(value: Any, path: tuple[str, ...]) -> bool:
@@ -257,5 +268,4 @@ def _within(step: str, read: Callable[[Any], Any], value: Any) -> Any:
     except MismatchError as error:
         raise _DeepMismatchError(f"{step}{getattr(error, 'path', '')}", str(error)) from None
     except _AmbiguousError as error:
-        error.path = f"{step[1:]}.{error.path}"
-        raise
+        raise error.below(step[1:]) from None

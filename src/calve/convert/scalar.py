@@ -23,7 +23,7 @@ from calve.errors import ConvertError
 from calve.event.reject import cut
 from calve.event.strict import Number, dump
 
-__all__ = ["MismatchError", "Read", "reader"]
+__all__ = ["MismatchError", "Read", "bad", "reader"]
 
 Read = Callable[[Any], Any]
 

@@ -82,9 +82,7 @@ class Partitioner:
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        if isinstance(column, pa.ExtensionArray):
-            column = column.storage
-        return transform(column)
+        return transform(_plain(column))
 
     def _partition(self, key: tuple[Any, ...]) -> Partition:
         known = self._known.get(key)
@@ -103,6 +101,13 @@ class Partitioner:
         if str(result) == "uuid" and isinstance(value, bytes):
             return UUID(bytes=value)
         return value
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Give a column the type that the transforms know."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    return column.cast(pa.binary()) if pa.types.is_large_binary(column.type) else column
 
 
 def _internal(value: Any) -> Any:

@@ -16,7 +16,7 @@ from calve.errors import CalveError, NoTargetError, Verdict
 from calve.event.reject import Code
 from calve.sinks.iceberg.settings import IcebergSettings
 
-__all__ = ["SinkTargets"]
+__all__ = ["SinkTargets", "missing"]
 
 
 class SinkTargets:
@@ -51,12 +51,7 @@ class SinkTargets:
             return
         table = self.catalog.load(self._static)
         if table is None and not self.settings.auto_create:
-            raise NoTargetError(
-                f"The table {self._static} does not exist in the catalog {self.catalog.name}",
-                step="start",
-                target=self._static,
-                hint="Create it, correct table_identifier, or set auto_create: true",
-            )
+            raise missing(self._static, self.catalog.name)
         if table is None and self.settings.schema is not None:
             table = self._create(self._static, schema_from_columns(self.settings.columns))
         if table is not None:
@@ -134,3 +129,13 @@ class SinkTargets:
     def _keep(self, name: str, table: Table | Absent) -> None:
         with self._lock:
             self._tables[name] = table
+
+
+def missing(table: str, catalog: str) -> NoTargetError:
+    """Make the error of a static table that is not there and may not be created."""
+    return NoTargetError(
+        f"The table {table} does not exist in the catalog {catalog}",
+        step="start",
+        target=table,
+        hint="Create it, correct table_identifier, or set auto_create: true",
+    )

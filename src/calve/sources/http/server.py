@@ -18,7 +18,7 @@ from calve.sources.http.log import Entry
 from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
 
-__all__ = ["Server"]
+__all__ = ["Server", "try_port"]
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +155,17 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()  # type: ignore[no-any-return]
 
 
-def _bind(settings: HttpSettings) -> socket.socket:
+def try_port(settings: HttpSettings) -> None:
+    """See whether the port can be had and the certificate used; no client is let in.
+
+    Raises:
+        SourceError: As `Server.start`.
+    """
+    _tls(settings)
+    _bind(settings, listening=False).close()
+
+
+def _bind(settings: HttpSettings, listening: bool = True) -> socket.socket:
     where = f"{settings.host}:{settings.port}"
     try:
         family, kind, _, _, address = socket.getaddrinfo(
@@ -167,7 +177,8 @@ def _bind(settings: HttpSettings) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(_BACKLOG)
+        if listening:
+            listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()

@@ -1,0 +1,122 @@
+"""Tries what a configuration names: do catalogs and sources answer, and are the tables and topics there?"""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from calve.commit.catalog import Catalog
+from calve.engine import session
+from calve.errors import CalveError
+from calve.pipeline.plugins import open_source
+from calve.pipeline.run import needs_s3
+from calve.settings import PipelineSettings
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.iceberg.targets import missing
+from calve.sources.http.server import try_port
+
+__all__ = ["check"]
+
+_PATIENCE_SECONDS = 60.0
+"""How long all of it may take; what has not answered by then is a problem."""
+
+Probe = tuple[str, Callable[[], None]]
+"""What is tried, in words, and how; it raises what is wrong."""
+
+
+def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
+    """Try every source and every catalog side by side, for a bounded time; nothing is written and nothing accepted.
+
+    Returns:
+        A sentence for each problem, in the order of the configuration.
+    """
+    probes = [(f"{one.name}: the source {one.source.name}", _source_probe(one)) for one in pipelines]
+    try:
+        spark = session.start(needs_s3=needs_s3(pipelines))
+    except CalveError as error:
+        return [*_answers(probes), str(error)]
+    try:
+        return _answers([*probes, *_sink_probes(pipelines, spark)])
+    finally:
+        session.stop(spark)
+
+
+def _answers(probes: Sequence[Probe]) -> list[str]:
+    answers: queue.Queue[tuple[int, str]] = queue.Queue()
+    for number, (_, probe) in enumerate(probes):
+        threading.Thread(target=_ask, args=(number, probe, answers), daemon=True).start()
+    waiting = dict.fromkeys(range(len(probes)), f"does not answer within {_PATIENCE_SECONDS:.0f} s")
+    problems: dict[int, str] = {}
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while waiting and (left := deadline - time.monotonic()) > 0:
+        try:
+            number, problem = answers.get(timeout=left)
+        except queue.Empty:
+            break
+        del waiting[number]
+        if problem:
+            problems[number] = problem
+    found = problems | waiting
+    return list(dict.fromkeys(f"{probes[number][0]}: {found[number]}" for number in sorted(found)))
+
+
+def _ask(number: int, probe: Callable[[], None], answers: queue.Queue[tuple[int, str]]) -> None:
+    try:
+        probe()
+    except CalveError as error:
+        answers.put((number, str(error)))
+    except Exception as error:  # a thread's error would be lost
+        answers.put((number, f"{type(error).__name__}: {error}"))
+    else:
+        answers.put((number, ""))
+
+
+def _source_probe(settings: PipelineSettings) -> Callable[[], None]:
+    if settings.source.name == "http":
+        return lambda: try_port(settings.source.value)
+    return lambda: _opens(settings)
+
+
+def _opens(settings: PipelineSettings) -> None:
+    """Start a source as at its first run, in a folder that is thrown away; one that only reads takes nothing by it."""
+    with tempfile.TemporaryDirectory(prefix="calve-connect-") as folder:
+        source = open_source(settings, Path(folder))
+        try:
+            source.start(None, True)
+        finally:
+            source.stop()
+
+
+def _sink_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) -> Iterator[Probe]:
+    for one in pipelines:
+        for sink in one.sinks:
+            yield f"{one.name}: the sink {sink.name}", _sink_probe(sink.value, spark)
+
+
+def _sink_probe(settings: IcebergSettings, spark: SparkSession) -> Callable[[], None]:
+    return lambda: _find_table(settings, spark)
+
+
+def _find_table(settings: IcebergSettings, spark: SparkSession) -> None:
+    """Ask the catalog for the table, or for any in the namespace when the name depends on the event.
+
+    Raises:
+        CalveError: The catalog does not answer, or a table that may not be created is missing.
+    """
+    found = None
+    catalog_name = (settings.catalog or {"name": "lakehouse"}).get("name", "iceberg")
+    fixed = settings.table_identifier.partition("${")[0]
+    if settings.catalog is not None or Path("lakehouse/catalog.db").is_file():
+        catalog = Catalog(spark, settings.catalog or {})
+        if not settings.dynamic:
+            found = catalog.load(settings.table_identifier)
+        elif "." in fixed:
+            catalog.load(f"{fixed.rpartition('.')[0]}.calve_connect")
+    if not settings.dynamic and found is None and not settings.auto_create:
+        raise missing(settings.table_identifier, catalog_name)

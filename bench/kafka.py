@@ -3,8 +3,8 @@
     python bench/kafka.py [--events 6000000] [--runs 3] [--tables 1]
 
 Each run reads the whole topic into a fresh lakehouse; the two take turns, and medians are compared. CPU seconds are
-the machine's busy time (broker included), so run it on a machine that does nothing else. Spark reads the topic by Structured
-Streaming, `availableNow`; no complete stock set of jars exists for 4.1.4, so versions next to it are taken.
+the busy time of the machine (broker included), so run it on one that does nothing else. Spark reads the topic by
+Structured Streaming, `availableNow`; no complete stock set of its jars exists for 4.1.4, so the nearest are taken.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -75,22 +76,32 @@ def busy_seconds() -> float:
     return (user + nice + system + irq + softirq) / TICKS
 
 
-def calve_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, object]:
+def calve_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, Any]:
     """Read the topic with Calve, in a process of its own; give seconds and CPU, start-up included."""
     table = "bench.events" if tables == 1 else "bench.${/tenant}"
     calve = Calve(folder, YAML.format(address=broker.address, table=table, batch=batch))
     busy, started = busy_seconds(), time.monotonic()
-    calve.start("--once", "--json")
+    calve.start("--once", "--json", "--debug")
     code = calve.process.wait(1800)
     seconds, cpu = time.monotonic() - started, busy_seconds() - busy
     if code:
         raise SystemExit(calve.said()[-3000:])
     names = calve.tables("bench")
     rows = sum(int(calve.catalog().load_table(name).current_snapshot().summary["total-records"]) for name in names)
-    return {"seconds": seconds, "cpu": cpu, "rows": rows, "tables": len(names)}
+    return {"seconds": seconds, "cpu": cpu, "rows": rows, "steps": shares(calve.said())}
 
 
-def spark_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, object]:
+def shares(log: str) -> dict[str, float]:
+    """Give the share of the tasks' time that each step took, from the log."""
+    said = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    total: dict[str, float] = {}
+    for one in said:
+        for step, seconds in one.get("steps", {}).items():
+            total[step] = total.get(step, 0.0) + seconds
+    return {step: round(seconds / sum(total.values()), 3) for step, seconds in total.items()}
+
+
+def spark_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, Any]:
     """Read the topic with Spark's `from_json`, in a process of its own."""
     busy, started = busy_seconds(), time.monotonic()
     script = Path(__file__).with_name("spark_from_json.py")
@@ -114,7 +125,7 @@ def main() -> None:
     contenders = {"calve": calve_run, "spark": spark_run}
     if chosen.only or chosen.tables > 1:
         contenders = {chosen.only or "calve": contenders[chosen.only or "calve"]}
-    results: dict[str, list[dict[str, object]]] = {name: [] for name in contenders}
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as place, Kafka(Path(place) / "kafka") as broker:
         broker.create_topic(TOPIC, partitions=4)
         broker.produce(TOPIC, events(chosen.events, chosen.tables), partitions=range(4))
@@ -125,16 +136,18 @@ def main() -> None:
                     raise SystemExit(f"{name} has {found['rows']} rows instead of {chosen.events}")
                 results[name].append(found)
                 print(f"{name:6} run {number + 1}: {_shown(found, chosen.events)}", flush=True)
-    medians = {name: statistics.median(float(str(one["seconds"])) for one in found) for name, found in results.items()}
+    medians = {name: statistics.median(one["seconds"] for one in found) for name, found in results.items()}
     for name, seconds in medians.items():
         print(f"{name:6} median: {chosen.events / seconds:,.0f} events/s end to end, start-up included")
     if len(medians) == 2:
         print(f"Calve is {medians['spark'] / medians['calve']:.2f} times as fast as Spark from_json")
 
 
-def _shown(found: dict[str, object], count: int) -> str:
-    seconds, cpu = float(str(found["seconds"])), float(str(found["cpu"]))
-    return f"{seconds:6.2f} s, {count / seconds:9,.0f} events/s, {cpu / count * 1e6:5.2f} CPU s per million events"
+def _shown(found: dict[str, Any], count: int) -> str:
+    seconds, cpu = found["seconds"], found["cpu"]
+    steps = ", ".join(f"{step} {share:.0%}" for step, share in found.get("steps", {}).items())
+    rate = f"{seconds:6.2f} s, {count / seconds:9,.0f} events/s, {cpu / count * 1e6:5.2f} CPU s per million events"
+    return f"{rate}; of the tasks' time: {steps}" if steps else rate
 
 
 if __name__ == "__main__":

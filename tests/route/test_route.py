@@ -1,0 +1,65 @@
+import json
+
+import pyarrow as pa
+
+from calve.expression import compile_condition, compile_format
+from calve.route.route import Router, SinkRoute
+
+
+def batch(*events):
+    return pa.table({"event": [json.dumps(e).encode() for e in events], "json": [json.dumps(e) for e in events]})
+
+
+def router(*tables, routes=None):
+    conditions = {name: compile_condition(text) for name, text in (routes or {}).items()}
+    return Router(conditions, [SinkRoute(compile_format(table), names) for table, names in tables])
+
+
+def parts(routed):
+    return {(sink, name): None if rows is None else rows.to_pylist() for sink, name, rows in routed.parts}
+
+
+def test_one_static_table_needs_no_look_at_the_events():
+    found = router(("a.b", ()))
+    assert found.is_static
+    assert parts(found.route(batch({}, {}))) == {(0, "a.b"): None}
+
+
+def test_each_event_goes_to_the_table_that_it_names_in_its_order():
+    routed = router(("db.${/t}", ())).route(batch({"t": "x"}, {"t": "y"}, {"t": "x"}, {"t": 3}))
+    assert parts(routed) == {(0, "db.x"): [0, 2], (0, "db.y"): [1], (0, "db.3"): [3]}
+    assert routed.unrouted == 0
+
+
+def test_an_empty_or_malformed_name_is_a_reject_with_its_reason():
+    routed = router(("db.${/t}", ())).route(batch({}, {"t": "a/b"}, {"t": "ok"}, {"t": None}))
+    rejects = routed.rejects[0].to_pylist()
+    assert {(each["row"], each["code"]) for each in rejects} == {(row, "BAD_TABLE_NAME") for row in (0, 1, 3)}
+    assert parts(routed) == {(0, "db.ok"): [2]}
+
+
+def test_a_bare_name_that_an_event_lacks_cannot_be_evaluated():
+    routed = router(("db.${t}", ())).route(batch({"t": "x"}, {"u": 1}))
+    assert [(each["row"], each["code"]) for each in routed.rejects[0].to_pylist()] == [(1, "EXPRESSION_ERROR")]
+
+
+def test_routes_share_events_out_and_default_takes_what_is_left():
+    found = router(
+        ("a.errors", ("errors",)), ("a.rest", ("_default",)), ("a.all", ()), routes={"errors": "/status >= 500"}
+    )
+    routed = found.route(batch({"status": 500}, {"status": 200}, {"status": "x"}))
+    assert parts(routed) == {(0, "a.errors"): [0], (1, "a.rest"): [1, 2], (2, "a.all"): None}
+    assert routed.unrouted == 0
+
+
+def test_events_that_no_sink_takes_are_counted():
+    routed = router(("a.errors", ("errors",)), routes={"errors": "/status >= 500"}).route(batch({"status": 1}, {}))
+    assert (parts(routed), routed.unrouted) == ({}, 2)
+
+
+def test_a_dynamic_name_behind_a_route_keeps_the_positions_of_the_batch():
+    found = router(("a.${/t}", ("big",)), routes={"big": "/n > 1"})
+    routed = found.route(batch({"n": 1, "t": "x"}, {"n": 2, "t": "y"}, {"n": 3, "t": ""}, {"n": 4, "t": "y"}))
+    assert parts(routed) == {(0, "a.y"): [1, 3]}
+    assert routed.rejects[0].column("row").to_pylist() == [2]
+    assert routed.unrouted == 1

@@ -20,13 +20,26 @@ import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.ContentFileParser;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.DoubleNode;
 import org.apache.iceberg.util.JsonUtil;
 
 public class %s {
   public void append(AppendFiles update, Map specs, String files) throws Exception {
     Iterator nodes = JsonUtil.mapper().readTree(files).elements();
     while (nodes.hasNext()) {
-      update.appendFile((DataFile) ContentFileParser.fromJson((JsonNode) nodes.next(), specs));
+      JsonNode file = (JsonNode) nodes.next();
+      readNumbers((ArrayNode) file.get("partition"));
+      update.appendFile((DataFile) ContentFileParser.fromJson(file, specs));
+    }
+  }
+
+  private void readNumbers(ArrayNode partition) {
+    for (int i = 0; i < partition.size(); i++) {
+      JsonNode value = (JsonNode) partition.get(i);
+      if (value.isArray()) {
+        partition.set(i, new DoubleNode(Double.parseDouble(((JsonNode) value.get(0)).textValue())));
+      }
     }
   }
 }
@@ -48,6 +61,7 @@ class ContentFiles:
         Args:
             update: The Java `AppendFiles`.
             specs: The table's partition specs by id (`table.specs()`).
-            files: Data files in the JSON of the REST catalog's specification.
+            files: Data files in the JSON of the REST catalog's specification; in `partition`, `["NaN"]`, `["Infinity"]`
+                or `["-Infinity"]` stands for what JSON has no number for.
         """
         self._java.append(update, specs, json.dumps(files))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -120,7 +121,12 @@ def _internal(value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """Give a single value as JSON (Iceberg specification, "JSON single-value serialization")."""
+    """Give a single value as JSON (Iceberg specification, "JSON single-value serialization").
+
+    JSON has no infinity and no NaN: these become `["Infinity"]`, which `commit.content_files` reads.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return ({math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN"),)
     if isinstance(value, datetime.datetime):
         text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
         return text + "+00:00" if value.tzinfo else text

@@ -15,13 +15,16 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.convert.evolve import Budget, column_type, known_fields
+from calve.convert.familiar import familiar
 from calve.convert.node import Kind, Node, join
+from calve.convert.structure import from_structure, list_of
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
 from calve.event.scan import Texts
@@ -29,6 +32,9 @@ from calve.event.sound import as_text, valid_mask
 from calve.event.strict import MalformedError, Number, parse_object
 
 __all__ = ["Inferred", "infer", "unknown_fields"]
+
+_Mask = npt.NDArray[np.bool_]
+_FIRST_LOOK = 2048  # rows that tell most of what there is to know
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,23 @@ class Inferred:
         return Inferred(Node.from_json(data["root"]), data["events"])
 
 
-def infer(rows: pa.Table) -> Inferred:
-    """Infer the fields of all events (column `event`, and `json` if there is one); malformed ones are passed over."""
+def infer(rows: pa.Table, known: Inferred | None = None) -> Inferred:
+    """Infer the fields of all events (column `event`, and `json` if there is one); malformed ones are passed over.
+
+    Args:
+        rows: The events.
+        known: What earlier events told, to be merged with the result: events that add nothing to it are only counted.
+    """
+    if known is None and len(rows) > _FIRST_LOOK:
+        known = infer(rows.slice(0, _FIRST_LOOK))
+        return known.merge(infer(rows.slice(_FIRST_LOOK), known))
     root, events = Node(Kind.STRUCT), 0
-    for node, count in _shapes(rows):
+    texts, plain = _texts(rows)
+    if known is not None:
+        told = plain & familiar(texts, known.root)
+        events = int(np.count_nonzero(told))
+        texts, plain = texts.filter(pa.array(~told)), plain[~told]
+    for node, count in _shapes(texts, plain):
         root, events = join(root, node), events + count
     return Inferred(root, events)
 
@@ -76,18 +95,17 @@ def infer(rows: pa.Table) -> Inferred:
 def unknown_fields(rows: pa.Table, schema: Schema, case_insensitive: bool = False) -> Inferred | None:
     """Infer the fields that a schema has no column for, at any depth; None if there are none."""
     root, events = Node(Kind.STRUCT), 0
-    for node, count in _shapes(rows):
+    for node, count in _shapes(*_texts(rows)):
         new = known_fields(node, schema.as_struct(), case_insensitive)
         if new.fields:
             root, events = join(root, Node(Kind.STRUCT, new.fields)), events + count
     return Inferred(root, events) if root.fields else None
 
 
-def _shapes(rows: pa.Table) -> Iterator[tuple[Node, int]]:
-    """Give each distinct structure with its count, in the order of first appearance.
+def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask]:
+    """Give the texts without nulls, and say which DuckDB can be believed on.
 
-    DuckDB tells structures fast, but not all exactly: rows where it says `JSON` (an empty object, mixed elements, a
-    duplicate name) or where an integer may not be a long are read one by one.
+    An integer that may not be a long, and what DuckDB reads although it is no JSON, is read one by one.
     """
     texts = as_text(rows[JSON] if JSON in rows.column_names else rows[EVENT])
     filled = pc.fill_null(texts, "") if texts.null_count else texts
@@ -95,13 +113,24 @@ def _shapes(rows: pa.Table) -> Iterator[tuple[Node, int]]:
     plain = np.ones(len(texts), bool)
     plain[scan.lenient()] = False
     plain[scan.digit_runs(19)] = False
-    groups = _grouped(filled, plain)
+    return filled, plain
+
+
+def _shapes(texts: pa.Array, plain: _Mask) -> Iterator[tuple[Node, int]]:
+    """Give each distinct structure with its count, in the order of first appearance.
+
+    DuckDB tells structures fast, but not all exactly: rows that are not plain, or where it says `JSON` (an empty
+    object, mixed elements, a duplicate name), are read one by one.
+    """
+    if not len(texts):
+        return
+    groups = _grouped(texts, plain)
     found: list[tuple[int, Node, int]] = []
     for shape, at, members in groups:
         if '"JSON"' in shape:
             plain[members] = False
         else:
-            found.append((at, _from_structure(json.loads(shape)), len(members)))
+            found.append((at, from_structure(json.loads(shape)), len(members)))
     for row in np.flatnonzero(~plain).tolist():
         try:
             found.append((row, _from_value(parse_object(texts[row].as_py())), 1))
@@ -111,7 +140,7 @@ def _shapes(rows: pa.Table) -> Iterator[tuple[Node, int]]:
         yield (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), count
 
 
-def _grouped(texts: pa.Array, plain: Any) -> Iterator[tuple[str, int, Any]]:
+def _grouped(texts: pa.Array, plain: _Mask) -> Iterator[tuple[str, int, Any]]:
     """Group the plain rows by structure; rows that DuckDB refuses or that are no objects stop being plain."""
     sql = (
         "SELECT json_structure(json)::VARCHAR AS shape, min(row) AS first, list(row) AS rows"
@@ -138,26 +167,6 @@ def _numbered(texts: pa.Array, at: Any) -> pa.Table:
     return pa.table({JSON: texts if len(at) == len(texts) else texts.take(pa.array(at)), "row": pa.array(at)})
 
 
-_KINDS = {
-    "NULL": Kind.NULL,
-    "BOOLEAN": Kind.BOOLEAN,
-    "BIGINT": Kind.LONG,
-    "UBIGINT": Kind.LONG,
-    "HUGEINT": Kind.LONG,  # of small numbers with and without a sign
-    "DOUBLE": Kind.DOUBLE,
-    "VARCHAR": Kind.STRING,
-}
-
-
-def _from_structure(shape: Any) -> Node:
-    """Read what `json_structure` gave."""
-    if isinstance(shape, str):
-        return Node(_KINDS[shape])
-    if isinstance(shape, dict):
-        return Node(Kind.STRUCT, {name: _from_structure(below) for name, below in shape.items()})
-    return _list(_from_structure(shape[0]))
-
-
 def _from_value(value: Any) -> Node:
     if value is None:
         return Node(Kind.NULL)
@@ -172,7 +181,7 @@ def _from_value(value: Any) -> Node:
         element = Node(Kind.NULL)
         for each in value:
             element = join(element, _from_value(each))
-        return _list(element)
+        return list_of(element)
     return Node(Kind.STRING)
 
 
@@ -180,9 +189,3 @@ def _number(text: str) -> Kind:
     if not text.lstrip("-").isdigit():
         return Kind.DOUBLE
     return Kind.LONG if len(text) < 21 and -(2**63) <= int(text) < 2**63 else Kind.STRING
-
-
-def _list(element: Node) -> Node:
-    if element.kind is Kind.NULL:
-        return Node(Kind.EMPTY_ARRAY)
-    return Node(Kind.LIST, {"element": element})

@@ -71,10 +71,14 @@ class Texts:
 
     def digit_runs(self, length: int) -> _Rows:
         """Name the rows with a run of at least `length` digits (16 to 31), in a number or anywhere else."""
-        run = (self._bytes - np.uint8(48)) < 10
-        for step in (1, 2, 4, 8, length - 16):
-            run = run[step:] & run[: max(0, len(run) - step)]
-        return np.unique(np.searchsorted(self._ends, np.flatnonzero(run), side="right") - 1)
+        found = [np.zeros(0, np.int64)]
+        for start in range(0, len(self._bytes), _BLOCK):
+            run = (self._bytes[start : start + _BLOCK + length - 1] - np.uint8(48)) < 10
+            for step in (1, 2, 4, 8, length - 16):
+                run = run[step:] & run[: max(0, len(run) - step)]
+            if run.any():
+                found.append(start + np.flatnonzero(run))
+        return np.unique(np.searchsorted(self._ends, np.concatenate(found), side="right") - 1)
 
     def _blocks(self, count: Any) -> int:
         data, total = self._bytes, 0

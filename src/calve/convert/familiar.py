@@ -1,0 +1,135 @@
+"""Which events tell nothing new about fields that were seen before: a proof that is far cheaper than looking anew.
+
+An event is familiar when each of its fields has been seen, is there once and not null, and its value is of a kind that
+joins into the known one without changing it. Whatever is not proven here is not new: it is looked at in full.
+"""
+
+from __future__ import annotations
+
+import json
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from calve.convert.node import Kind, Node, join
+from calve.convert.select import literal
+from calve.convert.structure import from_structure
+from calve.event import duck
+from calve.event.columns import JSON
+from calve.event.scan import Texts
+
+__all__ = ["familiar"]
+
+_Mask = npt.NDArray[np.bool_]
+_MOST_FIELDS = 100  # of one struct: every row costs something for each of them, whether it has it or not
+
+
+def familiar(texts: pa.Array, known: Node) -> _Mask:
+    """Say of JSON texts whether joining them into a known struct certainly changes nothing.
+
+    Args:
+        texts: No nulls; read leniently by DuckDB, so that rows `Texts.lenient` names, or with integers that may be no
+            longs, must not be believed.
+        known: A struct.
+    """
+    names = list(known.fields)
+    clash = len({name.lower() for name in names}) < len(names) or "" in names
+    if clash or not 0 < len(names) <= _MOST_FIELDS or not len(texts):
+        return np.zeros(len(texts), bool)
+    try:
+        leaves = _leaves(texts, known)
+        proven, found = _start(texts, b"{"), np.zeros(len(texts), np.int32)
+        for leaf, node in zip(leaves, known.fields.values(), strict=True):
+            present = leaf.is_valid().to_numpy(zero_copy_only=False)
+            found += present
+            proven &= ~present | _adds_nothing(leaf, node)
+        scan = Texts(texts)
+        if int(found.sum()) != scan.count_colons():
+            odd = np.flatnonzero(proven & (found != scan.colons_by_row()))
+            proven[odd] = found[odd] == _count_fields(texts.take(pa.array(odd)))
+    except duckdb.InvalidInputException:
+        return np.zeros(len(texts), bool)
+    return proven
+
+
+def _leaves(texts: pa.Array, known: Node) -> list[pa.Array]:
+    """Give the fields' values, each as JSON, or raw where the kind does not matter."""
+    spec = {name: "VARCHAR" if node.kind is Kind.STRING else "JSON" for name, node in known.fields.items()}
+    columns = [f"CAST(struct_extract(s, {literal(name)}) AS VARCHAR) AS c{i}" for i, name in enumerate(spec)]
+    source = f"SELECT json_transform(json, {literal(json.dumps(spec))}) AS s FROM events"
+    found = duck.run(f"SELECT {', '.join(columns)} FROM ({source})", events=pa.table({JSON: texts}))
+    return [column.combine_chunks() for column in found.columns]
+
+
+def _count_fields(texts: pa.Array) -> npt.NDArray[np.int64]:
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    found = duck.run("SELECT len(json_keys(json)) AS n FROM events", events=pa.table({JSON: texts}))
+    count: npt.NDArray[np.int64] = found["n"].combine_chunks().to_numpy(zero_copy_only=False)
+    return count
+
+
+def _adds_nothing(leaf: pa.Array, node: Node) -> _Mask:
+    match node.kind:
+        case Kind.STRING:
+            return np.ones(len(leaf), bool)
+        case Kind.BOOLEAN:
+            return _start(leaf, b"tf")
+        case Kind.DOUBLE:
+            return _start(leaf, b"-0123456789")
+        case Kind.LONG:
+            return _start(leaf, b"-0123456789") & ~_has_fraction(leaf)
+        case Kind.STRUCT | Kind.LIST:
+            return _nested(leaf, node)
+    return np.zeros(len(leaf), bool)
+
+
+def _start(texts: pa.Array, characters: bytes) -> _Mask:
+    """Say which texts start with one of these characters."""
+    ends, data = _buffers(texts)
+    filled = ends[1:] > ends[:-1]
+    table = np.zeros(256, bool)
+    table[list(characters)] = True
+    if filled.all():
+        return table[data[ends[:-1]]]
+    filled[filled] = table[data[ends[:-1][filled]]]
+    return filled
+
+
+def _has_fraction(numbers: pa.Array) -> _Mask:
+    ends, data = _buffers(numbers)
+    data = data[ends[0] : ends[-1]]
+    at = np.flatnonzero((data == ord(".")) | ((data | 32) == ord("e")))
+    mask = np.zeros(len(numbers), bool)
+    mask[np.searchsorted(ends, at + ends[0], side="right") - 1] = True
+    return mask
+
+
+def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    _, offsets, data = texts.buffers()
+    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    ends = np.frombuffer(offsets, kind)[texts.offset : texts.offset + len(texts) + 1]
+    return ends.astype(np.int64, copy=False), np.frombuffer(data or b"", np.uint8)
+
+
+def _nested(leaf: pa.Array, node: Node) -> _Mask:
+    proven = np.zeros(len(leaf), bool)
+    at = np.flatnonzero(_start(leaf, b"{" if node.kind is Kind.STRUCT else b"["))
+    texts = leaf.take(pa.array(at))
+    proven[at] = familiar(texts, node) if node.kind is Kind.STRUCT else _same_lists(texts, node)
+    return proven
+
+
+def _same_lists(texts: pa.Array, node: Node) -> _Mask:
+    proven = np.zeros(len(texts), bool)
+    if not len(texts):
+        return proven
+    events = pa.table({JSON: texts, "row": pa.array(np.arange(len(texts)))})
+    sql = "SELECT json_structure(json)::VARCHAR AS shape, list(row) AS rows FROM events GROUP BY shape"
+    groups = duck.run(sql, events=events)
+    for shape, rows in zip(groups["shape"].to_pylist(), groups["rows"], strict=True):
+        if '"JSON"' not in shape and join(node, from_structure(json.loads(shape))) == node:
+            proven[rows.values.to_numpy()] = True
+    return proven

@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 
@@ -46,6 +47,7 @@ class RunOptions:
     master: str | None
     conf: dict[str, str]
     once: bool
+    give_up_after: timedelta
 
 
 GOOD = "orders:\n  source:\n    nothing: {}\n  sink:\n    - nowhere:\n        place: here\n"

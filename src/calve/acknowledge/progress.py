@@ -27,6 +27,7 @@ class Progress:
     def __init__(self, totals: Mapping[str, Any], name: str) -> None:
         self._records: dict[int, dict[str, Any]] = {}
         self._done = PipelineStatus(name, totals)
+        self._counted: dict[str, Any] | None = None
 
     def add(self, record: dict[str, Any]) -> None:
         """Take a staged batch."""
@@ -51,19 +52,21 @@ class Progress:
         open_from = min(left, default=None)
         return [self._records[batch] for batch in sorted(self._records) if open_from is None or batch < open_from]
 
-    def done(self, record: dict[str, Any]) -> None:
-        """Count and forget a batch."""
-        self._done.batch_written(counts(record), record.get("seconds", 0.0))
-        rows: dict[str, int] = {}
-        for table in record["tables"]:
-            rows[table["table"]] = rows.get(table["table"], 0) + table["rows"]
-        for name, count in rows.items():
-            self._done.table_committed(name, count, None)
-        del self._records[record["batch"]]
-
-    def totals(self) -> dict[str, Any]:
-        """Give what all batches that are done add up to, as JSON values."""
+    def count(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Add a batch that is done to the totals, once however often it is called; give them as JSON values."""
+        if self._counted is not record:
+            self._counted = record
+            self._done.batch_written(counts(record), record.get("seconds", 0.0))
+            rows: dict[str, int] = {}
+            for table in record["tables"]:
+                rows[table["table"]] = rows.get(table["table"], 0) + table["rows"]
+            for name, number in rows.items():
+                self._done.table_committed(name, number, None)
         return self._done.totals()
+
+    def forget(self, record: dict[str, Any]) -> None:
+        """Let go of a batch that the ledger remembers as committed."""
+        del self._records[record["batch"]]
 
 
 def counts(record: Mapping[str, Any]) -> BatchCounts:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 
 from calve.cli import failures
+from calve.settings.units import duration
 
-__all__ = ["debug", "json_output", "only_pipeline", "state"]
+__all__ = ["debug", "give_up_after", "json_output", "only_pipeline", "state"]
+
+
+def _duration(ctx: click.Context, parameter: click.Parameter, value: str) -> timedelta:
+    try:
+        return duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _remember_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -19,6 +29,14 @@ state = click.option(
     show_default=True,
     metavar="URI",
     help="The folder of progress, rejects and status.",
+)
+give_up_after = click.option(
+    "--give-up-after",
+    default="2m",
+    show_default=True,
+    metavar="DURATION",
+    callback=_duration,
+    help="How long --once, and a run that was asked to stop, go on trying what does not answer.",
 )
 only_pipeline = click.option("--pipeline", metavar="NAME", help="This pipeline only.")
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")

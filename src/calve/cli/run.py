@@ -21,6 +21,8 @@ from calve.settings import parse
 
 __all__ = ["run"]
 
+_RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after")
+
 
 def _conf(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     pairs = [value.partition("=") for value in values]
@@ -33,6 +35,7 @@ def _conf(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--once", is_flag=True, help="Take all that is there now, commit it, and end.")
+@options.give_up_after
 @options.state
 @click.option("--master", metavar="URL", help="Spark's master, e.g. local[4] or spark://host:7077. [default: local[*]]")
 @click.option("--conf", multiple=True, callback=_conf, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
@@ -59,7 +62,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     for warning in parsed.warnings:
         Log().warning(str(warning))
     Log().info(f"starting {', '.join(one.name for one in parsed.pipelines)}")
-    run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in ("state", "master", "conf", "once")})
+    run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
     with ExitStack() as stack:
         watch = stack.enter_context(Watch())
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"]))

@@ -7,6 +7,7 @@ Nothing caches tables here: each call sees what other writers did.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -56,9 +57,6 @@ class Catalog:
     Args:
         spark: The session whose JVM holds the catalog.
         properties: Iceberg's catalog properties, plus `name`; empty means the embedded catalog in `./lakehouse`.
-
-    Raises:
-        CalveError: The catalog cannot be opened.
     """
 
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
@@ -70,8 +68,28 @@ class Catalog:
         with java_errors("open the catalog", self.name):
             self._jvm: Any = spark.sparkContext._jvm
             self._iceberg: Any = self._jvm.org.apache.iceberg
-            conf = spark.sparkContext._jsc.hadoopConfiguration()
-            self._java: Any = self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, given, conf)
+            self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        self._lock = threading.RLock()
+        self._opened: Any = None
+
+    def open(self) -> None:
+        """Reach the catalog now and not when it is first needed.
+
+        Raises:
+            CalveError: It cannot be reached, now or at all.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = retried(self._build)
+
+    @property
+    def _java(self) -> Any:
+        self.open()
+        return self._opened
+
+    def _build(self) -> Any:
+        with java_errors("open the catalog", self.name):
+            return self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, self.properties, self._conf)
 
     @cached_property
     def content_files(self) -> ContentFiles:
@@ -127,7 +145,8 @@ class Catalog:
             builder = builder.withProperties(dict(properties or {}))
             if location:
                 builder = builder.withLocation(location)
-            self._create_namespaces(identifier)
+            with self._lock:  # tables are created side by side; a database refuses a second namespace in its own words
+                self._create_namespaces(identifier)
             java_table = _unless_exists(builder.create) or self._load(identifier)
             reach("catalog.after-create")
             return self._describe(identifier, java_table)

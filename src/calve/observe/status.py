@@ -120,14 +120,13 @@ class PipelineStatus:
             self._report.freshness_seconds = seconds
 
     def trouble(self, error: CalveError, table: str = "") -> None:
-        """Show an error until `recovered`: a table's, or the pipeline's (one for each step and target)."""
+        """Show an error until `recovered`: a table's, or the pipeline's (one for each step)."""
         with self._lock:
             found = msgspec.convert({**error.to_dict(), "since": now()}, Trouble)
             if table:
                 self._table(table).error = _again(self._table(table).error, found)
             else:
-                key = (found.step, found.target)
-                old = next((one for one in self._report.errors if (one.step, one.target) == key), None)
+                old = next((one for one in self._report.errors if one.step == found.step), None)
                 self._report.errors = [one for one in self._report.errors if one is not old] + [_again(old, found)]
 
     def recovered(self, table: str = "", step: str = "") -> bool:

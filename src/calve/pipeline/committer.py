@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from calve.acknowledge.progress import Progress
 from calve.commit.catalog import Catalog
 from calve.commit.fence import Mark, Target, append
 from calve.commit.ledger import Ledger
-from calve.errors import CalveError, InvariantError, Verdict
+from calve.errors import CalveError, CommitError, InvariantError, SinkUnavailableError, Verdict
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.pipeline.patience import Patience
@@ -46,6 +47,11 @@ class _Table:
     patience: Patience | None = None
     retry_at: float = 0.0
     error: CalveError | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for the operator, not for a server."""
+        return self.error is not None and self.error.verdict is Verdict.ASK
 
 
 class Committer:
@@ -83,6 +89,9 @@ class Committer:
         self._idle = threading.Event()
         self._idle.set()
         self._last = time.monotonic()
+        self._error: CalveError | None = None
+        self._patience: Patience | None = None
+        self._retry_at = 0.0
         self._thread = threading.Thread(target=self._run, name=f"commit-{status.name}", daemon=True)
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix=f"commit-{status.name}")
 
@@ -99,18 +108,13 @@ class Committer:
         with self._lock:
             self._progress.add(record)
             for entry in record["tables"]:
-                key = (entry["catalog"], entry["table"])
-                if key not in self._tables:
-                    self._tables[key] = _Table(self._catalogs[entry["catalog"]], entry["table"])
-                self._tables[key].entries.setdefault(record["batch"], []).append(entry)
+                self._table(entry).entries.setdefault(record["batch"], []).append(entry)
             self._idle.clear()
         self._tell()
 
     def has_room(self) -> bool:
-        """Whether another batch may be staged; held tables do not count."""
-        with self._lock:
-            waiting = {batch for table in self._tables.values() if table.error is None for batch in table.entries}
-            return len(waiting) < _MOST_STAGED
+        """Whether another batch may be staged; tables that wait for the operator do not count."""
+        return self._waiting()[0] < _MOST_STAGED
 
     def drain(self, limit_seconds: float) -> bool:
         """Commit all that is staged now; say whether everything is committed. Returns early on a held table."""
@@ -124,7 +128,8 @@ class Committer:
     def troubles(self) -> list[CalveError]:
         """Give what keeps tables from being committed."""
         with self._lock:
-            return [table.error for table in self._tables.values() if table.error and table.entries]
+            held = [table.error for table in self._tables.values() if table.error and table.entries]
+            return held + ([self._error] if self._error else [])
 
     def stop(self) -> None:
         """End the thread; a commit that is under way is finished."""
@@ -132,6 +137,20 @@ class Committer:
         if self._thread.is_alive():
             self._thread.join()
         self._pool.shutdown()
+
+    def _table(self, entry: Mapping[str, Any]) -> _Table:
+        key = (entry["catalog"], entry["table"])
+        if key not in self._tables:
+            catalog = self._catalogs.get(entry["catalog"])
+            if catalog is None:
+                raise CommitError(
+                    f"Staged files of {entry['table']} are for a catalog that the configuration no longer has",
+                    step="commit",
+                    target=entry["table"],
+                    hint="Run once with the former `catalog:`, which commits them; then change it",
+                )
+            self._tables[key] = _Table(catalog, entry["table"])
+        return self._tables[key]
 
     def _run(self) -> None:
         try:
@@ -149,10 +168,21 @@ class Committer:
             return False
         if self._urgent.is_set():
             return True
+        now = time.monotonic()
         with self._lock:
-            staged, size = self._progress.waiting()
-        age = time.monotonic() - self._last
+            if any(table.entries and 0 < table.retry_at <= now for table in self._tables.values()):
+                return True
+        staged, size = self._waiting()
+        age = now - self._last
         return age >= self._settings.interval_seconds or size >= self._settings.size_bytes or staged >= _MOST_STAGED
+
+    def _waiting(self) -> tuple[int, int]:
+        """Give the batches that wait for a commit, and the bytes of their files, without held tables."""
+        with self._lock:
+            tables = [table for table in self._tables.values() if table.entries and not table.is_held]
+            batches = {batch for table in tables for batch in table.entries}
+            size = sum(one["bytes"] for table in tables for entries in table.entries.values() for one in entries)
+            return len(batches), size
 
     def _cycle(self) -> None:
         now = time.monotonic()
@@ -160,8 +190,9 @@ class Committer:
             due = [table for table in self._tables.values() if table.entries and table.retry_at <= now]
         for outcome in [self._pool.submit(self._commit, table) for table in due]:
             outcome.result()
-        self._finish()
         self._last = time.monotonic()
+        if self._last >= self._retry_at:
+            self._finish_or_wait()
 
     def _commit(self, table: _Table) -> None:
         with self._lock:
@@ -180,27 +211,53 @@ class Committer:
         with self._lock:
             for batch in entries:
                 del table.entries[batch]
-            table.error, table.patience, table.retry_at = None, None, 0.0
+            before, table.error, table.patience, table.retry_at = table.error, None, None, 0.0
+        if before and not self._others_with(before, table):
+            self._log.info("commit: goes on")
         self._status.table_committed(table.name, rows, outcome.snapshot_id)
         self._log.debug(f"committed {rows} rows to {table.name}", table=table.name, rows=rows)
-        self._refresh(oldest["catalog"], table.name)
+        with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit
+            self._refresh(oldest["catalog"], table.name)
+
+    def _finish_or_wait(self) -> None:
+        """Acknowledge what is committed; a disk that refuses it now is tried again, and nothing is lost meanwhile."""
+        try:
+            self._finish()
+        except CalveError as error:
+            if error.verdict is not Verdict.AGAIN:
+                raise
+            if self._error is None:
+                self._log.error(error)
+            self._status.trouble(error)
+            self._error, self._patience = error, self._patience or Patience(self._ended)
+            self._retry_at = time.monotonic() + self._patience.next_seconds()
+            return
+        if self._error:
+            self._log.info(f"{self._error.step}: goes on")
+            self._status.recovered(step=self._error.step)
+            self._error, self._patience = None, None
 
     def _hold(self, table: _Table, error: CalveError) -> None:
         """Keep a table's files staged, and say why; only an error that ends the pipeline goes on."""
         if error.verdict is Verdict.STOP:
             raise error
-        if table.error is None or table.error.message != error.message:
-            self._log.error(error, table=table.name)
+        known = type(table.error) is type(error)
+        if not known and (error.verdict is Verdict.ASK or not self._others_with(error, table)):
+            self._log.error(error, table=table.name)  # a server that is away is told once for all tables
         self._status.trouble(error, table.name)
         with self._lock:
             table.error = error
             table.patience = table.patience or Patience(self._ended)
             table.retry_at = time.monotonic() + table.patience.next_seconds()
 
+    def _others_with(self, error: CalveError, table: _Table) -> bool:
+        with self._lock:
+            return any(type(one.error) is type(error) for one in self._tables.values() if one is not table)
+
     def _only_held(self) -> bool:
         with self._lock:
             left = [table for table in self._tables.values() if table.entries]
-            return bool(left) and all(table.error is not None and table.error.verdict is Verdict.ASK for table in left)
+            return bool(left) and all(table.is_held for table in left)
 
     def _finish(self) -> None:
         """Acknowledge every batch, in order, of which nothing is left to commit."""
@@ -209,10 +266,12 @@ class Committer:
             finished = self._progress.finished(left)
         for record in finished:
             self._acknowledge(record["batch"])
+            reach("pipeline.after-acknowledge")
             with self._lock:
-                self._progress.done(record)
-                totals = self._progress.totals()
+                totals = self._progress.count(record)
             self._ledger.set_committed(record["batch"], totals)
+            with self._lock:
+                self._progress.forget(record)
             self._status.freshness(max(0.0, time.time() - record["since"]))
         with self._lock:
             if self._progress.waiting()[0] == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,14 +24,25 @@ from calve.pipeline.patience import Patience
 from calve.sources.source import Planned
 from calve.stop_point import reach
 
-__all__ = ["Flow"]
+__all__ = ["End", "Flow"]
 
 T = TypeVar("T")
 _POLL_SECONDS = 0.1
-_GIVE_UP_SECONDS = 120.0
-"""How long `--once`, and the end of a run, go on trying against a server that does not answer."""
 _DRAIN_SECONDS = 60.0
 """How long the end of a run goes on writing what a source has accepted; what is left waits in its log."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ends.
+
+    Attributes:
+        once: Take what is there now, commit it, and end; else go on until the stop is asked for.
+        give_up_seconds: How long `once`, and a run that was asked to stop, go on trying what does not work.
+    """
+
+    once: bool = False
+    give_up_seconds: float = 120.0
 
 
 class Flow:
@@ -39,14 +51,15 @@ class Flow:
     Args:
         layout: The pipeline's parts: source, sinks and their tables, intervals.
         folder: `<state>/<pipeline>`.
-        once: Take what is there now, commit it, and end.
+        end: Whether it ends by itself, and how long it goes on trying then.
         watch: Gets the status, and says when to stop.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, folder: Path, once: bool, watch: Watch) -> None:
+    def __init__(self, spark: SparkSession, layout: Layout, folder: Path, end: End, watch: Watch) -> None:
         self._layout = layout
         self._folder = folder
-        self._once = once
+        self._once = end.once
+        self._give_up_seconds = end.give_up_seconds
         self._watch = watch
         self._stop = watch.stop
         self._log = Log(layout.name)
@@ -74,7 +87,6 @@ class Flow:
 
     def _own(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._planned: dict[int, Planned] = {}
         self._committer = Committer(
             ledger,
             self._layout.catalogs,
@@ -84,9 +96,9 @@ class Flow:
         )
         self._writer = Writer(self._spark, lambda *pass_: self._layout.job(ledger.state_id, *pass_), self._layout.fit)
         try:
-            self._trying("start", self._layout.open_tables)
+            self._trying("start", self._layout.open_tables, leave=True)
             left = self._recover()
-            self._trying("read", lambda: self._layout.source.start(ledger.position, self._once))
+            self._trying("start", self._start_source, leave=True)
             self._committer.start()
             self._batches(left)
             self._drain()
@@ -94,16 +106,16 @@ class Flow:
             self._layout.source.stop()
             self._committer.stop()
 
+    def _start_source(self) -> None:
+        pending = [one.planned for one in self._ledger.pending()]
+        self._layout.source.start(self._ledger.position, self._once, pending)
+
     def _recover(self) -> list[tuple[int, Planned]]:
         """Take over what an earlier run left: staged batches go to the committer, begun ones are written first."""
         pending = self._ledger.pending()
         for one in pending:
-            self._planned[one.batch] = one.planned
             if one.staged is not None:
                 self._staged(one.batch, one.staged)
-        recover = getattr(self._layout.source, "recover", None)
-        if recover is not None:
-            recover([one.planned for one in pending])
         return [(one.batch, one.planned) for one in pending if one.staged is None]
 
     def _batches(self, left: list[tuple[int, Planned]]) -> None:
@@ -123,13 +135,24 @@ class Flow:
         """Wait until a batch is due and plan it; None when this run is at its end."""
         while not self._stop.is_set():
             self._check()
-            planned = self._trying("read", self._plan) if self._committer.has_room() else None
+            has_room = self._committer.has_room()
+            planned = self._look() if has_room else None
             if planned is not None:
                 return planned
-            if self._once and self._committer.has_room():
+            if self._once and has_room:
                 return None
+            if self._once:
+                self._commit_all()
             self._stop.wait(_POLL_SECONDS)
         return None
+
+    def _look(self) -> Planned | None:
+        try:
+            return self._trying("read", self._plan, leave=True)
+        except CalveError as error:
+            if self._stop.is_set() and error.verdict is Verdict.AGAIN:
+                return None  # what is not read yet waits for the next run
+            raise
 
     def _plan(self) -> Planned | None:
         source, position = self._layout.source, self._ledger.position
@@ -148,24 +171,26 @@ class Flow:
     def _write(self, batch: int, planned: Planned) -> None:
         since = self._since or time.time()
         self._since = None
-        self._planned[batch] = planned
         self._layout.begin_batch()
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
-        if record is not None:
-            self._staged(batch, record)
+        self._staged(batch, record)
 
     def _staged(self, batch: int, record: Mapping[str, Any]) -> None:
         reach("pipeline.after-stage")
         self._trying("reject", lambda: publish(record["rejects"], self._layout.io_properties()))
+        reach("pipeline.after-publish")
         self._status.batch_written(counts(record), record["seconds"])
         self._log.debug(
             f"batch {batch}: {record['events']:,} events in {record['seconds']} s, of all tasks {record['steps']}",
             batch=batch,
+            steps=record["steps"],
         )
         self._committer.add(dict(record))
 
     def _acknowledge(self, batch: int) -> None:
-        self._layout.source.acknowledge(self._planned.pop(batch))
+        planned = self._ledger.begun(batch)
+        assert planned is not None
+        self._layout.source.acknowledge(planned)
 
     def _drain(self) -> None:
         """Accept nothing more, write what was accepted, and commit all that is staged."""
@@ -173,11 +198,20 @@ class Flow:
         self._status.set_state("draining")
         deadline = time.monotonic() + _DRAIN_SECONDS
         while self._layout.source_accepts and time.monotonic() < deadline:
-            planned = self._layout.source.plan(self._ledger.position, self._layout.max_batch_bytes)
+            planned = self._next_accepted()
             if planned is None:
                 break
             self._write(self._ledger.last_batch + 1, planned)
-        if self._committer.drain(_GIVE_UP_SECONDS):
+        self._commit_all()
+
+    def _next_accepted(self) -> Planned | None:
+        source, position = self._layout.source, self._ledger.position
+        backlog = source.backlog(position)
+        self._status.lag(backlog.rows, backlog.size_bytes)
+        return source.plan(position, self._layout.max_batch_bytes) if backlog else None
+
+    def _commit_all(self) -> None:
+        if self._committer.drain(self._give_up_seconds):
             return
         self._check()
         troubles = self._committer.troubles()
@@ -191,19 +225,26 @@ class Flow:
         if self._committer.failed is not None:
             raise self._committer.failed
 
-    def _trying(self, step: str, action: Callable[[], T]) -> T | None:
-        """Do something until it works, backing off while a server is away; None when asked to stop meanwhile."""
-        patience = Patience(self._stop, _GIVE_UP_SECONDS if self._once else None)
-        told = ""
+    def _trying(self, step: str, action: Callable[[], T], leave: bool = False) -> T:
+        """Do something until it works, backing off while a server is away.
+
+        Args:
+            step: Its name, for the log.
+            action: May be repeated.
+            leave: Do not go on trying once the stop is asked for.
+
+        Raises:
+            CalveError: It will not pass; or it did not in the time that `once` or an asked end allow.
+        """
+        patience = Patience(self._stop, self._give_up_seconds, bounded=self._once)
+        told: CalveError | None = None
         while True:
             try:
                 result = action()
             except CalveError as error:
                 told = self._tell(error, told)
-                if not patience.wait():
-                    if self._stop.is_set():
-                        return None
-                    raise
+                if (leave and self._stop.is_set()) or not patience.wait():
+                    raise _given_up(error) from error
                 self._check()
                 continue
             if told:
@@ -211,11 +252,16 @@ class Flow:
                 self._status.recovered()
             return result
 
-    def _tell(self, error: CalveError, told: str) -> str:
+    def _tell(self, error: CalveError, told: CalveError | None) -> CalveError:
         """Say an error that may pass, once while it stays the same; one that does not pass is raised."""
         if error.verdict not in (Verdict.AGAIN, Verdict.LOOK):
             raise error
-        if str(error) != told:
+        if told is None or (type(told), told.step) != (type(error), error.step):
             self._log.error(error)
         self._status.trouble(error)
-        return str(error)
+        return error
+
+
+def _given_up(error: CalveError) -> CalveError:
+    hint = "Nothing is lost: the next run goes on from here"
+    return type(error)(f"Given up: {error.message}", step=error.step, target=error.target, hint=hint)

@@ -75,7 +75,9 @@ class Layout:
         )
 
     def open_tables(self) -> None:
-        """Find or create the static tables."""
+        """Reach the catalogs; find or create the static tables."""
+        for catalog in self.catalogs.values():
+            catalog.open()
         for target in self._targets:
             target.open()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -13,22 +14,20 @@ _LONGEST_SECONDS = 15.0
 
 
 class Patience:
-    """Waits longer after each failure, with jitter; ends early when `stop` is set.
+    """Waits longer after each failure, with jitter, and gives up at the end of a bound.
 
     Args:
-        stop: Ends a wait.
-        limit_seconds: After this time of failures in a row there is no further try; None: never give up.
+        stop: Says that the end was asked for; it ends a wait, and from then on there is a bound.
+        limit_seconds: The bound on failures in a row, once there is one.
+        bounded: Whether there is one from the first failure on.
     """
 
-    def __init__(self, stop: threading.Event, limit_seconds: float | None = None) -> None:
+    def __init__(self, stop: threading.Event, limit_seconds: float = 0.0, bounded: bool = False) -> None:
         self._stop = stop
         self._limit = limit_seconds
+        self._bounded = bounded
         self._seconds = _FIRST_SECONDS
-        self._since: float | None = None
-
-    def succeeded(self) -> None:
-        """Begin anew."""
-        self._seconds, self._since = _FIRST_SECONDS, None
+        self._deadline: float | None = None
 
     def next_seconds(self) -> float:
         """Say how long to wait after one more failure."""
@@ -38,8 +37,16 @@ class Patience:
 
     def wait(self) -> bool:
         """Wait after a failure; say whether to try again."""
-        now = time.monotonic()
-        self._since = self._since if self._since is not None else now
-        if self._limit is not None and now - self._since >= self._limit:
+        if self._deadline is None and (self._bounded or self._stop.is_set()):
+            self._deadline = time.monotonic() + self._limit
+        left = math.inf if self._deadline is None else self._deadline - time.monotonic()
+        if left <= 0:
             return False
-        return not self._stop.wait(self.next_seconds())
+        self._sleep(min(self.next_seconds(), left))
+        return True
+
+    def _sleep(self, seconds: float) -> None:
+        if self._stop.is_set():
+            time.sleep(seconds)
+        elif self._stop.wait(seconds):
+            self._seconds = _FIRST_SECONDS

@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -13,12 +14,11 @@ from pyspark.sql import SparkSession
 
 from calve.commit import storage
 from calve.commit.catalog import Catalog
-from calve.commit.retry import retried
 from calve.engine import session
 from calve.errors import CalveError, InvariantError, SettingsError
 from calve.observe.log import Log
 from calve.observe.watch import Watch
-from calve.pipeline.flow import Flow
+from calve.pipeline.flow import End, Flow
 from calve.pipeline.layout import Layout
 from calve.settings import PipelineSettings
 
@@ -33,6 +33,7 @@ class RunOptions:
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
     once: bool = False
+    give_up_after: timedelta = timedelta(minutes=2)
 
 
 class Catalogs:
@@ -49,7 +50,7 @@ class Catalogs:
         whole = msgspec.json.encode(dict(sorted(properties.items()))).decode()
         with self._lock:
             if whole not in self._catalogs:
-                self._catalogs[whole] = retried(lambda: Catalog(self._spark, properties))
+                self._catalogs[whole] = Catalog(self._spark, properties)
             return key, self._catalogs[whole]
 
 
@@ -119,7 +120,8 @@ def _run_one(
     log = Log(settings.name)
     folder = Path(options.state.removeprefix("file://")) / settings.name
     try:
-        Flow(spark, Layout(settings, folder, catalogs.get), folder, options.once, watch).run()
+        end = End(options.once, options.give_up_after.total_seconds())
+        Flow(spark, Layout(settings, folder, catalogs.get), folder, end, watch).run()
     except CalveError as error:
         failed.append(settings.name)
         log.error(error)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlparse
@@ -14,23 +16,35 @@ from pyiceberg.io import load_file_io
 
 from calve.errors import WriteError
 
-__all__ = ["ParquetFile", "compression", "local_path", "remove", "sync_folder"]
+__all__ = ["ParquetColumns", "ParquetFile", "compression", "local_path", "remove", "sync_folder"]
 
 _GROUP_BYTES = 32 << 20
 """Rows are gathered up to this size before they become a row group."""
 _SAMPLE_ROWS = 8192
 _FEW = 0.3
 """A column whose sample has at most this share of distinct values gets a dictionary (design, section 9)."""
+_AROUND = re.compile(r"^When .*?: (?=AWS Error)|; Details: .*")
+"""What Arrow's object stores say around the reason: the key, which is another one each time, and the reason again."""
+
+
+@dataclass(frozen=True)
+class ParquetColumns:
+    """The columns of a file, and the Parquet paths of those that get statistics."""
+
+    schema: pa.Schema
+    bounded: list[str]
 
 
 class ParquetFile:
     """Gathers rows of one partition, writes them in row groups, and makes the file durable when it is closed."""
 
-    def __init__(self, path: str, schema: pa.Schema, properties: dict[str, str], io_properties: dict[str, str]) -> None:
+    def __init__(
+        self, path: str, columns: ParquetColumns, properties: dict[str, str], io_properties: dict[str, str]
+    ) -> None:
         self.path = path
         self.rows = 0
         self.pending_bytes = 0
-        self._schema = schema
+        self._columns = columns
         self._properties = properties
         self._io_properties = io_properties
         self._pending: list[pa.Table] = []
@@ -95,7 +109,8 @@ class ParquetFile:
             self._sink = load_file_io(self._io_properties, self.path).new_output(self.path).create(overwrite=True)
         self._writer = pq.ParquetWriter(
             self._sink,
-            self._schema,
+            self._columns.schema,
+            write_statistics=self._columns.bounded,
             compression=codec,
             compression_level=level,
             use_dictionary=_dictionary_columns(rows),
@@ -194,10 +209,13 @@ def _number(properties: dict[str, str], key: str) -> int | None:
 
 
 def _failed(path: str, error: Exception) -> WriteError:
-    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    """Name the folder, not the file: each attempt has its own, and the same failure is told once."""
+    folder = path.rpartition("/")[0]
+    reason = getattr(error, "strerror", None) or _AROUND.sub("", str(error).splitlines()[0])
+    check = "space and permissions there" if local_path(path) else "that the storage is up and may be written to"
     return WriteError(
-        f"Cannot write {path}: {reason}",
+        f"Cannot write to {folder}: {reason}",
         step="write",
-        target=path,
-        hint="Check space and permissions there; the batch is tried again",
+        target=folder,
+        hint=f"Check {check}; the batch is tried again",
     )

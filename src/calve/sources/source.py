@@ -7,7 +7,7 @@ tasks, turns one split into Arrow batches. Reading the same split twice yields t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -93,8 +93,10 @@ class Source(Protocol):
         """What reads this source's splits on the executors."""
         ...
 
-    def start(self, position: Position | None, once: bool) -> None:
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Open the source at the position of the last planned batch (None: never ran).
+
+        `pending` are the batches of the ledger that were planned and not acknowledged: they are not planned again.
 
         With `once` the end is fixed now: what comes later is left for another run; a listening source opens no port.
 

@@ -98,8 +98,7 @@ def test_a_batch_that_the_ledger_still_holds_is_not_planned_again(tmp_path: Path
     assert first
     write(tmp_path, "b.ndjson")
     killed = opened(tmp_path)
-    killed.start(first.position, once=True)
-    killed.recover([first])
+    killed.start(first.position, True, [first])
     second = killed.plan(first.position, ALL)
     assert second
     assert names(second) == ["b.ndjson"]

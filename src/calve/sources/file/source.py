@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class FileSource:
         self._taken: dict[str, Found] = {}
         self._planned: dict[int, Planned] = {}
 
-    def start(self, position: Position | None, once: bool) -> None:
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Load what has been read; with `once`, fix what there is to read.
 
         Raises:
@@ -56,16 +57,13 @@ class FileSource:
         """
         self._once = once
         self._taken = {file.path: file for file in self._finished.load()}
-        if once and not position:
-            self._listing.require()
-        self._listing.look(self._taken, once)
-
-    def recover(self, pending: list[Planned]) -> None:
-        """Take the batches that the ledger still holds as planned; called once, right after `start`."""
         for planned in pending:
             files = _files(planned)
             self._taken |= {file.path: file for file in files}
             self._planned[_count(planned.position) - len(files)] = planned
+        if once and not position:
+            self._listing.require()
+        self._listing.look(self._taken, once)
 
     def backlog(self, position: Position | None) -> Backlog:
         """Say how much waits; looks for new files every `poll_interval`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
@@ -34,7 +35,7 @@ class HttpSource:
         self._server = Server(settings, self._service)
         self._serving = False
 
-    def start(self, position: Position | None, once: bool) -> None:
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Find what the log holds behind a position, and, unless `once`, take requests.
 
         Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class KafkaSource:
         self._row_bytes: dict[str, tuple[int, float]] = {}
         self._warned: set[str] = set()
 
-    def start(self, position: Position | None, once: bool) -> None:
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """See whether the topics are there, and fix where `latest` begins and, with `once`, where everything ends."""
         topics = self._look(position)
         known = positions.offsets(position or {})

@@ -9,6 +9,7 @@ from pyiceberg.io.pyarrow import (
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
+from pyiceberg.types import UUIDType
 
 from calve.convert.table import Table
 from calve.write.partition import Partition
@@ -23,6 +24,8 @@ class Described:
         self.spec_id = table.spec.spec_id
         self.plan = compute_statistics_plan(table.schema, properties)
         self.columns = parquet_path_to_id_mapping(table.schema)
+        # Iceberg's Java (1.12) compares UUIDs as signed numbers: by bounds it would skip files that hold what is asked.
+        self.bounded = [path for path, key in self.columns.items() if table.schema.find_type(key) != UUIDType()]
 
 
 def data_file(path: str, size_bytes: int, metadata: Any, partition: Partition, described: Described) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pyiceberg.table.locations import load_location_provider
 from calve.convert.table import Table
 from calve.errors import WriteError
 from calve.write.content_file import Described, data_file
-from calve.write.parquet import ParquetFile, remove
+from calve.write.parquet import ParquetColumns, ParquetFile, remove
 from calve.write.partition import Partition, Partitioner
 
 __all__ = ["Writers", "Written"]
@@ -113,7 +113,8 @@ class Writers:
             self._count += 1
             partition: Any = key[1] if key[1].path else None  # it has the one method that the providers ask for
             path = writer.locations.new_data_location(name, partition)
-            file = ParquetFile(path, writer.schema, writer.properties, writer.table.io_properties)
+            columns = ParquetColumns(writer.schema, writer.described.bounded)
+            file = ParquetFile(path, columns, writer.properties, writer.table.io_properties)
         self._open[key] = file
         return file
 

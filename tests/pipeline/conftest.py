@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from running import Calve
+
+
+@pytest.fixture
+def calve(tmp_path: Path) -> Iterator[Callable[..., Calve]]:
+    """Make a folder with a configuration; what runs in it ends with the test."""
+    made: list[Calve] = []
+
+    def make(yaml: str, name: str = "calve") -> Calve:
+        made.append(Calve(tmp_path / (name or "calve"), yaml))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()

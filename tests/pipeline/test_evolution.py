@@ -1,0 +1,133 @@
+"""Tables that are made, kept, missing or changed while a pipeline runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import StaticTable, Table
+
+from running import Calve, post, until
+from services.process import free_ports
+
+pytestmark = pytest.mark.spark
+
+QUICK = {"flush_interval": "200ms", "commit_interval": "200ms"}
+FILE = {"file": {"path": "events.ndjson"}}
+SCHEMA = {
+    "columns": [
+        {"name": "id", "type": "long", "required": True},
+        {"name": "at", "type": "timestamptz"},
+        {"name": "place", "type": "struct<city: string, zip: int>"},
+    ],
+    "partition_spec": [{"column": "at", "transform": "day"}, {"column": "place.city", "transform": "truncate[2]"}],
+}
+
+
+def configuration(**pipelines: tuple[dict[str, Any], dict[str, Any]]) -> str:
+    """Pipelines of one source and one Iceberg sink, as YAML (JSON is YAML)."""
+    return json.dumps(
+        {name: {"source": source, "sink": [{"iceberg": sink}]} for name, (source, sink) in pipelines.items()}
+    )
+
+
+def feed(job: Calve, *events: dict[str, Any]) -> None:
+    (job.folder / "events.ndjson").write_text("".join(json.dumps(each) + "\n" for each in events))
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    return table.scan().to_arrow().sort_by("id").to_pylist()
+
+
+def test_new_fields_in_mid_stream_add_columns_without_a_restart(calve) -> None:
+    [port] = free_ports(1)
+    sink = {"table_identifier": "grow.${/kind}", "auto_create": True, "schema_evolution": True, **QUICK}
+    job: Calve = calve(configuration(grow=({"http": {"port": port}}, sink)))
+    job.start()
+    first = {"id": 1, "kind": "a", "in": {"x": 1}}
+    until(lambda: post(port, [first]) == 200, "the source listens")
+    until(lambda: "grow.a" in _committed(job, "grow"), "the first event is committed")
+    assert post(port, [{"id": 2, "kind": "a", "in": {"x": 2, "y": "new"}, "tags": ["t"], "price": 1.5}]) == 200
+    until(lambda: _committed(job, "grow").get("grow.a") == 2, "the second event is committed")
+    assert post(port, [{"id": 3, "kind": "a"}, {"id": 4, "kind": "b", "other": True}]) == 200
+    until(lambda: sum(_committed(job, "grow").values()) == 4, "all events are committed")
+    assert job.stop() == 0
+    nothing = {"tags": None, "price": None}
+    assert job.rows("grow.a").sort_by("id").to_pylist() == [
+        {"id": 1, "kind": "a", "in": {"x": 1, "y": None}, **nothing},
+        {"id": 2, "kind": "a", "in": {"x": 2, "y": "new"}, "tags": ["t"], "price": 1.5},
+        {"id": 3, "kind": "a", "in": None, **nothing},
+    ]
+    assert job.rows("grow.b").to_pylist() == [{"id": 4, "kind": "b", "other": True}]
+    assert job.dead_letters("grow") == []
+
+
+def test_a_missing_table_stops_a_static_pipeline_and_rejects_events_of_a_dynamic_one(calve) -> None:
+    job: Calve = calve(
+        configuration(
+            static=(FILE, {"table_identifier": "no.such"}),
+            dynamic=(FILE, {"table_identifier": "no.${/kind}"}),
+        )
+    )
+    feed(job, {"id": 1, "kind": "a"}, {"id": 2, "kind": "b"})
+    assert job.once() == 1
+    assert "The table no.such does not exist in the catalog lakehouse. Create it, " in job.said()
+    assert "Traceback" not in job.said()
+    assert job.status("static")["state"] == "failed"
+    found = job.dead_letters("dynamic")
+    assert [(each["code"], each["table"], json.loads(each["event"])["id"]) for each in found] == [
+        ("NO_SUCH_TABLE", "no.a", 1),
+        ("NO_SUCH_TABLE", "no.b", 2),
+    ]
+
+
+def test_a_table_is_made_as_its_settings_say_on_every_kind_of_catalog(calve, tmp_path: Path) -> None:
+    kept = {
+        "table_identifier": "kept.events",
+        "auto_create": True,
+        "schema": SCHEMA,
+        "table_properties": {"write.parquet.compression-codec": "gzip", "owner": "me"},
+    }
+    place = {"table_location": str(tmp_path / "elsewhere")}
+    hadoop = {"catalog": {"type": "hadoop", "warehouse": str(tmp_path / "hadoop")}}
+    jdbc = {"type": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/own.db", "warehouse": str(tmp_path / "own"), "name": "own"}
+    job: Calve = calve(
+        configuration(
+            embedded=(FILE, kept | place),
+            hadoop=(FILE, kept | hadoop),
+            jdbc=(FILE, kept | {"catalog": jdbc}),
+        )
+    )
+    events = [
+        {"id": 1, "at": "2026-03-04T05:06:07Z", "place": {"city": "Ulm", "zip": 89073}},
+        {"id": 2, "at": "1969-12-31T23:00:00Z", "place": {"city": "Ürzig", "zip": 54539}},
+        {"id": 3},
+    ]
+    feed(job, *events, {"at": "2026-03-04T05:06:07Z"})
+    assert job.once() == 0, job.said()[-2000:]
+    tables = {
+        "embedded": job.catalog().load_table("kept.events"),
+        "hadoop": _newest(tmp_path / "hadoop/kept/events"),
+        "jdbc": _newest(tmp_path / "own/kept/events"),
+    }
+    for name, table in tables.items():
+        assert [each["id"] for each in rows(table)] == [1, 2, 3]
+        assert rows(table)[1]["place"] == {"city": "Ürzig", "zip": 54539}
+        assert [str(field.transform) for field in table.spec().fields] == ["day", "truncate[2]"]
+        assert len(list(table.scan(row_filter="place.city = 'Ulm'").plan_files())) == 1
+        assert table.properties["owner"] == "me"
+        assert table.schema().find_field("id").required
+        assert [each["code"] for each in job.dead_letters(name)] == ["REQUIRED_MISSING"]
+    assert tables["embedded"].location() == str(tmp_path / "elsewhere")
+
+
+def _committed(job: Calve, pipeline: str) -> dict[str, int]:
+    return {name: table["rows"] for name, table in job.status(pipeline).get("tables", {}).items()}
+
+
+def _newest(folder: Path) -> StaticTable:
+    """Open a table by its last metadata file, whatever its catalog."""
+    files = (folder / "metadata").glob("*.metadata.json")
+    return StaticTable.from_metadata(str(max(files, key=lambda path: path.stat().st_mtime_ns)))

@@ -90,7 +90,7 @@ class Converter:
     def convert(self, rows: pa.Table) -> Converted:
         """Convert a table with the column `event`, and `json` where `sound` has run (else malformed rows are found)."""
         taken = self._fast.take(rows) if self._fast else nothing(len(rows))
-        slow = np.setdiff1d(np.arange(len(rows)), taken.rows, assume_unique=True)
+        slow = _others(len(rows), taken.rows)
         events = rows[EVENT].take(pa.array(slow)).to_pylist() if len(slow) else []
         outcome = self._exact.convert(zip(slow.tolist(), events, strict=True))
         unknown = self._unknown(rows, taken.unknown, outcome) if self._options.look_for_unknown else None
@@ -122,6 +122,12 @@ class Converter:
         order = np.argsort(positions, kind="stable")
         whole = pa.concat_tables([table, slow]).combine_chunks()
         return whole.take(pa.array(sources[order])), pa.array(positions[order])
+
+
+def _others(rows: int, taken: Rows) -> Rows:
+    mask = np.ones(rows, bool)
+    mask[taken] = False
+    return np.flatnonzero(mask)
 
 
 def _readable(table: Table) -> Schema:

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from calve.convert.select import Select
 from calve.convert.stamps import read_stamps
 from calve.convert.strings import maybe_changed
+from calve.event import duck
+from calve.event.columns import JSON
 
 __all__ = ["finish"]
 
@@ -25,11 +27,7 @@ def finish(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> pa.
         texts: The events it was given.
         good: Which rows are proven so far.
     """
-    for name in select.strings:
-        column = found[name].combine_chunks()
-        rows = maybe_changed(column)
-        if len(rows):
-            good[rows[_is_changed(column.take(pa.array(rows)), texts.take(pa.array(rows)))]] = False
+    _finish_strings(select, found, texts, good)
     for name, digits in select.stamps.items():
         column = found[name].combine_chunks()
         values, proven = read_stamps(column, digits)
@@ -40,7 +38,22 @@ def finish(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> pa.
     return found
 
 
-def _is_changed(values: pa.Array, texts: pa.Array) -> _Mask:
+def _finish_strings(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> None:
+    doubtful = {name: maybe_changed(found[name].combine_chunks()) for name in select.strings}
+    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *doubtful.values()]))
+    rows = rows[good[rows]]
+    if not len(rows):
+        return
+    events = texts.take(pa.array(rows))
+    quoted = duck.run(select.quoted_sql, events=pa.table({JSON: events}))
+    for name, at in doubtful.items():
+        changed = np.isin(rows, at, assume_unique=True)
+        changed &= ~quoted[name].combine_chunks().to_numpy(zero_copy_only=False)
+        changed[changed] = _is_changed(found[name].take(pa.array(rows[changed])), events.filter(pa.array(changed)))
+        good[rows[changed]] = False
+
+
+def _is_changed(values: pa.ChunkedArray, texts: pa.Array) -> _Mask:
     """Say of values that may have changed whether they may: a `0` was `-0` only where the event has that."""
     zero = pc.equal(values, "0").to_numpy(zero_copy_only=False)
     signed = pc.match_substring(texts, "-0").to_numpy(zero_copy_only=False)

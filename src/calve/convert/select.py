@@ -45,6 +45,7 @@ class Select:
         root: The levels as a tree, to build the structs again.
         levels: All levels in the order of the columns of `keys_sql`.
         strings: The string columns of the result, raw; `proof.finish` proves them.
+        quoted_sql: Gives, for few events, of each string column whether its value is a JSON string.
         stamps: The date-time columns of the result, still text, with their fraction digits; `proof.finish` types them.
         long_digits: Whether numbers of more than 15 digits need the exact converter (there are decimals).
     """
@@ -54,6 +55,7 @@ class Select:
     root: Level
     levels: list[Level]
     strings: list[str]
+    quoted_sql: str
     stamps: dict[str, int]
     long_digits: bool
 
@@ -64,13 +66,8 @@ def compile_select(schema: Schema) -> Select | None:
     root = maker.level(schema.as_struct(), "json", 0)
     if not maker.possible:
         return None
-    source = f"(SELECT json, {_transform('json', maker.specs[root.alias])} AS {root.alias} FROM events)"
+    source = maker.source()
     keys = ["json_keys(json) AS k0"]
-    for depth in range(1, len(maker.depths)):
-        added = [
-            f"{_transform(level.text, maker.specs[level.alias])} AS {level.alias}" for level in maker.depths[depth]
-        ]
-        source = f"(SELECT *, {', '.join(added)} FROM {source})"
     levels = [level for depth in maker.depths for level in depth]
     keys += [f"json_keys({level.text}) AS k{i}" for i, level in enumerate(levels) if i]
     proof = " AND ".join(maker.proofs) or "true"
@@ -79,7 +76,8 @@ def compile_select(schema: Schema) -> Select | None:
         f"SELECT {', '.join(keys)} FROM {source}",
         root,
         levels,
-        maker.strings,
+        list(maker.strings),
+        f"SELECT {', '.join(maker.strings.values()) or 'NULL'} FROM {maker.source(raw='JSON')}",
         maker.stamps,
         maker.long_digits,
     )
@@ -90,8 +88,8 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _transform(text: str, spec: dict[str, str]) -> str:
-    return f"json_transform({text}, {literal(json.dumps(spec))})"
+def _transform(text: str, spec: dict[str, str], raw: str) -> str:
+    return f"json_transform({text}, {literal(json.dumps({name: kind or raw for name, kind in spec.items()}))})"
 
 
 class _Maker:
@@ -102,10 +100,18 @@ class _Maker:
         self.proofs: list[str] = []
         self.depths: list[list[Level]] = []
         self.specs: dict[str, dict[str, str]] = {}
-        self.strings: list[str] = []
+        self.strings: dict[str, str] = {}
         self.stamps: dict[str, int] = {}
         self.possible = True
         self.long_digits = False
+
+    def source(self, raw: str = "VARCHAR") -> str:
+        """Give the relation of all levels; raw texts come as this type."""
+        relation = "events"
+        for depth in self.depths:
+            added = [f"{_transform(level.text, self.specs[level.alias], raw)} AS {level.alias}" for level in depth]
+            relation = f"(SELECT *, {', '.join(added)} FROM {relation})"
+        return relation
 
     def level(self, kind: iceberg.StructType, text: str, depth: int) -> Level:
         if depth == len(self.depths):
@@ -141,7 +147,7 @@ class _Maker:
         elif required:
             self.proofs.append(f"{raw} IS NOT NULL")
         if isinstance(kind, iceberg.StringType):
-            self.strings.append(column)
+            self.strings[column] = f"coalesce(starts_with({raw}, '\"'), false) AS {column}"
         elif proof == "true":
             self.stamps[column] = 9 if isinstance(kind, _NANO) else 6
         self.long_digits |= isinstance(kind, iceberg.DecimalType)
@@ -158,8 +164,9 @@ _NANO = (iceberg.TimestampNanoType, iceberg.TimestamptzNanoType)
 
 
 def _leaf_type(kind: iceberg.IcebergType) -> str:
+    """Give the type that shows enough of a value: JSON, or nothing for its raw text."""
     plain = (iceberg.StringType, iceberg.IntegerType, iceberg.LongType)
-    return "VARCHAR" if isinstance(kind, plain) else "JSON"
+    return "" if isinstance(kind, plain) else "JSON"
 
 
 def _typed(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ def calve(tmp_path: Path) -> Iterator[Callable[..., Calve]]:
     made: list[Calve] = []
 
     def make(yaml: str, name: str = "calve") -> Calve:
-        made.append(Calve(tmp_path / (name or "calve"), yaml))
+        made.append(Calve(tmp_path / name, yaml))
         return made[-1]
 
     yield make

@@ -185,7 +185,8 @@ def _literal(condition: Filter) -> str:
 
 
 def few_filters(column: str, turn: int) -> list[Filter]:
-    """Give one condition of each form, every turn with other values."""
+    """Give two conditions, every turn of other forms and with other values: one on equality or NULL, one on order."""
     every = filters(column)
-    forms = [[each for each in every if each.word == word] for word in ("", *COMPARE)]
-    return [form[(turn + number) % len(form)] for number, form in enumerate(forms)]
+    words = (("=", "<"), ("=", ">="), ("", "<"))[turn % 3]
+    forms = [[each for each in every if each.word == word] for word in words]
+    return [form[turn % len(form)] for form in forms]

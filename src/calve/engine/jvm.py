@@ -34,6 +34,9 @@ _SERVICE = "Calve tries again; check that the catalog and the storage of `catalo
 _JAR = "Add its jar: `--conf spark.driver.extraClassPath=…`"
 _DATABASE = f"Check that the database of `uri` is up and can be reached. If its driver is missing: {_JAR}"
 _FILE_SYSTEM = "For `s3://` set `io-impl: org.apache.iceberg.aws.s3.S3FileIO` in `catalog:`"
+_WORKER = (
+    "A Python worker of Spark ended, perhaps killed for memory: smaller `max_batch_bytes` need less; Calve tries again"
+)
 _DISK = "Make room or change the permissions there; Calve tries again"
 
 # The first class in the chain of causes (outermost first; each with its superclasses) that stands in the first table
@@ -51,6 +54,7 @@ _BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
     _ICEBERG + "ValidationException": (CommitError, "Look at what changed in the table"),
     _ICEBERG + "BadRequestException": (CommitError, "The catalog refused the request; look at its log"),
     _ICEBERG + "UnprocessableEntityException": (CommitError, "The catalog refused the request; look at its log"),
+    "java.io.EOFException": (WriteError, _WORKER),
     "java.nio.file.AccessDeniedException": (WriteError, _DISK),
     "java.nio.file.FileSystemException": (WriteError, _DISK),
     "org.apache.hadoop.fs.UnsupportedFileSystemException": (EngineError, _FILE_SYSTEM),

@@ -12,6 +12,7 @@ from pyiceberg.table.locations import load_location_provider
 
 from calve.convert.table import Table
 from calve.errors import WriteError
+from calve.stop_point import reach
 from calve.write.content_file import Described, data_file
 from calve.write.parquet import ParquetColumns, ParquetFile, remove
 from calve.write.partition import Partition, Partitioner
@@ -83,6 +84,7 @@ class Writers:
         for partition, part in writer.partitioner.divide(rows):
             file = self._file((key, partition), writer)
             file.add(part)
+            reach("task.in-write")
             if file.size_bytes + file.pending_bytes // 4 >= writer.target_bytes:  # zstd leaves about a quarter
                 self._close((key, partition))
         self._stay_small()

@@ -51,3 +51,17 @@ def test_random_events_become_what_the_design_says(through_sound, seed, mismatch
         assert repr(have) == repr(want[1] if want[0] == "row" else want), f"{event!r}\n{schema}"
     assert converted.nulled == nulled
     assert converted.row.to_pylist() == sorted(converted.row.to_pylist())
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 8, 33])
+def test_a_part_of_a_table_converts_like_a_table_of_its_own(cut):
+    maker = Maker(random.Random(cut))
+    for _ in range(10):
+        schema = maker.schema()
+        events = [maker.event(schema) for _ in range(60)]
+        converter = Converter(table_of(schema), ConvertOptions(look_for_unknown=True))
+        part = converter.convert(pa.table({"event": pa.array(events, pa.binary())}).slice(cut, 20))
+        own = converter.convert(pa.table({"event": pa.array(events[cut : cut + 20], pa.binary())}))
+        assert repr(plain_rows(part.rows)) == repr(plain_rows(own.rows))
+        assert (part.row.to_pylist(), part.rejects, part.nulled) == (own.row.to_pylist(), own.rejects, own.nulled)
+        assert part.unknown == own.unknown

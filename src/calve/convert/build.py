@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from calve.convert.select import Leaf, Select
+from calve.event import duck
 
 __all__ = ["build_columns", "storage_type"]
 
@@ -15,7 +16,7 @@ def build_columns(select: Select, found: pa.Table, schema: pa.Schema) -> list[pa
 
 
 def _build(leaf: Leaf, found: pa.Table, kind: pa.DataType) -> pa.Array:
-    column = found[leaf.column].combine_chunks()
+    column = duck.whole(found[leaf.column])
     if leaf.level is not None:
         children = [_build(inner, found, kind.field(i).type) for i, inner in enumerate(leaf.level.leaves)]
         fields = [kind.field(i) for i in range(kind.num_fields)]

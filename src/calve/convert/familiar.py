@@ -60,14 +60,14 @@ def _leaves(texts: pa.Array, known: Node) -> list[pa.Array]:
     columns = [f"CAST(struct_extract(s, {literal(name)}) AS VARCHAR) AS c{i}" for i, name in enumerate(spec)]
     source = f"SELECT json_transform(json, {literal(json.dumps(spec))}) AS s FROM events"
     found = duck.run(f"SELECT {', '.join(columns)} FROM ({source})", events=pa.table({JSON: texts}))
-    return [column.combine_chunks() for column in found.columns]
+    return [duck.whole(column) for column in found.columns]
 
 
 def _count_fields(texts: pa.Array) -> npt.NDArray[np.int64]:
     if not len(texts):
         return np.zeros(0, np.int64)
     found = duck.run("SELECT len(json_keys(json)) AS n FROM events", events=pa.table({JSON: texts}))
-    count: npt.NDArray[np.int64] = found["n"].combine_chunks().to_numpy(zero_copy_only=False)
+    count: npt.NDArray[np.int64] = duck.whole(found["n"]).to_numpy(zero_copy_only=False)
     return count
 
 

@@ -68,7 +68,7 @@ class FastPath:
         found, texts, at = self._run(texts, at)
         if found is None:
             return nothing(len(rows))
-        good: _Mask = np.array(found["ok"].combine_chunks().to_numpy(zero_copy_only=False))
+        good: _Mask = np.array(duck.whole(found["ok"]).to_numpy(zero_copy_only=False))
         scan = Texts(texts)
         if JSON not in rows.column_names:
             good[scan.lenient()] = False

@@ -48,7 +48,7 @@ def closer_look(shapes: Shapes, found: pa.Table, scan: Texts, texts: pa.Array, g
 
 def _count(column: pa.ChunkedArray, presence: bool) -> int:
     if presence:
-        return int(column.combine_chunks().true_count)
+        return int(duck.whole(column).true_count)
     return len(column) - int(column.null_count)
 
 
@@ -58,9 +58,9 @@ def _per_row(found: pa.Table, columns: list[str], presence: set[str]) -> npt.NDA
     for name in columns:
         column = found[name]
         if name in presence:
-            total += column.combine_chunks().to_numpy(zero_copy_only=False)
+            total += duck.whole(column).to_numpy(zero_copy_only=False)
         elif column.null_count:
-            total += column.combine_chunks().is_valid().to_numpy(zero_copy_only=False)
+            total += duck.whole(column).is_valid().to_numpy(zero_copy_only=False)
         else:
             total += 1
     return total
@@ -98,7 +98,7 @@ class Shapes:
         events = pa.table({JSON: texts if len(odd) == len(texts) else texts.take(pa.array(odd))})
         cases = " ".join(f"WHEN {shape.sql()} THEN {number}" for number, shape in enumerate(self._known))
         found = duck.run(f"SELECT CASE {cases} ELSE -1 END AS shape FROM ({self.select.keys_sql})", events=events)
-        numbers = found["shape"].combine_chunks().to_numpy()
+        numbers = duck.whole(found["shape"]).to_numpy()
         slow = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.slow]
         unknown = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.unknown]
         rest = np.flatnonzero(numbers < 0)

@@ -29,7 +29,7 @@ def finish(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> pa.
     """
     _finish_strings(select, found, texts, good)
     for name, digits in select.stamps.items():
-        column = found[name].combine_chunks()
+        column = duck.whole(found[name])
         values, proven = read_stamps(column, digits)
         good &= proven
         typed = pa.array(values, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)
@@ -39,7 +39,7 @@ def finish(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> pa.
 
 
 def _finish_strings(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> None:
-    doubtful = {name: maybe_changed(found[name].combine_chunks()) for name in select.strings}
+    doubtful = {name: maybe_changed(duck.whole(found[name])) for name in select.strings}
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *doubtful.values()]))
     rows = rows[good[rows]]
     if not len(rows):
@@ -48,7 +48,7 @@ def _finish_strings(select: Select, found: pa.Table, texts: pa.Array, good: _Mas
     quoted = duck.run(select.quoted_sql, events=pa.table({JSON: events}))
     for name, at in doubtful.items():
         changed = np.isin(rows, at, assume_unique=True)
-        changed &= ~quoted[name].combine_chunks().to_numpy(zero_copy_only=False)
+        changed &= ~duck.whole(quoted[name]).to_numpy(zero_copy_only=False)
         changed[changed] = _is_changed(found[name].take(pa.array(rows[changed])), events.filter(pa.array(changed)))
         good[rows[changed]] = False
 

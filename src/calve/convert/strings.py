@@ -21,7 +21,7 @@ def _set(characters: bytes) -> npt.NDArray[np.bool_]:
     return table
 
 
-_NUMBER_FIRST, _CONTAINER_FIRST, _DIGIT = _set(b"-0123456789"), _set(b"{["), _set(b"0123456789")
+_ODD_FIRST, _CONTAINER_FIRST, _DIGIT = _set(b"{[-0123456789"), _set(b"{["), _set(b"0123456789")
 _OTHER, _FRACTION = 1, 2
 _CLASS = np.where(_set(b"+-0123456789"), 0, np.where(_set(b".eE"), _FRACTION, _OTHER)).astype(np.uint8)
 
@@ -32,12 +32,16 @@ def maybe_changed(column: pa.Array) -> _Rows:
     if data is None or not len(column):
         return np.zeros(0, np.int64)
     ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-    rows = np.flatnonzero(ends[1:] > ends[:-1])
     read = np.frombuffer(data, np.uint8)
-    first = read[ends[rows]]
-    containers = rows[_CONTAINER_FIRST[first]]
-    numbers = rows[_NUMBER_FIRST[first]]
+    last = np.searchsorted(ends, ends[-1])  # what follows is empty, and there is no byte to look at
+    rows = np.flatnonzero(_ODD_FIRST[read[ends[:last]]])
+    rows = rows[ends[rows + 1] > ends[rows]]
+    nested = _CONTAINER_FIRST[read[ends[rows]]]
+    containers, numbers = rows[nested], rows[~nested]
     numbers = numbers[_DIGIT[read[ends[numbers + 1] - 1]]]
+    for distance in (1, 2, 3):  # a few bytes tell most strings from numbers
+        at = np.minimum(ends[numbers] + distance, ends[numbers + 1] - 1)
+        numbers = numbers[_CLASS[read[at]] != _OTHER]
     if not len(numbers):
         return containers
     start, end = ends[numbers], ends[numbers + 1]

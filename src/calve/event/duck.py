@@ -8,7 +8,7 @@ import threading
 import duckdb
 import pyarrow as pa
 
-__all__ = ["run"]
+__all__ = ["run", "whole"]
 
 _lock = threading.RLock()
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
@@ -33,6 +33,11 @@ def run(sql: str, **relations: pa.Table) -> pa.Table:
         finally:
             for name in relations:
                 connection.unregister(name)
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Give a column as one array; `combine_chunks` would copy what is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:

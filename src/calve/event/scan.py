@@ -89,7 +89,7 @@ class Texts:
 
 
 def _after_name(now: _Bytes, before: _Bytes) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = (now == 58) & ((before == 34) | (before <= 32))
+    found: npt.NDArray[np.bool_] = (now == 58) & (before <= 34)  # a quote or blank; `!` is one too many, which is safe
     return found
 
 
@@ -97,13 +97,11 @@ def _literals(lowered: _Bytes, plain: _Bytes) -> _Rows:
     """Find `nan` and `inf` in any case where a value may begin."""
     n = lowered == 110
     infinite = n[1:-1] & (lowered[2:] == 102)
-    infinite &= lowered[:-2] == 105
     nan = n[2:] & n[:-2]
-    nan &= lowered[1:-1] == 97
-    nan |= infinite
-    if not nan.any():
+    if not infinite.any() and not nan.any():
         return np.zeros(0, np.int64)
-    at = np.flatnonzero(nan)
+    at = np.flatnonzero(infinite | nan)
+    at = at[(lowered[at] == 105) | (lowered[at + 1] == 97)]
     before = plain[np.maximum(at - 1, 0)]
     found: _Rows = at[(before <= 32) | (before == 44) | (before == 45) | (before == 58) | (before == 91) | (at == 0)]
     return found

@@ -69,7 +69,7 @@ def sound(events: pa.Table) -> Sound:
 
 def as_text(events: pa.ChunkedArray) -> pa.Array:
     """Give events as one string array; null where an event is null or not UTF-8."""
-    joined = events.combine_chunks()
+    joined = duck.whole(events)
     if isinstance(joined, pa.ChunkedArray):
         joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], events.type)
     try:
@@ -97,7 +97,7 @@ def _suspects(texts: pa.Array) -> tuple[_Mask, npt.NDArray[np.int64]]:
 
 
 def _mask(found: pa.Table) -> _Mask:
-    mask: _Mask = found["ok"].combine_chunks().to_numpy(zero_copy_only=False)
+    mask: _Mask = duck.whole(found["ok"]).to_numpy(zero_copy_only=False)
     return mask
 
 

@@ -98,7 +98,7 @@ class DeadLetters:
             self._write(path)
         except OSError as error:
             raise WriteError(
-                f"Cannot write rejects to {path}: {error.strerror or error}",
+                f"Cannot write rejects to {self._place.location}: {error.strerror or error}",
                 step="reject",
                 target=self._place.location,
                 hint="Check space and permissions of the dead-letter folder; the batch is tried again",

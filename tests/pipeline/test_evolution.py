@@ -131,3 +131,17 @@ def _newest(folder: Path) -> StaticTable:
     """Open a table by its last metadata file, whatever its catalog."""
     files = (folder / "metadata").glob("*.metadata.json")
     return StaticTable.from_metadata(str(max(files, key=lambda path: path.stat().st_mtime_ns)))
+
+
+def test_tables_made_from_events_are_partitioned_by_time_and_one_that_cannot_be_leaves_the_others(calve) -> None:
+    sink = {"table_identifier": "timed.${/kind}", "auto_create": True, "partition_by": ["day(ts)", "bucket(4, id)"]}
+    job: Calve = calve(configuration(timed=(FILE, sink)))
+    feed(job, {"id": 1, "kind": "a", "ts": "2026-03-04T05:06:07+01:00"}, {"id": 2, "kind": "b"})
+    assert job.once() == 0, job.said()[-2000:]
+    table = job.catalog().load_table("timed.a")
+    assert str(table.schema().find_type("ts")) == "timestamptz"
+    assert len(list(table.scan(row_filter="ts >= '2026-03-04T00:00:00+00:00' and id = 1").plan_files())) == 1
+    assert len(list(table.scan(row_filter="ts >= '2026-03-05T00:00:00+00:00'").plan_files())) == 0
+    [rejected] = job.dead_letters("timed")
+    assert (rejected["code"], rejected["table"]) == ("NO_SUCH_TABLE", "timed.b")
+    assert "the table has no column 'ts'" in rejected["reason"]

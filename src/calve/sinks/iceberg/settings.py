@@ -128,7 +128,9 @@ class IcebergSettings:
     schema_evolution: bool = option(False, "Add a column for each field that the table does not have.")
     schema: TableSchema | None = option(None, "The table to create; only for a `table_identifier` without `${…}`.")
     partition_by: list[str] = option(
-        [], 'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`.'
+        [],
+        'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`; a column that is '
+        "partitioned by time becomes a `timestamptz`.",
     )
     table_properties: dict[str, str] = option({}, "Iceberg table properties of tables that are created.")
     table_location: str | None = option(

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable
 
 from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, StringType, TimestamptzType
 
 from calve.commit.catalog import Catalog
-from calve.convert.definition import partition_spec_fields, schema_from_columns
+from calve.convert.definition import PartitionField, partition_spec_fields, schema_from_columns
 from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
-from calve.errors import CalveError, NoTargetError, Verdict
+from calve.errors import CalveError, NoTargetError, SettingsError, Verdict
 from calve.event.reject import Code
 from calve.sinks.iceberg.settings import IcebergSettings
 
@@ -91,7 +92,8 @@ class SinkTargets:
         try:
             found: Table | Absent = self.catalog.load(name) or self._make(name, inferred)
         except CalveError as error:
-            if error.verdict is not Verdict.ASK:
+            misfit = isinstance(error, SettingsError) and self._static is None  # `partition_by` and this table's events
+            if error.verdict is not Verdict.ASK and not misfit:
                 raise
             found = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
         self._keep(name, found)
@@ -102,7 +104,7 @@ class SinkTargets:
         schema = inferred.to_schema()
         if not schema.fields:
             return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
-        return self._create(name, schema)
+        return self._create(name, _with_moments(schema, partition_spec_fields(self.settings.partition_fields)))
 
     def _create(self, name: str, schema: Schema) -> Table:
         fields = partition_spec_fields(self.settings.partition_fields, schema)
@@ -139,3 +141,15 @@ def missing(table: str, catalog: str) -> NoTargetError:
         target=table,
         hint="Create it, correct table_identifier, or set auto_create: true",
     )
+
+
+def _with_moments(schema: Schema, partitions: list[PartitionField]) -> Schema:
+    """Make timestamps of the inferred columns that are partitioned by time: JSON has texts and numbers only."""
+    moments = {column for column, transform in partitions if transform in ("year", "month", "day", "hour")}
+    fields = [
+        field.model_copy(update={"field_type": TimestamptzType()})
+        if field.name in moments and isinstance(field.field_type, (StringType, LongType))
+        else field
+        for field in schema.fields
+    ]
+    return Schema(*fields)

@@ -12,7 +12,7 @@ from calve.expression import compile_condition, compile_format
 FAILED = object()
 
 
-class Failure(Exception):  # noqa: N818
+class Failure(Exception):
     pass
 
 

@@ -26,10 +26,8 @@ orders-1:
   sink:
     - every:
         routes: [errors, _default]
-        include_keys: [a, b]
         path: ${/kind}
     - strict:
-        exclude_keys: [c]
         name: y
 """
 
@@ -46,13 +44,8 @@ def test_a_pipeline_is_read_whole(plugins: Plugins) -> None:
     assert [(one.name, one.value.name) for one in pipeline.processors] == [("strict", "x")]
     assert pipeline.routes == {"errors": "/status >= 500", "slow": "/took > 1000"}
     first, second = pipeline.sinks
-    assert (first.routes, first.include_keys, first.value.path) == (("errors", "_default"), ("a", "b"), "${/kind}")
-    assert (second.name, second.exclude_keys, second.value.name, second.path) == (
-        "strict",
-        ("c",),
-        "y",
-        "sink[1].strict",
-    )
+    assert (first.routes, first.value.path) == (("errors", "_default"), "${/kind}")
+    assert (second.name, second.value.name, second.path) == ("strict", "y", "sink[1].strict")
 
 
 def test_pipelines_pickle(plugins: Plugins) -> None:
@@ -63,7 +56,7 @@ def test_pipelines_pickle(plugins: Plugins) -> None:
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("sink[0].every.path", "f:16:15"),
+        ("sink[0].every.path", "f:15:15"),
         ("sink[0].every", "f:13:7"),
         ("sink[0].every.routes[1]", "f:14:26"),
         ("sink[0].every.absent.deeper", "f:13:7"),
@@ -90,7 +83,7 @@ def test_the_plural_keys_are_the_same(plugins: Plugins) -> None:
 def test_a_problem_found_later_has_its_place(plugins: Plugins) -> None:
     (pipeline,) = parse_text(WHOLE, plugins, name="f").pipelines
     problem = pipeline.problem("sink[0].every.path", "no such table")
-    assert str(problem) == "f:16:15: orders-1.sink[0].every.path: no such table"
+    assert str(problem) == "f:15:15: orders-1.sink[0].every.path: no such table"
     assert str(SettingsErrors([problem])) == str(problem)
 
 
@@ -141,8 +134,8 @@ empty:
         "14:31: orders.sink[0].every.routes[1]: unknown route '404' (known: _default, empty, errors)",
         "14:37: orders.sink[0].every.tags_target_key: is not supported: events carry no tags in Calve",
         "14:57: orders.sink[0].every.forward_to: is not supported: name a second sink with a route instead",
-        "15:30: orders.sink[1].every.include_keys[0]: a key is the name of a top-level field and cannot contain `/`",
-        "15:50: orders.sink[1].every.exclude_keys: include_keys and exclude_keys cannot both be given; keep one",
+        "15:15: orders.sink[1].every.include_keys: is not available in this version of Calve",
+        "15:36: orders.sink[1].every.exclude_keys: is not available in this version of Calve",
         "16:15: orders.sink[2].strict: expected a map, found 'text'",
         "17:7: orders.sink[3].strict.name: is required but missing",
         "18:7: orders.sink[4]: expected a sink by name, e.g. `every:`, found 'every'",

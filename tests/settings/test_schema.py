@@ -36,7 +36,7 @@ orders:
   routes:
     - a: /x == 1
   sink:
-    - every: {routes: [a, _default], include_keys: [b], port: "${env:PORT:-80}", flag: "${env:ON:-true}"}
+    - every: {routes: [a, _default], port: "${env:PORT:-80}", flag: "${env:ON:-true}"}
 """,
 ]
 BAD = [

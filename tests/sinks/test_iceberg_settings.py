@@ -47,7 +47,6 @@ log-pipeline:
     - iceberg:
         table_identifier: logs.${/kind}
         routes: [errors]
-        include_keys: [kind, at]
         auto_create: true
         schema_evolution: true
         partition_by: ["day(at)", "bucket(16, id)"]

@@ -52,7 +52,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
 
     Examples:
       calve run orders.yaml
-      calve run pipelines/ --once --state s3://bucket/calve
+      calve run pipelines/ --once --give-up-after 5m --state /var/lib/calve
       calve run orders.yaml --master 'local[4]' --conf spark.driver.memory=2g
       curl -s localhost:9600/metrics
     """

@@ -31,7 +31,7 @@ def status(state: str, pipeline: str | None, as_json: bool) -> None:
 
     Examples:
       calve status
-      calve status --state s3://bucket/calve --pipeline orders
+      calve status --state /var/lib/calve --pipeline orders
       calve status --json | jq '.pipelines[].tables'
     """
     reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline)]

@@ -35,6 +35,8 @@ _MISSING = (
     "org.apache.iceberg.exceptions.NoSuchNamespaceException",
 )
 _DEFAULT_FORMAT_VERSION = 2
+_PATIENCE = {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "60000"}
+"""Iceberg's client waits for ever for a server that is silent."""
 _FREE_FIELD_ID = 2_000_000_000
 
 
@@ -62,7 +64,7 @@ class Catalog:
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
         given = dict(properties) or embedded(Path("lakehouse"))
         self.name = given.pop("name", "iceberg")
-        self.properties = given
+        self.properties = _PATIENCE | given if given.get("type") == "rest" else given
         if given.get("uri", "").startswith("jdbc:sqlite:"):
             make_folder(Path(given["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
         with java_errors("open the catalog", self.name):

@@ -102,10 +102,9 @@ class StatusCollector(Collector):
         for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
             for name, text, labels, samples in families:
                 family = kind(name, text, labels=["pipeline", *labels])
-                for report in reports:
-                    for values, value in samples(report):
-                        if value is not None:
-                            family.add_metric([report.pipeline, *values], value)
+                found = ((report.pipeline, *sample) for report in reports for sample in samples(report))
+                for pipeline, values, value in (one for one in found if one[2] is not None):
+                    family.add_metric([pipeline, *values], value)
                 yield family
 
 

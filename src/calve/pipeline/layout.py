@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -65,6 +66,7 @@ class Layout:
         self.dead_letters = list(dict.fromkeys(place.location for place in self._places))
         self.source: Source = open_source(settings, folder)
         used = [one.metadata for one in self._conditions.values()] + [route.table.metadata for route in self._routes]
+        self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
         self._reader = narrowed(settings, self.source.reader, frozenset().union(*used))
         self.source_accepts = accepts(settings)
         self.flush_seconds = min(sink.flush_interval.total_seconds() for sink in self._sinks)
@@ -110,7 +112,7 @@ class Layout:
         sinks = tuple(self._sink_job(index) for index in range(len(self._sinks)))
         return Job(
             pipeline=self.name,
-            run=f"{self.name}-{state_id[:8]}-{batch:08d}",
+            run=f"{self.name}-{state_id[:8]}-{batch:08d}-{self._nonce}",
             reader=self._reader,
             conditions=self._conditions,
             sinks=sinks,

@@ -86,8 +86,7 @@ class SinkTargets:
         with self._lock:
             known = self._tables.get(name)
         if isinstance(known, Table):
-            if inferred is not None:
-                self._keep(name, self._evolve(known, inferred))
+            self._fit_known(known, inferred)
             return
         try:
             found: Table | Absent = self.catalog.load(name) or self._make(name, inferred)
@@ -97,6 +96,13 @@ class SinkTargets:
                 raise
             found = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
         self._keep(name, found)
+
+    def _fit_known(self, known: Table, inferred: Inferred | None) -> None:
+        try:
+            self._keep(known.identifier, self._evolve(known, inferred) if inferred else known)
+        except NoTargetError:  # dropped meanwhile: the next pass meets it as an unknown table
+            with self._lock:
+                self._tables.pop(known.identifier, None)
 
     def _make(self, name: str, inferred: Inferred | None) -> Table | Absent:
         if not self.settings.auto_create or inferred is None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from calve.errors import SourceError
+from calve.errors import WriteError
 from calve.sources.file.storage import Found
 
 __all__ = ["Finished"]
@@ -40,14 +40,14 @@ class Finished:
         """Remember files durably; may be repeated.
 
         Raises:
-            SourceError: The disk refuses.
+            WriteError: The disk refuses; try again.
         """
         rows = [(file.path, file.size_bytes, file.modified) for file in files]
         try:
             with self._lock, self._connect() as database:
                 database.executemany("INSERT OR IGNORE INTO finished VALUES (?, ?, ?)", rows)
         except (sqlite3.Error, OSError) as error:
-            raise SourceError(
+            raise WriteError(
                 f"The list of files that have been read cannot be written to {self._folder}: {error}",
                 step="acknowledge",
                 target=str(self._folder),

@@ -122,8 +122,6 @@ class Index:
             for each, start in self._behind(position):
                 while start < each.end and (left > 0 or not splits):
                     end = each.cut(start, min(left, SPLIT_BYTES))
-                    if end == each.end:
-                        each.mark_end()
                     splits.append(_split(each, start, end))
                     left -= end - start
                     place = Place(each.number, end)

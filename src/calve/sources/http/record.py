@@ -21,6 +21,7 @@ __all__ = [
     "Events",
     "Head",
     "check_body",
+    "durable_after",
     "pack",
     "packed_bytes",
     "parse_head",

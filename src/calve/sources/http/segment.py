@@ -59,13 +59,12 @@ class Segment:
         return offset == self.end or (index < len(self.marks) and self.marks[index][0] == offset)
 
     def cut(self, start: int, size: int) -> int:
-        """Give the last mark within `size` bytes of a start, or else the first one behind it, or else the end."""
-        if self.end - start <= size:
-            return self.end
+        """Give the last mark within `size` bytes of a start, or else the first one behind it; the end becomes one."""
+        self.mark_end()
         index = bisect_right(self.marks, (start + size, self.rows)) - 1
-        if self.marks[index][0] > start:
-            return self.marks[index][0]
-        return self.marks[index + 1][0] if index + 1 < len(self.marks) else self.end
+        if self.marks[index][0] <= start < self.end:
+            index += 1
+        return self.marks[index][0]
 
 
 def name(number: int) -> str:

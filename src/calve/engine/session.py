@@ -36,6 +36,8 @@ TASK_TRIES = 4
 """How often Spark tries a task before the batch fails."""
 PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
 """What a Python worker needs for most tasks and is slow to import."""
+_TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+"""The driver's JVM plans and commits, and rows do not pass through it: compiling it harder costs more than it gives."""
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
@@ -95,7 +97,7 @@ def _with_task_tries(master: str) -> str:
 
 def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
-    tuning = f"-XX:+UseParallelGC {archive.options(java.find(), files)}".rstrip()
+    tuning = f"{_TUNING} {archive.options(java.find(), files)}".rstrip()
     settings = {
         "spark.app.name": "calve",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, files)),

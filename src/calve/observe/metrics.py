@@ -22,6 +22,12 @@ def _one(value: Callable[[PipelineReport], float | int | None]) -> Samples:
     return lambda report: [([], value(report))]
 
 
+def _known(reports: Iterable[PipelineReport], samples: Samples) -> Iterator[tuple[str, list[str], float]]:
+    """Yield pipeline, labels and value of every sample that has a value."""
+    for report in reports:
+        yield from ((report.pipeline, labels, value) for labels, value in samples(report) if value is not None)
+
+
 def _rejects(report: PipelineReport) -> Iterator[Sample]:
     for name, table in report.tables.items():
         yield from (([name, code], count) for code, count in table.rejects.items())
@@ -102,8 +108,7 @@ class StatusCollector(Collector):
         for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
             for name, text, labels, samples in families:
                 family = kind(name, text, labels=["pipeline", *labels])
-                found = ((report.pipeline, *sample) for report in reports for sample in samples(report))
-                for pipeline, values, value in (one for one in found if one[2] is not None):
+                for pipeline, values, value in _known(reports, samples):
                     family.add_metric([pipeline, *values], value)
                 yield family
 

@@ -30,6 +30,8 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
 """How long the end of a run goes on writing what a source has accepted; what is left waits in its log."""
+_FIRST_BYTES = 64 << 20
+"""The first batch of a pipeline, at most: it is read twice where tables are made from its events."""
 
 
 @dataclass(frozen=True)
@@ -163,9 +165,11 @@ class Flow:
             return None
         now = time.time()
         self._since = self._since or now
-        full = backlog.size_bytes >= self._layout.max_batch_bytes
-        if self._once or full or now - self._since >= self._layout.flush_seconds:
-            return source.plan(position, self._layout.max_batch_bytes)
+        most = self._layout.max_batch_bytes
+        if self._ledger.last_batch == 0:
+            most = min(most, _FIRST_BYTES)
+        if self._once or backlog.size_bytes >= most or now - self._since >= self._layout.flush_seconds:
+            return source.plan(position, most)
         return None
 
     def _write(self, batch: int, planned: Planned) -> None:

@@ -96,7 +96,7 @@ def test_nothing_is_lost_and_nothing_doubled_when_the_process_group_is_killed_ag
     try:
         for _ in range(KILLS):
             calve.start()
-            time.sleep(chance.uniform(2.5, 9.0))  # start-up takes about half of it: kills fall anywhere
+            time.sleep(chance.uniform(1.5, 6.5))  # start-up takes about half of it: kills fall anywhere
             calve.kill()
         producer.ended.set()
         producer.join()

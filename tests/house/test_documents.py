@@ -1,5 +1,6 @@
 """What the documents show is true: each pipeline is one that Calve takes, each command and option is there."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from click import Context
 
 from calve.cli.main import calve
 from calve.pipeline.plugins import PLUGINS
-from calve.settings import parse_text
+from calve.settings import json_schema, parse_text, reference
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -45,3 +46,8 @@ def test_every_make_target_that_the_readme_names_is_there() -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len(TEXTS["README.md"].splitlines()) <= 150
+
+
+def test_the_reference_and_the_schema_are_those_of_the_code() -> None:
+    assert TEXTS["docs/reference.md"].strip() == reference(PLUGINS).strip(), "run `make docs`"
+    assert json.loads((ROOT / "docs" / "schema.json").read_text()) == json_schema(PLUGINS), "run `make docs`"

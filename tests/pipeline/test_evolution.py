@@ -37,8 +37,29 @@ def feed(job: Calve, *events: dict[str, Any]) -> None:
     (job.folder / "events.ndjson").write_text("".join(json.dumps(each) + "\n" for each in events))
 
 
+def feed_two_tasks(job: Calve, *last: dict[str, Any]) -> int:
+    """Write two files, each large enough for a task of its own; only the second ends with these events."""
+    long = "x" * 1000
+    for part in (0, 1):
+        events = [{"id": part * 10_000 + number, "place": {"city": long}} for number in range(10_000)]
+        events += [{"id": f"bad {part}"}, *(last if part else ())]
+        text = "".join(json.dumps(each) + "\n" for each in events)
+        (job.folder / f"part-{part}.ndjson").write_text(text)
+    return 20_000
+
+
 def rows(table: Table) -> list[dict[str, Any]]:
     return table.scan().to_arrow().sort_by("id").to_pylist()
+
+
+def test_what_a_task_could_write_is_not_written_again_when_another_task_meets_a_new_field(calve) -> None:
+    sink = {"table_identifier": "db.wide", "auto_create": True, "schema_evolution": True, "schema": SCHEMA}
+    job: Calve = calve(configuration(wide=({"file": {"path": "part-*.ndjson"}}, sink)))
+    count = feed_two_tasks(job, {"id": -1, "late": True})
+    assert job.once() == 0
+    found = job.rows("db.wide").column("id").to_pylist()
+    assert sorted(found) == [-1, *range(count)]
+    assert sorted(json.loads(one["event"])["id"] for one in job.dead_letters("wide")) == ["bad 0", "bad 1"]
 
 
 def test_new_fields_in_mid_stream_add_columns_without_a_restart(calve) -> None:

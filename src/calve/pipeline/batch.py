@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from calve.commit.ledger import Ledger
 from calve.errors import SchemaConflictError
-from calve.pipeline.job import Job, Target, merge_misfits
-from calve.pipeline.spread import run_job
+from calve.pipeline.job import Job, Misfit, Target, merge_misfits
+from calve.pipeline.spread import divide, run_job
 from calve.sources.source import Planned
 
 __all__ = ["Writer", "run_batch"]
@@ -21,6 +21,7 @@ _PASSES = 5
 """A pass for unknown tables, one for new fields, and some for other writers that change tables meanwhile."""
 
 Receipts = list[dict[str, Any]]
+Only = dict[int, frozenset[Target]] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,27 +29,32 @@ class Writer:
     """What a batch needs to be written.
 
     Attributes:
-        job: Makes the job of a pass: the batch, the pass, the tables to write (None: all).
+        job: Makes the job of a pass: the batch, the pass, the tables to write by task (None: all).
         fit: Creates or evolves tables for the misfits that tasks found.
     """
 
     spark: SparkSession
-    job: Callable[[int, int, frozenset[Target] | None], Job]
+    job: Callable[[int, int, Only], Job]
     fit: Callable[[list[Any]], None]
 
     def write(self, batch: int, planned: Planned) -> Receipts:
-        """Write a batch's files; nothing becomes visible. A table that had a misfit is written in a later pass."""
+        """Write a batch's files; nothing becomes visible.
+
+        What a task could not write, because a table does not fit its events, the same task writes in a later pass; what
+        other tasks wrote into that table stands.
+        """
         receipts: Receipts = []
-        only: frozenset[Target] | None = None
+        groups = divide(planned.splits, self.spark.sparkContext.defaultParallelism)
+        only: Only = None
         for number in range(_PASSES):
-            found = run_job(self.spark, self.job(batch, number, only), planned.splits)
+            found = run_job(self.spark, self.job(batch, number, only), groups)
             receipts += found
             misfits = merge_misfits(found)
             if not misfits:
                 return receipts
             self.fit(misfits)
-            only = frozenset(misfit.target for misfit in misfits)
-        names = ", ".join(sorted(target[1] for target in only or ()))
+            only = {one["task"]: _targets(one) for one in found if one["misfits"]}
+        names = ", ".join(sorted({misfit.target[1] for misfit in misfits}))
         raise SchemaConflictError(
             f"The events of batch {batch} still do not fit after {_PASSES} passes: {names}",
             step="convert",
@@ -80,6 +86,10 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
     record["seconds"] = round(time.monotonic() - started, 3)
     ledger.stage(batch, record)  # durable from here on
     return record
+
+
+def _targets(receipt: dict[str, Any]) -> frozenset[Target]:
+    return frozenset(Misfit.from_json(misfit).target for misfit in receipt["misfits"])
 
 
 def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> dict[str, Any]:

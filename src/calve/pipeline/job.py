@@ -1,12 +1,13 @@
 """What the driver sends to the tasks of one batch, and the receipts that come back.
 
-A receipt is one JSON object per task: the files it wrote and the rejects it set aside, by table; the misfits, which are
-the tables that are missing or lack a column; or the error that ended it. Receipts are data, never rows.
+A receipt is one JSON object per task: its number, the files it wrote and the rejects it set aside, by table; the
+misfits, which are the tables that are missing or lack a column; or the error that ended it. Receipts are data, never
+rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -54,7 +55,7 @@ class Job:
     Attributes:
         run: Makes file names unique: pipeline, state and batch.
         number: The pass: 0, then 1 and more for the tables that had misfits.
-        only: The tables to write in this pass; None for all.
+        only: What to write in this pass: tables by the number of the task that could not write them; None for all.
     """
 
     pipeline: str
@@ -64,7 +65,7 @@ class Job:
     sinks: tuple[SinkJob, ...]
     max_open_writers: int
     number: int = 0
-    only: frozenset[Target] | None = None
+    only: Mapping[int, frozenset[Target]] | None = None
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class Layout:
         """Give what a FileIO needs for dead letters, by their location."""
         return {place.location: place.io_properties for place in self._places}
 
-    def job(self, state_id: str, batch: int, number: int, only: frozenset[Target] | None) -> Job:
+    def job(self, state_id: str, batch: int, number: int, only: Mapping[int, frozenset[Target]] | None) -> Job:
         """Make the job of one pass over a batch."""
         sinks = tuple(self._sink_job(index) for index in range(len(self._sinks)))
         return Job(

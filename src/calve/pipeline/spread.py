@@ -36,15 +36,15 @@ def divide(splits: Sequence[Split], parallelism: int) -> list[list[Split]]:
     return sorted(groups, key=lambda group: order[id(group[0])])
 
 
-def run_job(spark: SparkSession, job: Job, splits: Sequence[Split]) -> list[dict[str, Any]]:
-    """Run one pass over a batch and give the receipts in the order of the tasks.
+def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[dict[str, Any]]:
+    """Run one pass over a batch, divided into tasks, and give the receipts in the order of the tasks.
 
     Raises:
         CalveError: What ended a task, or Spark itself. Files of the other tasks stay unreferenced.
     """
-    groups = divide(splits, spark.sparkContext.defaultParallelism)
     function = functools.partial(run_tasks, job, groups)
-    tasks = spark.sparkContext.parallelize(range(len(groups)), len(groups)).mapPartitions(function)
+    numbers = range(len(groups)) if job.only is None else sorted(job.only)
+    tasks = spark.sparkContext.parallelize(numbers, len(numbers)).mapPartitions(function)
     with java_errors("write", job.pipeline):
         receipts = [msgspec.json.decode(receipt) for receipt in tasks.collect()]
     for receipt in receipts:

@@ -64,6 +64,8 @@ def run_task(job: Job, splits: list[Split], number: int) -> dict[str, Any]:
 class _Task:
     def __init__(self, job: Job, number: int, attempt: str) -> None:
         self._job = job
+        self._number = number
+        self._only = None if job.only is None else job.only[number]
         self._router = Router(job.conditions, [sink.route for sink in job.sinks])
         # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
         self._straight = self._router.is_static and len(job.sinks) == 1
@@ -116,7 +118,7 @@ class _Task:
             self._reject((number, ""), rows, rejects)
         for number, table, positions in routed.parts:
             target = (number, table)
-            if self._job.only is None or target in self._job.only:
+            if self._only is None or target in self._only:
                 self._gather(target, rows if positions is None else rows.take(positions))
 
     def _gather(self, target: Target, events: pa.Table) -> None:
@@ -199,6 +201,7 @@ class _Task:
                 [target[1], counts] for target, counts in self._nulled.items() if counts and target not in self._misfits
             ],
             "pass": self._job.number,
+            "task": self._number,
             **self._seen,
             "seconds": self._seconds,
         }

@@ -195,6 +195,54 @@ def test_a_branch_has_a_mark_of_its_own(lake: Any) -> None:
     assert (lake.ids(), lake.ids("audit")) == ([1], [1, 2])
 
 
+def test_a_branch_that_is_missing_begins_where_main_is(lake: Any) -> None:
+    append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    audit = Target(lake.name, branch="audit")
+    more = {2: [lake.file("b", [2])]}
+    assert append(lake.catalog, audit, mark(2), more).batches == (2,)
+    assert append(lake.catalog, audit, mark(2), more).already
+    append(lake.catalog, Target(lake.name), mark(3), {3: [lake.file("c", [3])]})
+    append(lake.catalog, audit, mark(4), {4: [lake.file("d", [4])]})
+    assert (lake.ids(), lake.ids("audit")) == ([1, 3], [1, 2, 4])
+
+
+def test_a_branch_of_an_empty_table_leaves_main_without_a_snapshot(lake: Any) -> None:
+    audit = Target(lake.name, branch="audit")
+    for batch in (1, 2):
+        append(lake.catalog, audit, mark(batch), {batch: [lake.file(f"f{batch}", [batch])]})
+    assert lake.java.currentSnapshot() is None
+    assert (lake.ids(), lake.ids("audit")) == ([], [1, 2])
+
+
+def test_a_branch_that_was_dropped_begins_anew_without_what_it_had(lake: Any) -> None:
+    audit = Target(lake.name, branch="audit")
+    append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    append(lake.catalog, audit, mark(2), {2: [lake.file("b", [2])]})
+    lake.java.manageSnapshots().removeBranch("audit").commit()
+    append(lake.catalog, audit, mark(3), {3: [lake.file("c", [3])]})
+    assert lake.ids("audit") == [1, 3]
+
+
+def test_of_two_drivers_that_make_a_branch_one_is_refused_and_looks_again(lake: Any, at_point: Any) -> None:
+    files, audit = {1: [lake.file("a", [1])]}, Target(lake.name, branch="audit")
+    at_point("commit.before-swap", lambda: append(lake.catalog, audit, mark(1), files))
+    assert append(lake.catalog, audit, mark(1), files).already
+    assert lake.ids("audit") == [1]
+
+
+def test_a_tag_of_a_branchs_name_is_told_and_the_files_wait(lake: Any) -> None:
+    audit = Target(lake.name, branch="audit")
+    first = append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    lake.java.manageSnapshots().createTag("audit", first.snapshot_id).commit()
+    more = {2: [lake.file("b", [2])]}
+    with pytest.raises(CommitError, match="has a tag 'audit', so there can be no branch") as told:
+        append(lake.catalog, audit, mark(2), more)
+    assert told.value.verdict is Verdict.ASK
+    lake.java.manageSnapshots().removeTag("audit").commit()
+    append(lake.catalog, audit, mark(2), more)
+    assert (lake.ids(), lake.ids("audit")) == ([1], [1, 2])
+
+
 def test_writers_side_by_side_lose_and_double_nothing(lake: Any) -> None:
     pipelines, batches = 3, 4
 

@@ -1,3 +1,4 @@
+import json
 import pickle
 from datetime import timedelta
 from typing import Any
@@ -221,7 +222,6 @@ def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options:
         ("identifier_columns", "[id]"),
         ("upsert", "true"),
         ("write_mode", "copy-on-write"),
-        ("branch", "audit"),
         ("event_time", "at"),
     ],
 )
@@ -231,6 +231,17 @@ def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value:
         jsonschema.validate(yaml.safe_load(SOURCE % f"table_identifier: a.b, {key}: {value}"), json_schema(PLUGINS))
     (row,) = [line for line in reference(PLUGINS).split("## Sink `iceberg`")[1].split("\n") if f"| `{key}` |" in line]
     assert row.endswith("*Not available in this version.* |")
+
+
+@pytest.mark.parametrize("name", ["main", "audit", "2026_q1", "team/audit-1.0", "prüfung", "a" * 200])
+def test_a_branch_may_have_such_a_name(name: str) -> None:
+    assert sink(f"table_identifier: a.b, branch: '{name}'").branch == name
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "-a", "/a", "${/kind}", "audit\n", "17", "a" * 201, "a'b"])
+def test_a_branch_may_not_have_such_a_name(name: str) -> None:
+    (found,) = errors(f"table_identifier: a.b, branch: {json.dumps(name)}")
+    assert found.startswith(f"branch: {name[:100]!r} is no name of a branch: ")
 
 
 def test_a_bad_name_and_a_bad_type_are_told_beside_a_typo() -> None:

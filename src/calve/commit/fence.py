@@ -44,7 +44,8 @@ class Target:
     Attributes:
         identifier: Namespace and name of the table, joined by dots.
         uuid: The UUID of the table that the files were written for; empty: any.
-        branch: The branch that gets the snapshot.
+        branch: The branch that gets the snapshot. If there is none it begins where `main` is, in the same commit; in a
+            table without a snapshot it begins empty, and `main` stays without one.
     """
 
     identifier: str
@@ -131,6 +132,7 @@ def _attempt(
         transaction = table.newTransaction()
         start = transaction.startMetadata()
         _check_same_table(target, start.uuid())
+        _check_branch(target, start.ref(target.branch))
         reached = _read_mark(start.properties().get(mark.key(target.branch)), target, mark)
         batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
         if not batches:
@@ -152,6 +154,16 @@ def _check_same_table(target: Target, uuid: str) -> None:
             step=_STEP,
             target=target.identifier,
             hint="Bring the old table back, or remove the pipeline's state folder to start anew with this one",
+        )
+
+
+def _check_branch(target: Target, ref: Any) -> None:
+    if ref is not None and ref.isTag():
+        raise CommitError(
+            f"The table {target.identifier} has a tag {target.branch!r}, so there can be no branch of that name",
+            step=_STEP,
+            target=target.identifier,
+            hint="Drop or rename the tag, and the staged files are committed",
         )
 
 

@@ -39,10 +39,11 @@ class CommitSettings:
 
 @dataclass
 class _Table:
-    """What is staged for one table and not committed: its entries by batch, in order."""
+    """What is staged for one branch of a table and not committed: its entries by batch, in order."""
 
     catalog: Catalog
     name: str
+    branch: str
     entries: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     patience: Patience | None = None
     retry_at: float = 0.0
@@ -82,7 +83,7 @@ class Committer:
         self._refresh, self._acknowledge = hooks
         self._log = Log(status.name)
         self._progress = Progress(ledger.committed.totals, status.name)
-        self._tables: dict[tuple[str, str], _Table] = {}
+        self._tables: dict[tuple[str, str, str], _Table] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._urgent = threading.Event()
@@ -139,7 +140,7 @@ class Committer:
         self._pool.shutdown()
 
     def _table(self, entry: Mapping[str, Any]) -> _Table:
-        key = (entry["catalog"], entry["table"])
+        key = (entry["catalog"], entry["table"], entry.get("branch", "main"))
         if key not in self._tables:
             catalog = self._catalogs.get(entry["catalog"])
             if catalog is None:
@@ -149,7 +150,7 @@ class Committer:
                     target=entry["table"],
                     hint="Run once with the former `catalog:`, which commits them; then change it",
                 )
-            self._tables[key] = _Table(catalog, entry["table"])
+            self._tables[key] = _Table(catalog, *key[1:])
         return self._tables[key]
 
     def _run(self) -> None:
@@ -202,7 +203,7 @@ class Committer:
         files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
         oldest = next(iter(entries.values()))[0]
         try:
-            outcome = append(table.catalog, Target(table.name, oldest["uuid"]), mark, files, summary)
+            outcome = append(table.catalog, Target(table.name, oldest["uuid"], table.branch), mark, files, summary)
         except CalveError as error:
             self._hold(table, error)
             return

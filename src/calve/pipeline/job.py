@@ -32,6 +32,7 @@ class SinkJob:
         label: The sink's name in dead letters.
         catalog: The catalog's key, which says where a table's files must be committed.
         tables: Every table that is known so far.
+        branch: The branch of these tables that gets the events.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
 
@@ -40,6 +41,7 @@ class SinkJob:
     route: SinkRoute
     tables: dict[str, Table | Absent]
     dead_letters: DeadLetterPlace
+    branch: str = "main"
     infers: bool = False
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] = "null"

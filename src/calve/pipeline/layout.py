@@ -129,6 +129,7 @@ class Layout:
             route=self._routes[index],
             tables=target.known(),
             dead_letters=self._places[index],
+            branch=sink.branch or "main",
             infers=sink.auto_create,
             evolves=sink.schema_evolution,
             on_type_mismatch=sink.on_type_mismatch,

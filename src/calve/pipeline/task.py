@@ -185,6 +185,7 @@ class _Task:
             {
                 "catalog": self._job.sinks[target[0]].catalog,
                 "table": target[1],
+                "branch": self._job.sinks[target[0]].branch,
                 "uuid": one.table.uuid,
                 "files": one.files,
                 "rows": one.rows,

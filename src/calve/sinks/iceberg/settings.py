@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -29,11 +30,22 @@ CATALOG_NEEDS = {
 }
 """Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each cannot do without."""
 
+_LONGEST_BRANCH = 200
+_BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
+
 
 def _check_table_name(text: str) -> None:
     static = compile_format(text).static
     if static is not None and (bad := fault(static)):
         raise SettingsError(bad)
+
+
+def _check_branch(text: str) -> None:
+    if not _BRANCH.fullmatch(text) or text.isdecimal():
+        raise SettingsError(
+            f"{text[:100]!r} is no name of a branch: at most {_LONGEST_BRANCH} letters, digits, `_`, `-`, `.` and `/`, "
+            "the first a letter or digit; and not digits alone, which readers take for a snapshot's number"
+        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +159,11 @@ class IcebergSettings:
         "null", "What a value becomes that does not fit an optional column: null, or the event a dead letter."
     )
     case_insensitive: bool = option(False, "Match fields to columns whatever their case, if the exact name is missing.")
-    branch: str | None = option(None, "The branch of the table to write to.", later=True)
+    branch: str | None = option(
+        None,
+        "The branch of the table to write to; absent: `main`. One that does not exist begins where `main` is then.",
+        check=_check_branch,
+    )
     write_properties: dict[str, str] = option({}, "Iceberg's write properties, in place of the table's own.")
     max_open_writers: int = option(
         256, "Files that one task keeps open; beyond it the largest idle one is closed.", minimum=1

@@ -33,13 +33,14 @@ def no_constant(_):
     raise ValueError("constant")
 
 
-def convert(event, schema, mismatch="null", case_insensitive=False):
+def convert(event, schema, mismatch="null", case_insensitive=False, include=(), exclude=()):
     try:
         value = json.loads(event.decode("utf-8"), parse_int=Text, parse_float=Text, parse_constant=no_constant)
     except (ValueError, AttributeError):
         return ("reject", "MALFORMED")
     if not isinstance(value, dict):
         return ("reject", "MALFORMED")
+    value = {k: v for k, v in value.items() if k not in exclude and (not include or k in include)}
     try:
         value = renamed(value, [f.name for f in schema.fields], case_insensitive)
         if not any(f.name in value for f in schema.fields):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
+import re
 
 import pyarrow as pa
 import pytest
@@ -11,23 +13,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.convert.converter import Converter, ConvertOptions
+from calve.convert.fields import Fields
+from calve.convert.infer import infer
 from calve.event.sound import sound
+from calve.event.strict import MalformedError, dump, parse_object
 from convert import reference
-from convert.events import Maker
+from convert.events import NAMES, Maker
 from convert.tables import plain_rows, table_of
 
 BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "40"))
 ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "60"))
 
+LISTS = st.one_of(
+    st.just(Fields()),
+    st.builds(Fields, include=st.frozensets(st.sampled_from([*NAMES, "A", "ID", "new", ""]), min_size=1, max_size=6)),
+    st.builds(Fields, exclude=st.frozensets(st.sampled_from([*NAMES, "A", "ID", "new", ""]), min_size=1, max_size=4)),
+)
+
 
 @pytest.mark.parametrize("through_sound", [False, True], ids=["alone", "after sound"])
 @settings(max_examples=BATCHES, deadline=None, database=None)
-@given(seed=st.integers(0, 2**40), mismatch=st.sampled_from(["null", "dlq"]), ci=st.booleans(), unknown=st.booleans())
-def test_random_events_become_what_the_design_says(through_sound, seed, mismatch, ci, unknown):
+@given(
+    seed=st.integers(0, 2**40),
+    mismatch=st.sampled_from(["null", "dlq"]),
+    ci=st.booleans(),
+    unknown=st.booleans(),
+    fields=LISTS,
+)
+def test_random_events_become_what_the_design_says(through_sound, seed, mismatch, ci, unknown, fields):
     maker = Maker(random.Random(seed))
     schema = maker.schema()
     events = [maker.event(schema) for _ in range(ROWS)]
-    expected = [reference.convert(event, schema, mismatch, ci) for event in events]
+    expected = [reference.convert(event, schema, mismatch, ci, fields.include, fields.exclude) for event in events]
     rows = pa.table({"event": pa.array(events, pa.binary())})
     got: list[object] = [None] * ROWS
     positions = range(ROWS)
@@ -37,7 +54,7 @@ def test_random_events_become_what_the_design_says(through_sound, seed, mismatch
             got[reject["row"]] = ("reject", reject["code"])
         rows = found.rows
         positions = rows["row"].to_pylist()
-    options = ConvertOptions(look_for_unknown=unknown, on_type_mismatch=mismatch, case_insensitive=ci)
+    options = ConvertOptions(look_for_unknown=unknown, on_type_mismatch=mismatch, case_insensitive=ci, fields=fields)
     converted = Converter(table_of(schema), options).convert(rows)
     nulled: dict[str, int] = {}
     for row, values in zip(converted.row.to_pylist(), plain_rows(converted.rows), strict=True):
@@ -65,3 +82,31 @@ def test_a_part_of_a_table_converts_like_a_table_of_its_own(cut):
         assert repr(plain_rows(part.rows)) == repr(plain_rows(own.rows))
         assert (part.row.to_pylist(), part.rejects, part.nulled) == (own.row.to_pylist(), own.rejects, own.nulled)
         assert part.unknown == own.unknown
+
+
+def without(event: bytes, fields: Fields) -> bytes:
+    try:
+        text = dump(fields.of(parse_object(event)))
+    except MalformedError:
+        return event
+    return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text).encode()
+
+
+@settings(max_examples=BATCHES, deadline=None, database=None)
+@given(seed=st.integers(0, 2**40), ci=st.booleans(), fields=LISTS, data=st.data())
+def test_a_field_that_is_not_written_is_as_if_it_were_not_there(seed, ci, fields, data):
+    maker = Maker(random.Random(seed))
+    schema = maker.schema()
+    events = [maker.event(schema) for _ in range(ROWS)]
+    whole = pa.table({"event": pa.array(events, pa.binary())})
+    stripped = pa.table({"event": pa.array([without(event, fields) for event in events], pa.binary())})
+    refused = frozenset({("new",)} if data.draw(st.booleans()) else ())
+    options = ConvertOptions(look_for_unknown=True, case_insensitive=ci, refused=refused)
+    got = Converter(table_of(schema), dataclasses.replace(options, fields=fields)).convert(whole)
+    want = Converter(table_of(schema), options).convert(stripped)
+    assert repr(plain_rows(got.rows)) == repr(plain_rows(want.rows))
+    assert (got.row, got.rejects, got.nulled, got.unknown) == (want.row, want.rejects, want.nulled, want.unknown)
+    first = infer(whole.slice(0, 20), None, fields)
+    assert first == infer(stripped.slice(0, 20))
+    assert infer(whole.slice(20), first, fields).events == infer(stripped.slice(20)).events
+    assert first.merge(infer(whole.slice(20), first, fields)) == infer(stripped)

@@ -104,7 +104,8 @@ orders:
     - [x]
   sink:
     - every: {routes: [erors, 404], tags_target_key: t, forward_to: [x]}
-    - every: {include_keys: [a/b], exclude_keys: [c]}
+    - every: {include_keys: [c, a/b]}
+    - every: {include_keys: [a], exclude_keys: [c]}
     - strict: text
     - strict:
     - every
@@ -134,20 +135,20 @@ empty:
         "14:31: orders.sink[0].every.routes[1]: unknown route '404' (known: _default, empty, errors)",
         "14:37: orders.sink[0].every.tags_target_key: is not supported: events carry no tags in Calve",
         "14:57: orders.sink[0].every.forward_to: is not supported: name a second sink with a route instead",
-        "15:15: orders.sink[1].every.include_keys: is not available in this version of Calve",
-        "15:36: orders.sink[1].every.exclude_keys: is not available in this version of Calve",
-        "16:15: orders.sink[2].strict: expected a map, found 'text'",
-        "17:7: orders.sink[3].strict.name: is required but missing",
-        "18:7: orders.sink[4]: expected a sink by name, e.g. `every:`, found 'every'",
-        "19:1: core: this name is reserved; a pipeline cannot be called data-prepper, dataPrepper, core",
-        "20:3: core.source: takes one source, found every, strict",
-        "21:9: core.sink: needs at least one sink",
-        "22:1: no/path: 'no/path' cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`",
-        "22:1: no/path.source: is required but missing",
-        "23:3: no/path.processor: expected a list (`- name: …`), found a map",
-        "24:3: no/path.processor: processors means the same as processor; give one",
-        "25:3: no/path.sink: expected a list (`- name: …`), found a map",
-        "26:1: empty: expected a map with `source` and `sink`, found nothing",
+        "15:33: orders.sink[1].every.include_keys[1]: a key is the name of a top-level field and cannot contain `/`",
+        "16:48: orders.sink[2].every.exclude_keys: include_keys and exclude_keys cannot both be given; keep one",
+        "17:15: orders.sink[3].strict: expected a map, found 'text'",
+        "18:7: orders.sink[4].strict.name: is required but missing",
+        "19:7: orders.sink[5]: expected a sink by name, e.g. `every:`, found 'every'",
+        "20:1: core: this name is reserved; a pipeline cannot be called data-prepper, dataPrepper, core",
+        "21:3: core.source: takes one source, found every, strict",
+        "22:9: core.sink: needs at least one sink",
+        "23:1: no/path: 'no/path' cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`",
+        "23:1: no/path.source: is required but missing",
+        "24:3: no/path.processor: expected a list (`- name: …`), found a map",
+        "25:3: no/path.processor: processors means the same as processor; give one",
+        "26:3: no/path.sink: expected a list (`- name: …`), found a map",
+        "27:1: empty: expected a map with `source` and `sink`, found nothing",
     ]
 
 

@@ -31,7 +31,7 @@ def test_the_reference_has_a_section_for_the_pipeline_and_each_plugin(plugins: P
         "| `codec.csv.delimiter` | text | `,` | What separates. |",
         "| `path` | text or a list of text | `a` | One path or several. |",
         "| `future` | a whole number | none | Not yet. *Not available in this version.* |",
-        "| `exclude_keys` | a list of text | none | These top-level fields of an event are not written. *Not available in this version.* |",
+        "| `exclude_keys` | a list of text | none | These top-level fields of an event are not written; like `include_keys`, which excludes it. |",
     ],
 )
 def test_an_option_is_one_row(plugins: Plugins, row: str) -> None:

@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from calve.convert.build import build_columns, storage_type
 from calve.convert.exact import Exact, Outcome
 from calve.convert.fast import FastPath, Rows, Taken, nothing
+from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred, unknown_fields
 from calve.convert.select import compile_select
 from calve.convert.table import Table
@@ -34,12 +35,14 @@ class ConvertOptions:
         on_type_mismatch: What becomes of an event with a value that is not coercible into an optional column: the
             value is `null`, or the event goes to the `dlq`.
         case_insensitive: Match field names by case first, then without.
+        fields: The fields that are written; all others are as if the event did not have them.
         refused: Fields (paths as in `Evolution.refused`) that cannot become columns: an event with one is rejected.
     """
 
     look_for_unknown: bool = False
     on_type_mismatch: Literal["null", "dlq"] = "null"
     case_insensitive: bool = False
+    fields: Fields = ALL_FIELDS
     refused: frozenset[tuple[str, ...]] = frozenset()
 
 
@@ -83,8 +86,9 @@ class Converter:
             reject_mismatches=self._options.on_type_mismatch == "dlq",
             case_insensitive=self._options.case_insensitive,
             refused=self._options.refused,
+            fields=self._options.fields,
         )
-        select = compile_select(self._schema)
+        select = compile_select(self._schema, self._options.fields)
         self._fast = FastPath(select, self._options.case_insensitive, bool(self._options.refused)) if select else None
 
     def convert(self, rows: pa.Table) -> Converted:
@@ -102,7 +106,8 @@ class Converter:
         chosen = np.unique(np.concatenate([at, np.array(outcome.rows + again, np.int64)]))
         if not len(chosen):
             return None
-        return unknown_fields(rows.take(pa.array(chosen)), self._schema, self._options.case_insensitive)
+        options = self._options
+        return unknown_fields(rows.take(pa.array(chosen)), self._schema, options.case_insensitive, options.fields)
 
     def _assemble(self, taken: Taken, outcome: Outcome) -> tuple[pa.Table, pa.Int64Array]:
         slow = pa.table(

@@ -14,6 +14,7 @@ from typing import Any
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
+from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.node import ELEMENT, VALUE
 from calve.convert.scalar import MismatchError, Read, bad, reader
 from calve.event.reject import Code, Reject
@@ -82,6 +83,8 @@ class Exact:
         schema: The table's schema.
         reject_mismatches: Reject events with a value that is not coercible into an optional column, too.
         case_insensitive: Match names by case first, then without.
+        refused: Paths of fields that events are rejected for.
+        fields: The fields that are read.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Exact:
         reject_mismatches: bool = False,
         case_insensitive: bool = False,
         refused: Iterable[tuple[str, ...]] = (),
+        fields: Fields = ALL_FIELDS,
     ) -> None:
         self._names = _Names([field.name for field in schema.fields], case_insensitive)
         self._columns = [
@@ -98,6 +102,7 @@ class Exact:
         ]
         self._reject_mismatches = reject_mismatches
         self._refused = tuple(refused)
+        self._fields = fields
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
         """Convert events given as (position, text)."""
@@ -120,7 +125,7 @@ class Exact:
     def _event(self, text: bytes | str | None) -> dict[str, Any]:
         """Read an event, its fields under the names of the columns."""
         try:
-            event = self._names.match(parse_object(text))
+            event = self._names.match(self._fields.of(parse_object(text)))
         except MalformedError as error:
             raise _RejectedError(Code.MALFORMED, "", str(error)) from None
         for path in self._refused:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.node import Kind, Node, join
 from calve.convert.select import literal
 from calve.convert.structure import from_structure
@@ -26,13 +27,14 @@ _Mask = npt.NDArray[np.bool_]
 _MOST_FIELDS = 100  # of one struct: every row costs something for each of them, whether it has it or not
 
 
-def familiar(texts: pa.Array, known: Node) -> _Mask:
+def familiar(texts: pa.Array, known: Node, fields: Fields = ALL_FIELDS) -> _Mask:
     """Say of JSON texts whether joining them into a known struct certainly changes nothing.
 
     Args:
         texts: No nulls; read leniently by DuckDB, so that rows `Texts.lenient` names, or with integers that may be no
             longs, must not be believed.
         known: A struct.
+        fields: The fields that count; all that are known do.
     """
     names = list(known.fields)
     clash = len({name.lower() for name in names}) < len(names) or "" in names
@@ -48,7 +50,7 @@ def familiar(texts: pa.Array, known: Node) -> _Mask:
         scan = Texts(texts)
         if int(found.sum()) != scan.count_colons():
             odd = np.flatnonzero(proven & (found != scan.colons_by_row()))
-            proven[odd] = found[odd] == _count_fields(texts.take(pa.array(odd)))
+            proven[odd] = found[odd] == _count_fields(texts.take(pa.array(odd)), fields)
     except duckdb.InvalidInputException:
         return np.zeros(len(texts), bool)
     return proven
@@ -63,10 +65,15 @@ def _leaves(texts: pa.Array, known: Node) -> list[pa.Array]:
     return [duck.whole(column) for column in found.columns]
 
 
-def _count_fields(texts: pa.Array) -> npt.NDArray[np.int64]:
+def _count_fields(texts: pa.Array, fields: Fields) -> npt.NDArray[np.int64]:
     if not len(texts):
         return np.zeros(0, np.int64)
-    found = duck.run("SELECT len(json_keys(json)) AS n FROM events", events=pa.table({JSON: texts}))
+    keys = "json_keys(json)"
+    for names, kept in ((fields.include, ""), (fields.exclude, "NOT ")):
+        if names:
+            listed = f"json_transform({literal(json.dumps(sorted(names)))}, '[\"VARCHAR\"]')"
+            keys = f"list_filter({keys}, lambda k: {kept}list_contains({listed}, k))"
+    found = duck.run(f"SELECT len({keys}) AS n FROM events", events=pa.table({JSON: texts}))
     count: npt.NDArray[np.int64] = duck.whole(found["n"]).to_numpy(zero_copy_only=False)
     return count
 

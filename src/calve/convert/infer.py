@@ -23,6 +23,7 @@ from pyiceberg.schema import Schema
 
 from calve.convert.evolve import Budget, column_type, known_fields
 from calve.convert.familiar import familiar
+from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.node import Kind, Node, join
 from calve.convert.structure import from_structure, list_of
 from calve.event import duck
@@ -71,32 +72,35 @@ class Inferred:
         return Inferred(Node.from_json(data["root"]), data["events"])
 
 
-def infer(rows: pa.Table, known: Inferred | None = None) -> Inferred:
+def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> Inferred:
     """Infer the fields of all events (column `event`, and `json` if there is one); malformed ones are passed over.
 
     Args:
         rows: The events.
         known: What earlier events told, to be merged with the result: events that add nothing to it are only counted.
+        fields: The fields that are looked at.
     """
     if known is None and len(rows) > _FIRST_LOOK:
-        known = infer(rows.slice(0, _FIRST_LOOK))
-        return known.merge(infer(rows.slice(_FIRST_LOOK), known))
+        known = infer(rows.slice(0, _FIRST_LOOK), None, fields)
+        return known.merge(infer(rows.slice(_FIRST_LOOK), known, fields))
     root, events = Node(Kind.STRUCT), 0
     texts, plain = _texts(rows)
     if known is not None:
-        told = plain & familiar(texts, known.root)
+        told = plain & familiar(texts, known.root, fields)
         events = int(np.count_nonzero(told))
         texts, plain = texts.filter(pa.array(~told)), plain[~told]
     for node, count in _shapes(texts, plain):
-        root, events = join(root, node), events + count
+        root, events = join(root, Node(Kind.STRUCT, fields.of(node.fields))), events + count
     return Inferred(root, events)
 
 
-def unknown_fields(rows: pa.Table, schema: Schema, case_insensitive: bool = False) -> Inferred | None:
-    """Infer the fields that a schema has no column for, at any depth; None if there are none."""
+def unknown_fields(
+    rows: pa.Table, schema: Schema, case_insensitive: bool = False, fields: Fields = ALL_FIELDS
+) -> Inferred | None:
+    """Infer those of the fields that a schema has no column for, at any depth; None if there are none."""
     root, events = Node(Kind.STRUCT), 0
     for node, count in _shapes(*_texts(rows)):
-        new = known_fields(node, schema.as_struct(), case_insensitive)
+        new = known_fields(Node(Kind.STRUCT, fields.of(node.fields)), schema.as_struct(), case_insensitive)
         if new.fields:
             root, events = join(root, Node(Kind.STRUCT, new.fields)), events + count
     return Inferred(root, events) if root.fields else None

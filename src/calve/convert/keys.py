@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calve.convert.select import Level, Select, literal
+from calve.convert.select import Select, literal
 from calve.event import duck
 from calve.event.columns import JSON
 from calve.event.scan import Texts
@@ -123,18 +123,20 @@ class Shapes:
         groups = duck.run(f"SELECT {listed}, list(row) AS rows FROM keys GROUP BY {listed}", keys=keys)
         lists = zip(*(groups[name].to_pylist() for name in names), strict=True)
         for found, rows in zip(lists, groups["rows"], strict=True):
-            slow, unknown = _judge(self.select.levels, found, self._case_insensitive)
+            slow, unknown = _judge(self.select, found, self._case_insensitive)
             shape = _Shape(tuple(None if each is None else tuple(each) for each in found), slow, unknown)
             yield shape, rows.values.to_numpy()
 
 
-def _judge(levels: list[Level], found: tuple[list[str] | None, ...], case_insensitive: bool) -> tuple[bool, bool]:
+def _judge(select: Select, found: tuple[list[str] | None, ...], case_insensitive: bool) -> tuple[bool, bool]:
     unknown = False
-    for level, keys in zip(levels, found, strict=True):
+    for level, keys in zip(select.levels, found, strict=True):
         names = set(keys or ())
         if len(names) < len(keys or ()):
             return True, False
         extra = names.difference(level.names)
+        if level is select.root:
+            extra = {name for name in extra if name in select.fields}
         if extra and case_insensitive and {name.casefold() for name in level.names} & {x.casefold() for x in extra}:
             return True, False
         unknown |= bool(extra)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
+from calve.convert.fields import ALL_FIELDS, Fields
+
 __all__ = ["Leaf", "Level", "Select", "compile_select", "literal"]
 
 
@@ -48,6 +50,7 @@ class Select:
         quoted_sql: Gives, for few events, of each string column whether its value is a JSON string.
         stamps: The date-time columns of the result, still text, with their fraction digits; `proof.finish` types them.
         long_digits: Whether numbers of more than 15 digits need the exact converter (there are decimals).
+        fields: The fields that are read; the columns of all others are NULL.
     """
 
     sql: str
@@ -58,11 +61,12 @@ class Select:
     quoted_sql: str
     stamps: dict[str, int]
     long_digits: bool
+    fields: Fields
 
 
-def compile_select(schema: Schema) -> Select | None:
+def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None:
     """Compile a schema, or give None where DuckDB cannot hold the names (two that differ by case only; none at all)."""
-    maker = _Maker()
+    maker = _Maker(fields)
     root = maker.level(schema.as_struct(), "json", 0)
     if not maker.possible:
         return None
@@ -80,6 +84,7 @@ def compile_select(schema: Schema) -> Select | None:
         f"SELECT {', '.join(maker.strings.values()) or 'NULL'} FROM {maker.source(raw='JSON')}",
         maker.stamps,
         maker.long_digits,
+        fields,
     )
 
 
@@ -95,7 +100,8 @@ def _transform(text: str, spec: dict[str, str], raw: str) -> str:
 class _Maker:
     """Collects the parts of the statement while it walks the schema."""
 
-    def __init__(self) -> None:
+    def __init__(self, fields: Fields) -> None:
+        self.fields = fields
         self.values: list[str] = []
         self.proofs: list[str] = []
         self.depths: list[list[Level]] = []
@@ -124,10 +130,21 @@ class _Maker:
             self.possible = False
             return level
         for each in kind.fields:
+            if depth == 0 and each.name not in self.fields:
+                level.leaves.append(self._left_out(each))
+                continue
             raw = f"CAST(struct_extract({level.alias}, {literal(each.name)}) AS VARCHAR)"
             spec[each.name] = _leaf_type(each.field_type)
             level.leaves.append(self._leaf(each, raw, depth))
+        self.possible &= bool(spec)
         return level
+
+    def _left_out(self, each: iceberg.NestedField) -> Leaf:
+        column = f"c{len(self.values)}"
+        self.values.append(f"NULL AS {column}")
+        if each.required:
+            self.proofs.append("false")
+        return Leaf(column, each.field_type)
 
     def _leaf(self, each: iceberg.NestedField, raw: str, depth: int) -> Leaf:
         column, kind = f"c{len(self.values)}", each.field_type

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
 from calve.expression import Condition
@@ -33,6 +34,7 @@ class SinkJob:
         catalog: The catalog's key, which says where a table's files must be committed.
         tables: Every table that is known so far.
         branch: The branch of these tables that gets the events.
+        fields: The fields of an event that are written; routes, table names and dead letters know them all.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
 
@@ -42,6 +44,7 @@ class SinkJob:
     tables: dict[str, Table | Absent]
     dead_letters: DeadLetterPlace
     branch: str = "main"
+    fields: Fields = ALL_FIELDS
     infers: bool = False
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] = "null"

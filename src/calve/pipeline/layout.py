@@ -9,6 +9,7 @@ from pathlib import Path
 
 from calve.commit.catalog import Catalog
 from calve.commit.storage import for_executors
+from calve.convert.fields import Fields
 from calve.expression import compile_condition, compile_format
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
@@ -44,6 +45,7 @@ class Layout:
         self._conditions = {name: compile_condition(text, names) for name, text in settings.routes.items()}
         self._sinks: list[IcebergSettings] = [sink.value for sink in settings.sinks]
         self._labels = [sink.name for sink in settings.sinks]
+        self._fields = [Fields(frozenset(sink.include_keys), frozenset(sink.exclude_keys)) for sink in settings.sinks]
         self._routes = [
             SinkRoute(compile_format(sink.value.table_identifier, names), sink.routes) for sink in settings.sinks
         ]
@@ -130,6 +132,7 @@ class Layout:
             tables=target.known(),
             dead_letters=self._places[index],
             branch=sink.branch or "main",
+            fields=self._fields[index],
             infers=sink.auto_create,
             evolves=sink.schema_evolution,
             on_type_mismatch=sink.on_type_mismatch,

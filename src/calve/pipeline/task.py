@@ -136,7 +136,7 @@ class _Task:
         if table is None:
             rows = events if JSON in events.column_names else sound(events).rows
             known = self._misfits.get(target)
-            self._misfit(target, self._timed("convert", infer, rows, known) if sink.infers else None)
+            self._misfit(target, self._timed("convert", infer, rows, known, sink.fields) if sink.infers else None)
         elif isinstance(table, Absent):
             self._reject(
                 target, events, reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)
@@ -152,6 +152,7 @@ class _Task:
                 look_for_unknown=sink.evolves,
                 on_type_mismatch=sink.on_type_mismatch,
                 case_insensitive=sink.case_insensitive,
+                fields=sink.fields,
                 refused=sink.refused.get(target[1], frozenset()),
             )
             converter = self._converters[target] = Converter(table, options)

@@ -50,8 +50,14 @@ class SinkKeys:
     """What every sink takes beside its own keys."""
 
     routes: list[str] = option([], "The sink takes the events of these routes; without routes it takes all.")
-    include_keys: list[str] = option([], "Only these top-level fields of an event are written.", later=True)
-    exclude_keys: list[str] = option([], "These top-level fields of an event are not written.", later=True)
+    include_keys: list[str] = option(
+        [],
+        "Only these top-level fields of an event are written, spelled exactly as in the event. Routes, table names and "
+        "dead letters have the whole event.",
+    )
+    exclude_keys: list[str] = option(
+        [], "These top-level fields of an event are not written; like `include_keys`, which excludes it."
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse both lists together, and paths as keys, as Data Prepper does."""

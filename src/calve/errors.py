@@ -27,6 +27,7 @@ __all__ = [
     "SinkUnavailableError",
     "SourceError",
     "SourceUnavailableError",
+    "UnsupportedError",
     "Verdict",
     "WriteError",
 ]
@@ -140,6 +141,12 @@ class WriteError(CalveError):
 
 class SinkUnavailableError(WriteError):
     """A catalog or a storage does not answer at the moment."""
+
+
+class UnsupportedError(WriteError):
+    """A table asks for files that Calve cannot write; it is held, and others go on."""
+
+    verdict = Verdict.ASK
 
 
 class CommitError(CalveError):

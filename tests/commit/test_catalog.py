@@ -7,14 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import LongType
 from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
 from calve.commit.fence import Mark, Target, append
 from calve.convert.evolve import Evolution
 from calve.errors import CalveError, CommitError, EngineError, NoTargetError, SchemaConflictError, SinkUnavailableError
+from calve.write.writer import Writers
 
 pytestmark = pytest.mark.spark
 
@@ -35,6 +41,23 @@ def test_a_table_is_described_by_plain_values(lake: Any) -> None:
     assert [column.field_id for column in table.schema.fields] == [1]  # the catalog's ids, not those asked for
     assert table.location.endswith("/db/plain")
     assert lake.catalog.load("db.plain") == table
+
+
+def test_the_tables_sort_order_is_that_of_its_files(lake: Any) -> None:
+    iceberg = lake.catalog._iceberg
+    term, last = iceberg.expressions.Expressions.bucket("id", 4), iceberg.NullOrder.NULLS_LAST
+    note = iceberg.expressions.Expressions.ref("note")
+    lake.java.replaceSortOrder().desc(term, last).asc(note, last).commit()
+    table = lake.catalog.load(lake.name)
+    writers = Writers("w", 1)
+    rows = [{"id": number, "note": str(number % 3)} for number in range(40)]
+    writers.write("k", table, table.properties, pa.Table.from_pylist(rows, schema_to_pyarrow(table.schema)))
+    append(lake.catalog, Target(lake.name), Mark("p", "s", 1), {1: writers.close()["k"].files})
+    [task] = list(lake.java.newScan().planFiles().iterator())
+    assert task.file().sortOrderId() == lake.java.sortOrder().orderId() == table.sort_order.order_id == 1
+    bucket = parse_transform("bucket[4]").transform(LongType())
+    found = pq.read_table(str(task.file().location()).removeprefix("file:"), partitioning=None).to_pylist()
+    assert found == sorted(rows, key=lambda row: (-bucket(row["id"]), row["note"]))
 
 
 def test_creating_twice_gives_the_first_table(lake: Any, schema_json: str) -> None:

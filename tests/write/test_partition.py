@@ -17,7 +17,9 @@ from pyiceberg.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     UUIDType,
 )
@@ -26,6 +28,7 @@ from calve.convert.table import Table
 from calve.write.partition import Partitioner
 
 UTC = datetime.UTC
+NANOS = 1_772_600_767_000_008_009
 AT = datetime.datetime(2026, 3, 4, 5, 6, 7, 8, UTC)
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -39,6 +42,8 @@ SCHEMA = Schema(
     NestedField(9, "ok", BooleanType()),
     NestedField(10, "n", IntegerType()),
     NestedField(11, "in", StructType(NestedField(12, "city", StringType()))),
+    NestedField(13, "nanos", TimestampNanoType()),
+    NestedField(14, "instant", TimestamptzNanoType()),
 )
 ROW = {
     "id": 34,
@@ -52,6 +57,8 @@ ROW = {
     "ok": True,
     "n": -7,
     "in": {"city": "Ulm"},
+    "nanos": -1,
+    "instant": NANOS,
 }
 
 
@@ -63,6 +70,11 @@ def partitioner(*fields):
         )
     )
     return Partitioner(Table("a.b", "u", "/t", SCHEMA.model_dump_json(), spec.model_dump_json()))
+
+
+def hashed(micros):
+    """Iceberg buckets nanoseconds by their microseconds, rounded down."""
+    return parse_transform("bucket[16]").transform(TimestampType())(micros)
 
 
 def rows(*values):
@@ -94,6 +106,19 @@ def rows(*values):
         ("ok", "identity", True),
         ("in.city", "identity", "Ulm"),
         ("name", "void", None),
+        ("nanos", "identity", "1969-12-31T23:59:59.999999999"),
+        ("nanos", "year", -1),
+        ("nanos", "month", -1),
+        ("nanos", "day", "1969-12-31"),
+        ("nanos", "hour", -1),
+        ("nanos", "bucket[16]", hashed(-1)),
+        ("instant", "identity", "2026-03-04T05:06:07.000008009+00:00"),
+        ("instant", "year", 56),
+        ("instant", "month", 56 * 12 + 2),
+        ("instant", "day", "2026-03-04"),
+        ("instant", "hour", 492389),
+        ("instant", "bucket[16]", hashed(NANOS // 1000)),
+        ("instant", "void", None),
     ],
 )
 def test_a_value_of_every_transform_is_the_json_that_iceberg_reads(column, transform, value):
@@ -130,3 +155,8 @@ def test_a_path_is_escaped():
 def test_without_a_spec_all_rows_are_one_part():
     [(partition, part)] = partitioner().divide(rows(ROW, ROW))
     assert (partition.values, partition.path, len(part)) == ((), "", 2)
+
+
+def test_nanoseconds_before_the_epoch_and_nulls_are_partitions_of_their_own():
+    found = list(partitioner(("nanos", "hour")).divide(rows(ROW, {**ROW, "nanos": 0}, {**ROW, "nanos": None})))
+    assert {partition.values for partition, _ in found} == {(-1,), (0,), (None,)}

@@ -83,11 +83,3 @@ def test_a_folder_that_cannot_be_written_is_a_write_error(tmp_path):
     writers.write("k", table(tmp_path), {}, rows((1, "x")))
     with pytest.raises(WriteError, match="Cannot write"):
         writers.close()
-
-
-@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "uncompressed"])
-def test_the_codec_of_the_table_is_used(tmp_path, codec):
-    writers = Writers("w", 1)
-    writers.write("k", table(tmp_path, PartitionSpec()), {"write.parquet.compression-codec": codec}, rows((1, "x")))
-    [file] = writers.close()["k"].files
-    assert pq.read_metadata(file["file-path"]).row_group(0).column(0).compression.lower() == codec

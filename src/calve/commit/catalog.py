@@ -199,6 +199,7 @@ class Catalog:
             format_version=metadata.formatVersion(),
             properties=self._strings(metadata.properties()),
             io_properties=for_executors(self._strings(java_table.io().properties())),
+            sort_order_json=self._iceberg.SortOrderParser.toJson(metadata.sortOrder()),
         )
 
     def _strings(self, java_map: Any) -> dict[str, str]:

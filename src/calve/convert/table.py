@@ -7,6 +7,7 @@ from functools import cached_property
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
 
 __all__ = ["Absent", "Table"]
 
@@ -23,6 +24,7 @@ class Table:
         spec_json: The default partition spec.
         format_version: 1, 2 or 3.
         properties: The table's properties.
+        sort_order_json: The default sort order.
         io_properties: What a FileIO needs to write there (`table.io().properties()`).
     """
 
@@ -34,6 +36,7 @@ class Table:
     format_version: int = 2
     properties: dict[str, str] = field(default_factory=dict)
     io_properties: dict[str, str] = field(default_factory=dict)
+    sort_order_json: str = '{"order-id":0,"fields":[]}'
 
     @cached_property
     def schema(self) -> Schema:
@@ -44,6 +47,11 @@ class Table:
     def spec(self) -> PartitionSpec:
         """The default partition spec as PyIceberg's."""
         return PartitionSpec.model_validate_json(self.spec_json)
+
+    @cached_property
+    def sort_order(self) -> SortOrder:
+        """The default sort order as PyIceberg's; without fields for a table that has none."""
+        return SortOrder.model_validate_json(self.sort_order_json)
 
 
 @dataclass(frozen=True)

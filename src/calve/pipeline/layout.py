@@ -49,7 +49,7 @@ class Layout:
         self._routes = [
             SinkRoute(compile_format(sink.value.table_identifier, names), sink.routes) for sink in settings.sinks
         ]
-        say = Log(settings.name).info
+        log = Log(settings.name)
         self._targets: list[SinkTargets] = []
         self._keys: list[str] = []
         self.catalogs: dict[str, Catalog] = {}
@@ -57,7 +57,7 @@ class Layout:
             key, catalog = catalog_of(sink.catalog or {})
             self._keys.append(key)
             self.catalogs[key] = catalog
-            self._targets.append(SinkTargets(catalog, sink, route.table.static, say))
+            self._targets.append(SinkTargets(catalog, sink, route.table.static, log))
         self._places = [
             DeadLetterPlace(
                 (sink.dlq_prefix or str(folder.absolute() / "dlq")).rstrip("/"),

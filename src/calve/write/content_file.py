@@ -2,53 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.types import UUIDType
 
 from calve.convert.table import Table
 from calve.write.partition import Partition
+from calve.write.properties import WriteProperties
 
-__all__ = ["Described", "data_file"]
+__all__ = ["Closed", "Described", "data_file", "metrics_modes"]
+
+_METRICS = "write.metadata.metrics."
+_TRUNCATED = "truncate(16)"
+
+
+class Closed(NamedTuple):
+    """A finished file: its length in bytes, its `pyarrow.parquet.FileMetaData`, the sort order that all of it has."""
+
+    size_bytes: int
+    metadata: Any
+    sort_order_id: int
 
 
 class Described:
     """What describing the files of one table needs, worked out once."""
 
-    def __init__(self, table: Table, properties: dict[str, str]) -> None:
+    def __init__(self, table: Table, properties: WriteProperties, sorted_columns: Sequence[str] = ()) -> None:
         self.spec_id = table.spec.spec_id
-        self.plan = compute_statistics_plan(table.schema, properties)
+        modes = metrics_modes(table.schema, properties.metrics, sorted_columns)
+        self.plan = compute_statistics_plan(table.schema, modes)
         self.columns = parquet_path_to_id_mapping(table.schema)
         # Iceberg's Java (1.12) compares UUIDs as signed numbers: by bounds it would skip files that hold what is asked.
-        self.bounded = [path for path, key in self.columns.items() if table.schema.find_type(key) != UUIDType()]
+        self.bounded = [
+            path
+            for path, key in self.columns.items()
+            if table.schema.find_type(key) != UUIDType()
+            and table.schema.find_column_name(key) not in properties.unbounded
+        ]
 
 
-def data_file(path: str, size_bytes: int, metadata: Any, partition: Partition, described: Described) -> dict[str, Any]:
+def data_file(path: str, closed: Closed, partition: Partition, described: Described) -> dict[str, Any]:
     """Describe one closed Parquet file.
 
     Args:
         path: Its full location.
-        size_bytes: Its length.
-        metadata: Its `pyarrow.parquet.FileMetaData`.
+        closed: Its length, Parquet metadata and sort order.
         partition: The partition that all its rows are in.
         described: The table's statistics plan.
 
     Returns:
         The keys of the REST specification; bounds are upper-case hex of Iceberg's single-value bytes.
     """
-    found = data_file_statistics_from_parquet_metadata(metadata, described.plan, described.columns).to_serialized_dict()
+    statistics = data_file_statistics_from_parquet_metadata(closed.metadata, described.plan, described.columns)
+    found = statistics.to_serialized_dict()
     return {
         "spec-id": described.spec_id,
         "content": "DATA",
         "file-path": path,
         "file-format": "PARQUET",
         "partition": list(partition.values),
-        "file-size-in-bytes": size_bytes,
+        "file-size-in-bytes": closed.size_bytes,
         "record-count": found["record_count"],
         "column-sizes": _map(found["column_sizes"]),
         "value-counts": _map(found["value_counts"]),
@@ -57,7 +77,26 @@ def data_file(path: str, size_bytes: int, metadata: Any, partition: Partition, d
         "lower-bounds": _map({key: value.hex().upper() for key, value in found["lower_bounds"].items()}),
         "upper-bounds": _map({key: value.hex().upper() for key, value in found["upper_bounds"].items()}),
         "split-offsets": found["split_offsets"],
+        "sort-order-id": closed.sort_order_id,
     }
+
+
+def metrics_modes(schema: Schema, modes: Mapping[str, str], sorted_columns: Sequence[str]) -> dict[str, str]:
+    """Give the metrics modes as Iceberg's Java infers them.
+
+    Of a wide table only the first 100 columns have metrics by default; sorted columns always have bounds by default.
+    """
+    found = dict(modes)
+    default = modes.get(f"{_METRICS}default")
+    most = int(modes.get(f"{_METRICS}max-inferred-column-defaults", 100))
+    if default is None and len(schema.field_ids) > most:
+        found[f"{_METRICS}default"] = default = "none"
+        for key in sorted(schema.field_ids)[:most]:
+            found.setdefault(f"{_METRICS}column.{schema.find_column_name(key)}", _TRUNCATED)
+    if default in ("none", "counts"):
+        for column in sorted_columns:
+            found.setdefault(f"{_METRICS}column.{column}", _TRUNCATED)
+    return found
 
 
 def _map(values: dict[int, Any]) -> dict[str, list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,11 +16,17 @@ import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
 from calve.errors import WriteError
+from calve.write.bloom import bloom_options
+from calve.write.content_file import Closed
+from calve.write.properties import WriteProperties
+from calve.write.sort import UNSORTED, Sorter
 
-__all__ = ["ParquetColumns", "ParquetFile", "compression", "local_path", "remove", "sync_folder"]
+__all__ = ["ParquetFile", "ParquetLayout", "local_path", "remove", "sync_folder"]
 
 _GROUP_BYTES = 32 << 20
-"""Rows are gathered up to this size before they become a row group."""
+"""Rows are gathered up to this size before they become a row group, where the table leaves it to the writer."""
+_MOST_GROUP_BYTES = 128 << 20
+"""The same where the table asks for more: memory is bounded."""
 _SAMPLE_ROWS = 8192
 _FEW = 0.3
 """A column whose sample has at most this share of distinct values gets a dictionary (design, section 9)."""
@@ -28,26 +35,40 @@ _AROUND = re.compile(r"^When .*?: (?=AWS Error)|; Details: .*")
 
 
 @dataclass(frozen=True)
-class ParquetColumns:
-    """The columns of a file, and the Parquet paths of those that get statistics."""
+class ParquetLayout:
+    """How the files of a table look.
+
+    Attributes:
+        schema: Their columns.
+        paths: The Parquet paths of the columns by Iceberg's dotted names.
+        bounded: The Parquet paths of those that get statistics.
+        properties: What the table asks for.
+        sorter: Sorts each row group.
+    """
 
     schema: pa.Schema
+    paths: dict[str, str]
     bounded: list[str]
+    properties: WriteProperties
+    sorter: Sorter
+
+    @property
+    def group_bytes(self) -> int:
+        """The size at which gathered rows become a row group."""
+        return min(self.properties.group_bytes or _GROUP_BYTES, _MOST_GROUP_BYTES)
 
 
 class ParquetFile:
     """Gathers rows of one partition, writes them in row groups, and makes the file durable when it is closed."""
 
-    def __init__(
-        self, path: str, columns: ParquetColumns, properties: dict[str, str], io_properties: dict[str, str]
-    ) -> None:
+    def __init__(self, path: str, layout: ParquetLayout, io_properties: dict[str, str]) -> None:
         self.path = path
         self.rows = 0
         self.pending_bytes = 0
-        self._columns = columns
-        self._properties = properties
+        self._layout = layout
         self._io_properties = io_properties
         self._pending: list[pa.Table] = []
+        self._flushes = 0
         self._writer: Any = None
         self._sink: Any = None
 
@@ -61,24 +82,26 @@ class ParquetFile:
         self._pending.append(rows)
         self.pending_bytes += rows.nbytes
         self.rows += len(rows)
-        if self.pending_bytes >= _GROUP_BYTES:
+        if self.pending_bytes >= self._layout.group_bytes:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is gathered as a row group."""
+        """Write what is gathered, sorted, as a row group; as several where it is larger than one may be."""
         if not self._pending:
             return
-        rows = pa.concat_tables(self._pending)
+        rows = self._layout.sorter.sort(pa.concat_tables(self._pending))
+        groups = max(1, self.pending_bytes // self._layout.group_bytes)
         self._pending, self.pending_bytes = [], 0
+        self._flushes += 1
         try:
             if self._writer is None:
                 self._open(rows)
-            self._writer.write_table(rows, row_group_size=max(len(rows), 1))
+            self._writer.write_table(rows, row_group_size=max(-(-len(rows) // groups), 1))
         except (OSError, pa.ArrowException) as error:
             raise _failed(self.path, error) from error
 
-    def close(self) -> tuple[int, Any]:
-        """Finish the file; give its size in bytes and its Parquet metadata. A local file is then on disk."""
+    def close(self) -> Closed:
+        """Finish the file; a local one is then on disk. It is sorted if all its rows were sorted together."""
         self.flush()
         try:
             self._writer.close()
@@ -88,7 +111,8 @@ class ParquetFile:
             self._sink.close()
         except (OSError, pa.ArrowException) as error:
             raise _failed(self.path, error) from error
-        return size, self._writer.writer.metadata
+        order = self._layout.sorter.order_id if self._flushes == 1 else UNSORTED
+        return Closed(size, self._writer.writer.metadata, order)
 
     def discard(self) -> None:
         """Give the file up; what is there of it is removed if it can be."""
@@ -101,21 +125,25 @@ class ParquetFile:
                 return
 
     def _open(self, rows: pa.Table) -> None:
-        codec, level = compression(self._properties)
         local = local_path(self.path)
         if local is not None:
             self._sink = _LocalFile(local)
         else:
             self._sink = load_file_io(self._io_properties, self.path).new_output(self.path).create(overwrite=True)
+        layout, wishes = self._layout, self._layout.properties
         self._writer = pq.ParquetWriter(
             self._sink,
-            self._columns.schema,
-            write_statistics=self._columns.bounded,
-            compression=codec,
-            compression_level=level,
-            use_dictionary=_dictionary_columns(rows),
+            layout.schema,
+            write_statistics=layout.bounded,
+            compression=wishes.codec,
+            compression_level=wishes.level,
+            use_dictionary=_dictionary_columns(rows, wishes.dictionaries, layout.paths),
+            dictionary_pagesize_limit=wishes.dictionary_bytes,
             store_decimal_as_integer=True,
-            data_page_size=_number(self._properties, "write.parquet.page-size-bytes"),
+            data_page_size=wishes.page_bytes,
+            max_rows_per_page=wishes.page_rows,
+            data_page_version=wishes.page_version,
+            bloom_filter_options=bloom_options(wishes.blooms, wishes.bloom_bytes, rows, layout.paths),
             write_page_index=False,
         )
 
@@ -179,21 +207,14 @@ def remove(path: str, io_properties: dict[str, str]) -> None:
         io.delete(path)
 
 
-def compression(properties: dict[str, str]) -> tuple[str, int | None]:
-    """Read `write.parquet.compression-codec` and `-level`; Iceberg's default is zstd."""
-    codec = properties.get("write.parquet.compression-codec", "zstd").lower()
-    level = properties.get("write.parquet.compression-level")
-    usable = codec in ("zstd", "gzip", "brotli") and level not in (None, "", "null")
-    return {"uncompressed": "none"}.get(codec, codec), int(str(level)) if usable else None
-
-
-def _dictionary_columns(rows: pa.Table) -> list[str]:
-    """Choose the columns where few values repeat: a dictionary helps these and slows the rest."""
+def _dictionary_columns(rows: pa.Table, asked: Mapping[str, bool], paths: Mapping[str, str]) -> list[str]:
+    """Choose the columns where few values repeat: a dictionary helps these and slows the rest. The table knows best."""
     sample = rows.slice(0, _SAMPLE_ROWS)
-    chosen = []
+    chosen = [paths[column] for column, wanted in asked.items() if wanted and column in paths]
     for field in sample.schema:
         if (
-            pa.types.is_nested(field.type)
+            field.name in asked
+            or pa.types.is_nested(field.type)
             or pa.types.is_boolean(field.type)
             or isinstance(field.type, pa.BaseExtensionType)
         ):
@@ -201,11 +222,6 @@ def _dictionary_columns(rows: pa.Table) -> list[str]:
         if pc.count_distinct(sample.column(field.name), mode="all").as_py() <= max(1, len(sample) * _FEW):
             chosen.append(field.name)
     return chosen
-
-
-def _number(properties: dict[str, str], key: str) -> int | None:
-    text = properties.get(key, "")
-    return int(text) if text.isdigit() else None
 
 
 def _failed(path: str, error: Exception) -> WriteError:

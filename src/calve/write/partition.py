@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.typedef import Record
-from pyiceberg.types import DateType
+from pyiceberg.types import DateType, TimestampNanoType, TimestamptzNanoType
 from pyiceberg.utils.datetime import datetime_to_micros, time_to_micros
 
 from calve.convert.table import Table
+from calve.write.transform import Transformed
 
 __all__ = ["UNPARTITIONED", "Partition", "Partitioner", "json_value"]
 
 _EPOCH = datetime.date(1970, 1, 1)
+_EPOCH_MOMENT = datetime.datetime(1970, 1, 1)
+_NANOS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,14 @@ class Partitioner:
         self._schema = table.schema
         self._spec = table.spec
         self._known: dict[tuple[Any, ...], Partition] = {}
-        self._columns: list[tuple[list[str], Callable[[pa.Array], pa.Array]]] = []
-        for field in self._spec.fields:
-            source = self._schema.find_field(field.source_id)
-            name = self._schema.find_column_name(field.source_id) or ""
-            self._columns.append((name.split("."), field.transform.pyarrow_transform(source.field_type)))
+        self._columns = [Transformed(self._schema, field.source_id, field.transform) for field in self._spec.fields]
 
     def divide(self, rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
         """Yield each partition with its rows, in their order."""
         if not self._columns:
             yield UNPARTITIONED, rows
             return
-        keys = pa.table({str(i): self._key(rows, i) for i in range(len(self._columns))})
+        keys = pa.table({str(number): _key(column(rows)) for number, column in enumerate(self._columns)})
         names = keys.column_names
         groups = (
             keys.append_column("row", _positions(len(keys)))
@@ -75,16 +73,6 @@ class Partitioner:
                 part = rows if len(positions) == len(rows) else rows.take(positions)
                 yield self._partition(key), part
 
-    def _key(self, rows: pa.Table, number: int) -> pa.Array:
-        path, transform = self._columns[number]
-        column = rows.column(path[0])
-        for name in path[1:]:
-            column = pc.struct_field(column, name)
-        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        return transform(_plain(column))
-
     def _partition(self, key: tuple[Any, ...]) -> Partition:
         known = self._known.get(key)
         if known is None:
@@ -95,8 +83,9 @@ class Partitioner:
 
     def _value(self, number: int, value: Any) -> Any:
         """Give a transformed value the Python type of the transform's result."""
-        field = self._spec.fields[number]
-        result = field.transform.result_type(self._schema.find_field(field.source_id).field_type)
+        result = self._columns[number].result
+        if isinstance(value, int) and isinstance(result, (TimestampNanoType, TimestamptzNanoType)):
+            return _nanos_text(value) + ("+00:00" if isinstance(result, TimestamptzNanoType) else "")
         if isinstance(result, DateType) and isinstance(value, int):
             return _EPOCH + datetime.timedelta(days=value)
         if str(result) == "uuid" and isinstance(value, bytes):
@@ -104,11 +93,14 @@ class Partitioner:
         return value
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    """Give a column the type that the transforms know."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    return column.cast(pa.binary()) if pa.types.is_large_binary(column.type) else column
+def _key(column: pa.Array) -> pa.Array:
+    """Give a column as what Python can hold: its datetimes have no nanoseconds."""
+    return column.view(pa.int64()) if column.type in _NANOS else column
+
+
+def _nanos_text(value: int) -> str:
+    micros, nanos = divmod(value, 1000)
+    return (_EPOCH_MOMENT + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds") + f"{nanos:03d}"
 
 
 def _internal(value: Any) -> Any:

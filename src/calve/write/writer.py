@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,15 +11,15 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table.locations import load_location_provider
 
 from calve.convert.table import Table
-from calve.errors import WriteError
 from calve.stop_point import reach
 from calve.write.content_file import Described, data_file
-from calve.write.parquet import ParquetColumns, ParquetFile, remove
+from calve.write.parquet import ParquetFile, ParquetLayout, remove
 from calve.write.partition import Partition, Partitioner
+from calve.write.properties import WriteProperties
+from calve.write.sort import Sorter
 
-__all__ = ["Writers", "Written"]
+__all__ = ["Writers", "Written", "check"]
 
-_TARGET_BYTES = 512 << 20
 _PENDING_BYTES = 256 << 20
 """Rows that all open files of a task together may gather in memory."""
 
@@ -36,20 +36,31 @@ class Written:
 
 class _TableWriter:
     def __init__(self, table: Table, properties: dict[str, str]) -> None:
-        if (kind := properties.get("write.format.default", "parquet").lower()) != "parquet":
-            raise WriteError(
-                f"Table {table.identifier} asks for {kind} files, and Calve writes Parquet only",
-                step="write",
-                target=table.identifier,
-                hint="Set write_properties: {write.format.default: parquet}",
-            )
         self.table = table
-        self.properties = properties
-        self.schema = schema_to_pyarrow(table.schema)
         self.partitioner = Partitioner(table)
-        self.locations = load_location_provider(table.location, properties)
-        self.described = Described(table, properties)
-        self.target_bytes = int(properties.get("write.target-file-size-bytes", _TARGET_BYTES))
+        wishes = WriteProperties.read(table.identifier, properties)
+        self.locations = load_location_provider(table.location, wishes.places)
+        sorter = Sorter(table)
+        self.described = Described(table, wishes, sorter.columns)
+        paths = {table.schema.find_column_name(key) or "": path for path, key in self.described.columns.items()}
+        self.layout = ParquetLayout(schema_to_pyarrow(table.schema), paths, self.described.bounded, wishes, sorter)
+        self.target_bytes = wishes.target_bytes
+
+
+def check(table: Table, properties: dict[str, str]) -> tuple[str, ...]:
+    """Say what of a table's properties cannot be read, before any file is written; runs on the driver.
+
+    Args:
+        table: The table.
+        properties: Its properties with `write_properties` laid over them.
+
+    Raises:
+        UnsupportedError: It asks for files that Calve cannot write.
+    """
+    fresh = replace(table)  # what is parsed here is not pickled into tasks
+    if fresh.spec.fields:
+        Partitioner(fresh)
+    return WriteProperties.read(table.identifier, properties).complaints
 
 
 class Writers:
@@ -115,21 +126,20 @@ class Writers:
             self._count += 1
             partition: Any = key[1] if key[1].path else None  # it has the one method that the providers ask for
             path = writer.locations.new_data_location(name, partition)
-            columns = ParquetColumns(writer.schema, writer.described.bounded)
-            file = ParquetFile(path, columns, writer.properties, writer.table.io_properties)
+            file = ParquetFile(path, writer.layout, writer.table.io_properties)
         self._open[key] = file
         return file
 
     def _close(self, key: tuple[Hashable, Partition]) -> None:
         file = self._open[key]
         writer = self._tables[key[0]]
-        size, metadata = file.close()
+        closed = file.close()
         del self._open[key]
         self._made.append((file.path, writer.table.io_properties))
         written = self._written.setdefault(key[0], Written(writer.table))
-        written.files.append(data_file(file.path, size, metadata, key[1], writer.described))
+        written.files.append(data_file(file.path, closed, key[1], writer.described))
         written.rows += file.rows
-        written.size_bytes += size
+        written.size_bytes += closed.size_bytes
 
     def _stay_small(self) -> None:
         gathered = sum(file.pending_bytes for file in self._open.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, StringType, TimestamptzType
@@ -13,9 +12,11 @@ from calve.convert.definition import PartitionField, partition_spec_fields, sche
 from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
-from calve.errors import CalveError, NoTargetError, SettingsError, Verdict
+from calve.errors import CalveError, NoTargetError, SettingsError, UnsupportedError, Verdict
 from calve.event.reject import Code
+from calve.observe.log import Log
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.write.writer import check
 
 __all__ = ["SinkTargets", "missing"]
 
@@ -27,17 +28,17 @@ class SinkTargets:
         catalog: The sink's catalog.
         settings: The sink's settings.
         static: The one table of a sink whose `table_identifier` has no `${…}`.
-        say: Tells the operator that a table was created or changed.
+        log: Tells the operator that a table was created or changed, or what of its properties cannot be read.
     """
 
-    def __init__(
-        self, catalog: Catalog, settings: IcebergSettings, static: str | None, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, catalog: Catalog, settings: IcebergSettings, static: str | None, log: Log) -> None:
         self.catalog = catalog
         self.settings = settings
         self.refused: dict[str, frozenset[tuple[str, ...]]] = {}
         self._static = static
-        self._say = say
+        self._say = log.info
+        self._warn = log.warning
+        self._told: set[str] = set()
         self._lock = threading.Lock()
         self._tables: dict[str, Table | Absent] = {}
 
@@ -47,6 +48,7 @@ class SinkTargets:
         Raises:
             NoTargetError: It does not exist, and `auto_create` is off.
             SchemaConflictError: It cannot be created as the settings want it.
+            UnsupportedError: It asks for files that Calve cannot write.
         """
         if self._static is None:
             return
@@ -56,6 +58,7 @@ class SinkTargets:
         if table is None and self.settings.schema is not None:
             table = self._create(self._static, schema_from_columns(self.settings.columns))
         if table is not None:
+            self._check(table)
             self._keep(self._static, table)
 
     def known(self) -> dict[str, Table | Absent]:
@@ -71,6 +74,10 @@ class SinkTargets:
     def refresh(self, name: str) -> None:
         """Load a known table again, because it was committed to and others may have changed it."""
         table = self.catalog.load(name)
+        try:
+            self._check(table)
+        except UnsupportedError:
+            table = None  # the next batch meets it as an unknown one
         with self._lock:
             if table is None:
                 self._tables.pop(name, None)
@@ -81,7 +88,7 @@ class SinkTargets:
         """Make a table fit what tasks found: load or create an unknown one, add columns to a known one.
 
         Raises:
-            CalveError: The catalog does not answer.
+            CalveError: The catalog does not answer, or the one table of the sink cannot be written.
         """
         with self._lock:
             known = self._tables.get(name)
@@ -90,6 +97,12 @@ class SinkTargets:
             return
         try:
             found: Table | Absent = self.catalog.load(name) or self._make(name, inferred)
+            self._check(found)
+        except UnsupportedError as error:
+            if self._static is not None:
+                raise
+            self._warn_once(name, f"{error.message}; its events are rejected. {error.hint}")
+            found = Absent(Code.SINK_REFUSED.value, error.message)
         except CalveError as error:
             misfit = isinstance(error, SettingsError) and self._static is None  # `partition_by` and this table's events
             if error.verdict is not Verdict.ASK and not misfit:
@@ -133,6 +146,20 @@ class SinkTargets:
         more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
         self._say(f"added to the table {table.identifier}: {names}{more}")
         return evolved
+
+    def _check(self, table: Table | Absent | None) -> None:
+        """Look at what a table asks of its writer; what cannot be read is told once."""
+        if not isinstance(table, Table):
+            return
+        for complaint in check(table, {**table.properties, **self.settings.write_properties}):
+            self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
+
+    def _warn_once(self, table: str, message: str) -> None:
+        with self._lock:
+            if message in self._told:
+                return
+            self._told.add(message)
+        self._warn(message, table=table)
 
     def _keep(self, name: str, table: Table | Absent) -> None:
         with self._lock:

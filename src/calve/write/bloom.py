@@ -1,0 +1,50 @@
+"""Bloom filters of a Parquet file, sized for its rows and bounded as the table wants it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from calve.write.properties import Bloom
+
+__all__ = ["bloom_options"]
+
+_LEAST_BYTES = 32
+"""A split-block filter has whole blocks of 32 bytes, and a power of two of them (Parquet, "Bloom Filter")."""
+
+
+def bloom_options(
+    blooms: Mapping[str, Bloom], max_bytes: int, rows: pa.Table, paths: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Give pyarrow's `bloom_filter_options`.
+
+    Args:
+        blooms: By column.
+        max_bytes: The most that one filter takes.
+        rows: The first row group: there are no more distinct values than rows.
+        paths: Parquet paths of the columns; others have no filter, nor have booleans, which Parquet does not allow.
+    """
+    options = {}
+    for column, bloom in blooms.items():
+        if (path := paths.get(column)) is not None and not _is_boolean(rows.schema, column):
+            wanted = bloom.ndv or max(len(rows), 1)
+            options[path] = {"ndv": max(1, min(wanted, _most_values(max_bytes, bloom.fpp))), "fpp": bloom.fpp}
+    return options or None
+
+
+def _most_values(max_bytes: int, fpp: float) -> int:
+    """How many values fit into the largest filter that is allowed."""
+    size = 1 << (max(max_bytes, _LEAST_BYTES).bit_length() - 1)
+    return int(-size * math.log(1 - fpp ** (1 / 8)))
+
+
+def _is_boolean(schema: pa.Schema, column: str) -> bool:
+    found: Any = schema
+    for name in column.split("."):
+        if not isinstance(found, (pa.Schema, pa.StructType)) or (index := found.get_field_index(name)) < 0:
+            return False
+        found = found.field(index).type
+    return bool(pa.types.is_boolean(found))

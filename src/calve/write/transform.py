@@ -1,0 +1,73 @@
+"""One column of typed rows under one of Iceberg's transforms (Iceberg specification, "Partition Transforms")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform, Transform, VoidTransform
+from pyiceberg.types import IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
+
+from calve.errors import UnsupportedError
+
+__all__ = ["Transformed"]
+
+_IN_MICROS: dict[IcebergType, IcebergType] = {
+    TimestampNanoType(): TimestampType(),
+    TimestamptzNanoType(): TimestamptzType(),
+}
+
+
+class Transformed:
+    """A function from rows to the transformed values of a column, nested ones included.
+
+    Attributes:
+        name: The column's dotted name.
+        result: The type of the values.
+    """
+
+    def __init__(self, schema: Schema, source_id: int, transform: Transform[Any, Any]) -> None:
+        source: IcebergType = schema.find_field(source_id).field_type
+        self.name = schema.find_column_name(source_id) or ""
+        self.result: IcebergType = transform.result_type(source)
+        self._path = self.name.split(".")
+        # All others are defined on microseconds, rounded down; pyiceberg-core rounds towards the epoch, or refuses.
+        self._in_micros = source in _IN_MICROS and not isinstance(transform, (IdentityTransform, VoidTransform))
+        try:
+            self._transform = transform.pyarrow_transform(_IN_MICROS[source] if self._in_micros else source)
+        except NotImplementedError as error:
+            raise UnsupportedError(
+                f"Column {self.name} is divided or sorted by {transform}, which Calve does not know",
+                step="write",
+                target=self.name,
+                hint="Use a transform of Iceberg's specification, version 3",
+            ) from error
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        """Give the transformed column as one array."""
+        column = rows.column(self._path[0])
+        for name in self._path[1:]:
+            column = pc.struct_field(column, name)
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        column = _plain(column)
+        return self._transform(_micros(column) if self._in_micros else column)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Give a column the type that the transforms know."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    return column.cast(pa.binary()) if pa.types.is_large_binary(column.type) else column
+
+
+def _micros(column: pa.Array) -> pa.Array:
+    """Round nanoseconds down to microseconds."""
+    kind = pa.timestamp("us", column.type.tz)
+    nanos = column.view(pa.int64())
+    micros = pc.divide(nanos, 1000)  # towards zero
+    before = pc.less(pc.subtract(nanos, pc.multiply(micros, 1000)), 0)
+    return pc.if_else(before, pc.subtract(micros, 1), micros).view(kind)

@@ -1,0 +1,92 @@
+"""What a table asks of its writer is looked at before its events are written; the catalog here is a dict."""
+
+import logging
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from calve.convert.table import Absent, Table
+from calve.errors import UnsupportedError
+from calve.observe.log import Log
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.iceberg.targets import SinkTargets
+
+SCHEMA = Schema(NestedField(1, "id", LongType())).model_dump_json()
+
+
+class Tables(dict):
+    """A catalog of tables that exist."""
+
+    name = "lake"
+
+    def load(self, name):
+        return self.get(name)
+
+
+def targets(static=None, write_properties=None, **tables):
+    catalog = Tables({name: table(name, properties) for name, properties in tables.items()})
+    settings = IcebergSettings(table_identifier=static or "${/t}", write_properties=write_properties or {})
+    return SinkTargets(catalog, settings, static, Log("p"))
+
+
+def table(name, properties):
+    return Table(name, "u", "/t", SCHEMA, '{"spec-id":0,"fields":[]}', properties=properties)
+
+
+@pytest.fixture(autouse=True)
+def _heard(monkeypatch):
+    monkeypatch.setattr(logging.getLogger("calve"), "propagate", True)
+
+
+def test_a_table_that_wants_other_files_is_held_alone_and_its_events_rejected_with_the_reason(caplog):
+    made = targets(orc={"write.format.default": "orc"}, fine={})
+    for name in ("orc", "fine"):
+        made.fit(name, None)
+    known = made.known()
+    assert isinstance(known["fine"], Table)
+    assert known["orc"] == Absent("SINK_REFUSED", "Table orc asks for orc files, and Calve writes only Parquet")
+    assert "write_properties: {write.format.default: parquet}" in caplog.text
+
+
+def test_it_is_told_once_and_looked_at_anew_with_each_batch(caplog):
+    made = targets(orc={"write.format.default": "orc"})
+    for _ in range(3):
+        made.begin_batch()
+        made.fit("orc", None)
+    assert len(caplog.records) == 1
+    made.catalog["orc"] = table("orc", {})
+    made.begin_batch()
+    made.fit("orc", None)
+    assert isinstance(made.known()["orc"], Table)
+
+
+def test_write_properties_decide_instead_of_the_table():
+    made = targets(write_properties={"write.format.default": "parquet"}, orc={"write.format.default": "orc"})
+    made.fit("orc", None)
+    assert isinstance(made.known()["orc"], Table)
+
+
+def test_the_one_table_of_a_sink_that_wants_other_files_ends_the_start():
+    made = targets("orc", orc={"write.format.default": "orc"})
+    with pytest.raises(UnsupportedError, match="orc files"):
+        made.open()
+
+
+def test_a_table_that_changes_its_mind_is_met_as_an_unknown_one():
+    made = targets(t={})
+    made.fit("t", None)
+    made.catalog["t"] = table("t", {"write.parquet.compression-codec": "lzo"})
+    made.refresh("t")
+    assert "t" not in made.known()
+
+
+def test_a_property_that_cannot_be_read_is_warned_of_once_and_the_table_is_written(caplog):
+    made = targets(t={"write.parquet.row-group-size-bytes": "abc", "calve.mark.p": "1"})
+    made.fit("t", None)
+    made.catalog["t"] = table("t", {"write.parquet.row-group-size-bytes": "abc", "calve.mark.p": "2"})
+    made.refresh("t")
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "the table t has write.parquet.row-group-size-bytes: 'abc'" in record.getMessage()
+    assert isinstance(made.known()["t"], Table)

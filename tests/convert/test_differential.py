@@ -8,6 +8,7 @@ import random
 import re
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +30,12 @@ LISTS = st.one_of(
     st.builds(Fields, include=st.frozensets(st.sampled_from([*NAMES, "A", "ID", "new", ""]), min_size=1, max_size=6)),
     st.builds(Fields, exclude=st.frozensets(st.sampled_from([*NAMES, "A", "ID", "new", ""]), min_size=1, max_size=4)),
 )
+
+
+def through_parquet(rows: pa.Table) -> list[dict]:
+    file = pa.BufferOutputStream()
+    pq.write_table(rows, file)
+    return plain_rows(pq.read_table(pa.BufferReader(file.getvalue())))
 
 
 @pytest.mark.parametrize("through_sound", [False, True], ids=["alone", "after sound"])
@@ -66,6 +73,7 @@ def test_random_events_become_what_the_design_says(through_sound, seed, mismatch
             for name in want[2]:
                 nulled[name] = nulled.get(name, 0) + 1
         assert repr(have) == repr(want[1] if want[0] == "row" else want), f"{event!r}\n{schema}"
+    assert repr(through_parquet(converted.rows)) == repr(plain_rows(converted.rows))
     assert converted.nulled == nulled
     assert converted.row.to_pylist() == sorted(converted.row.to_pylist())
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from calve.convert.select import Leaf, Select
 from calve.event import duck
 
-__all__ = ["build_columns", "storage_type"]
+__all__ = ["build_columns", "seal", "storage_type"]
 
 
 def build_columns(select: Select, found: pa.Table, schema: pa.Schema) -> list[pa.Array]:
@@ -37,6 +37,42 @@ def _struct(children: list[pa.Array], fields: list[pa.Field], mask: pa.Array) ->
     built = pa.StructArray.from_arrays(children, fields=loose, mask=mask)
     kind = pa.struct(fields)
     return pa.Array.from_buffers(kind, len(built), built.buffers()[:1], built.null_count, children=children)
+
+
+def seal(rows: pa.Table) -> pa.Table:
+    """Take the nulls out of required fields inside absent structs, which no reader sees, but which Parquet refuses."""
+    columns = [duck.whole(column) for column in rows.columns]
+    return pa.table(
+        [
+            _sealed(column, True) if _requires(each.type) else column
+            for column, each in zip(columns, rows.schema, strict=True)
+        ],
+        schema=rows.schema,
+    )
+
+
+def _requires(kind: pa.DataType) -> bool:
+    """Say whether a struct at any depth has a required field."""
+    if pa.types.is_map(kind):
+        return _requires(kind.item_type)
+    below = [kind.field(i) for i in range(kind.num_fields)]
+    return any((pa.types.is_struct(kind) and not each.nullable) or _requires(each.type) for each in below)
+
+
+def _sealed(array: pa.Array, nullable: bool) -> pa.Array:
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.wrap_array(_sealed(array.storage, nullable))
+    if pa.types.is_struct(kind):
+        mask = array.is_null() if nullable else pa.repeat(False, len(array))
+        below = [kind.field(i) for i in range(kind.num_fields)]
+        return _struct([_sealed(array.field(i), each.nullable) for i, each in enumerate(below)], below, mask)
+    own, children = array.buffers(), None
+    if pa.types.is_nested(kind):
+        own, children = own[:2], [_sealed(array.values, pa.types.is_map(kind) or kind.value_field.nullable)]
+    if not nullable:
+        return pa.Array.from_buffers(kind, len(array), [None, *own[1:]], 0, array.offset, children)
+    return pa.Array.from_buffers(kind, len(array), own, array.null_count, array.offset, children)
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:

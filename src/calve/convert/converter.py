@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
-from calve.convert.build import build_columns, storage_type
+from calve.convert.build import build_columns, seal, storage_type
 from calve.convert.exact import Exact, Outcome
 from calve.convert.fast import FastPath, Rows, Taken, nothing
 from calve.convert.fields import ALL_FIELDS, Fields
@@ -99,7 +99,7 @@ class Converter:
         outcome = self._exact.convert(zip(slow.tolist(), events, strict=True))
         unknown = self._unknown(rows, taken.unknown, outcome) if self._options.look_for_unknown else None
         table, positions = self._assemble(taken, outcome)
-        return Converted(table, positions, rejects_table(outcome.rejects), outcome.nulled, unknown)
+        return Converted(seal(table), positions, rejects_table(outcome.rejects), outcome.nulled, unknown)
 
     def _unknown(self, rows: pa.Table, at: Rows, outcome: Outcome) -> Inferred | None:
         again = [each.row for each in outcome.rejects if each.code in _UNKNOWN_FROM]

@@ -16,7 +16,7 @@ from calve.cli.states import no_pipelines
 from calve.cli.table import columns
 from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, folders_of, read, summarise
 from calve.observe.state_folder import Folder
-from calve.observe.words import many
+from calve.observe.words import harmless, many
 
 __all__ = ["dlq", "list_entries", "show_entries"]
 
@@ -116,12 +116,7 @@ def _text(entry: DeadLetter) -> str:
     if entry.metadata:
         lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")
     lines.append(f"  event:    {entry.original().decode(errors='backslashreplace')}")
-    return "\n".join(_harmless(line) for line in lines) + "\n"
-
-
-def _harmless(line: str) -> str:
-    """Show control characters of strangers instead of letting them steer the terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+    return "\n".join(harmless(line) for line in lines) + "\n"
 
 
 def _lines(summary: Summary) -> Iterator[str]:

@@ -20,12 +20,15 @@ COMMANDS = {
     "demo": "Run a small pipeline and show what it does.",
     "run": "Run the pipelines of a YAML file or folder.",
     "validate": "Find every error of a configuration at once.",
+    "try": "Show what a pipeline would do with sample events.",
     "status": "Show what the pipelines do: rows, rejects, lag, errors.",
     "dlq": "Look at the events that were refused, and why.",
     "doctor": "Check Java, jars, memory and disk, and say how to mend them.",
     "schema": "Print the JSON Schema of the YAML, for your editor.",
 }
-"""What `calve --help` shows; the module and the command in it have the command's name."""
+"""What `calve --help` shows; the module and the command in it have the command's name, but for those of `MODULES`."""
+MODULES = {"try": "trial"}
+"""Commands whose names are Python's."""
 
 INTERRUPTED = 130
 
@@ -41,7 +44,8 @@ class Commands(Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"calve.cli.{cmd_name}"), cmd_name)
+        name = MODULES.get(cmd_name, cmd_name)
+        command: click.Command = getattr(importlib.import_module(f"calve.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -81,6 +85,7 @@ def calve() -> None:
 
     Then:
       calve validate orders.yaml          every error at once, with its line
+      calve try orders.yaml sample.ndjson where each event would go; writes nothing
       calve run orders.yaml               until Ctrl-C, which commits and ends
       calve status                        rows, rejects, lag
       calve dlq show                      what was refused, and why

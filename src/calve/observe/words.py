@@ -6,7 +6,7 @@ from datetime import datetime
 
 from calve.observe.report import now
 
-__all__ = ["ago", "amount", "duration", "many", "size"]
+__all__ = ["ago", "amount", "duration", "harmless", "many", "size"]
 
 
 def amount(count: float) -> str:
@@ -21,6 +21,11 @@ def amount(count: float) -> str:
 def many(count: int, noun: str, plural: str = "") -> str:
     """Give a count in full with its noun: `1 row`, `12,000 rows`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def harmless(line: str) -> str:
+    """Show control characters of strangers instead of letting them steer the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
 
 
 def size(count: float) -> str:

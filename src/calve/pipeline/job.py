@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from calve.convert.converter import ConvertOptions
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
@@ -51,6 +52,16 @@ class SinkJob:
     case_insensitive: bool = False
     write_properties: dict[str, str] = field(default_factory=dict)
     refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
+
+    def options(self, table: str) -> ConvertOptions:
+        """Say how events are converted for a table."""
+        return ConvertOptions(
+            look_for_unknown=self.evolves,
+            on_type_mismatch=self.on_type_mismatch,
+            case_insensitive=self.case_insensitive,
+            fields=self.fields,
+            refused=self.refused.get(table, frozenset()),
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from calve.convert.converter import Converter, ConvertOptions
+from calve.convert.converter import Converter
 from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, InvariantError
@@ -148,14 +148,7 @@ class _Task:
         sink = self._job.sinks[target[0]]
         converter = self._converters.get(target)
         if converter is None:
-            options = ConvertOptions(
-                look_for_unknown=sink.evolves,
-                on_type_mismatch=sink.on_type_mismatch,
-                case_insensitive=sink.case_insensitive,
-                fields=sink.fields,
-                refused=sink.refused.get(target[1], frozenset()),
-            )
-            converter = self._converters[target] = Converter(table, options)
+            converter = self._converters[target] = Converter(table, sink.options(target[1]))
         converted = self._timed("convert", converter.convert, events)
         if converted.unknown is not None:
             self._misfit(target, converted.unknown)

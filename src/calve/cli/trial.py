@@ -1,0 +1,127 @@
+"""`calve try`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from calve.cli import options
+from calve.cli.help import Command
+from calve.errors import SettingsError
+from calve.observe.words import harmless, many
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import PipelineSettings, parse
+
+if TYPE_CHECKING:
+    from calve.pipeline.trial import EventFate, Reject, TableFate, Trial
+
+__all__ = ["trial"]
+
+
+@click.command("try", cls=Command)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("events", metavar="EVENTS.ndjson")
+@options.only_pipeline
+@options.json_output
+@options.debug
+def trial(path: Path, events: str, pipeline: str | None, as_json: bool) -> None:
+    """Show what a pipeline would do with sample events: where each would go, what would be created, what refused.
+
+    EVENTS.ndjson holds one event a line, as the source would hand it on; `-` is stdin, gzip and zstd are read too.
+    They are taken as one batch. Nothing is written: no file, no table, no state. The source is not asked; metadata
+    (`getMetadata`) is missing here.
+
+    Tables that exist are read from the catalog. The embedded one, and any on SQLite, is only a look into its file;
+    for another one Spark is started, which takes some seconds. Statements are Spark SQL.
+
+    Exit code 0 even if events are refused: that is what one wanted to know.
+
+    Examples:
+      calve try orders.yaml sample.ndjson
+      calve try pipelines/ sample.ndjson --pipeline orders
+      head -100 today.ndjson | calve try orders.yaml - --json
+    """
+    settings = _chosen(parse(path, PLUGINS).pipelines, pipeline)
+    found = _attempt(settings, events)
+    for note in _notes(found):
+        click.echo(note, err=True)
+    for line in _json(found) if as_json else _text(found):
+        click.echo(line)
+
+
+def _chosen(pipelines: list[PipelineSettings], name: str | None) -> PipelineSettings:
+    found = [one for one in pipelines if name in (None, one.name)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(one.name for one in pipelines)
+    what = f"There is no pipeline {name}" if name else f"There are {many(len(pipelines), 'pipeline')}"
+    raise SettingsError(what, step="settings", hint=f"Choose with --pipeline: {names}")
+
+
+def _attempt(settings: PipelineSettings, events: str) -> Trial:
+    from calve.pipeline.trial import attempt  # brings DuckDB and Spark's Python side
+    from calve.sources.file.sample import read_sample
+
+    return attempt(settings, read_sample(events))
+
+
+def _json(found: Trial) -> Iterator[str]:
+    for event in found.events:
+        yield json.dumps({"type": "event", **asdict(event)}, ensure_ascii=False)
+    for table in found.tables:
+        yield json.dumps({"type": "table", **asdict(table)}, ensure_ascii=False)
+
+
+def _text(found: Trial) -> Iterator[str]:
+    several = len({one.sink for event in found.events for one in event.tables}) > 1
+    for event in found.events:
+        yield from map(harmless, _event(event, several))
+    for table in found.tables:
+        yield ""
+        yield from _table(table)
+    if found.events or found.tables:
+        yield ""
+    yield _summary(found)
+
+
+def _event(event: EventFate, several: bool) -> Iterator[str]:
+    line = f"line {event.line}" if event.line else "the end"
+    for place in event.tables:
+        yield f"{line}: {place.table}{f' ({place.sink})' if several else ''}"
+    for reject in event.rejects:
+        where = f"{reject.table}: " if reject.table else ""
+        yield f"{line}: rejected, {where}{_reason(reject)}"
+    if not event.tables and not event.rejects:
+        yield f"{line}: no route takes it"
+
+
+def _reason(reject: Reject) -> str:
+    return f"{reject.code}{f' in {reject.field}' if reject.field else ''}: {reject.reason}"
+
+
+def _table(table: TableFate) -> Iterator[str]:
+    done = "would be created" if table.created else "would get columns" if table.statements else "fits as it is"
+    yield f"{table.table}: {many(table.rows, 'row')}, {done}"
+    for statement in table.statements:
+        yield from (f"  {line}" for line in statement.splitlines())
+    for column, count in table.nulled.items():
+        yield harmless(f"  {column}: {many(count, 'value')} not coercible to its type would become NULL")
+
+
+def _summary(found: Trial) -> str:
+    rows = sum(table.rows for table in found.tables)
+    counts = [f"{many(rows, 'row')} for {many(len([one for one in found.tables if one.rows]), 'table')}"]
+    rejected = sum(bool(event.rejects) for event in found.events)
+    unrouted = sum(not event.tables and not event.rejects for event in found.events)
+    counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} that no route takes"] * bool(unrouted)
+    return f"{many(len(found.events), 'event')}: {', '.join(counts)}. Nothing was written."
+
+
+def _notes(found: Trial) -> Iterator[str]:
+    for what, names in found.missing_metadata.items():
+        yield f"Note: {what} asks for metadata that sample events do not have, so it is missing: {', '.join(names)}"

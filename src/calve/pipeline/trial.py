@@ -1,0 +1,258 @@
+"""What a pipeline would do with some events, found by the very parts that a run uses; nothing is written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from calve.commit.catalog import Catalog, embedded
+from calve.commit.sqlite import SqliteCatalog, sqlite_file
+from calve.convert.converter import Converter
+from calve.convert.ddl import add_columns, create_table
+from calve.convert.infer import infer
+from calve.convert.table import Absent
+from calve.engine import session
+from calve.errors import SchemaConflictError
+from calve.event.columns import EVENT, MALFORMED, ROW
+from calve.event.reject import reject_rows
+from calve.event.sound import sound
+from calve.pipeline.job import Job, Misfit, SinkJob, Target
+from calve.pipeline.layout import Layout
+from calve.pipeline.run import needs_s3
+from calve.route.route import Router
+from calve.settings import PipelineSettings
+from calve.sinks.iceberg.rehearsal import Rehearsal
+
+__all__ = ["EventFate", "Place", "Reject", "TableFate", "Trial", "attempt"]
+
+_PASSES = 5
+"""As in a run: a pass for an unknown table, one for new fields; more are never needed, as nobody else writes here."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table, and the sink that writes it."""
+
+    sink: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Reject:
+    """Why an event would be dead-lettered: the sink and table it was meant for (empty: not known), and the reason."""
+
+    sink: str
+    table: str
+    code: str
+    field: str
+    reason: str
+
+
+@dataclass
+class EventFate:
+    """What would become of one event; with neither tables nor rejects no route takes it.
+
+    Attributes:
+        line: Its line in the file, from 1; None where that is not known.
+        tables: The tables it would be a row of, each with its sink.
+        rejects: Why it would not be a row of others.
+    """
+
+    line: int | None
+    tables: list[Place] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+@dataclass
+class TableFate:
+    """What would become of one table.
+
+    Attributes:
+        catalog: The catalog's name.
+        table: Its identifier.
+        rows: How many events would be rows of it.
+        statements: What would be done to it first, as SQL; empty: it fits as it is.
+        created: Whether it would be created.
+        nulled: How many values of each column would become null because they do not fit its type.
+    """
+
+    catalog: str
+    table: str
+    rows: int = 0
+    statements: list[str] = field(default_factory=list)
+    created: bool = False
+    nulled: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a pipeline would do.
+
+    Attributes:
+        events: In their order.
+        tables: Those that would get rows or be made, in the order in which they were met.
+        missing_metadata: By route or `table_identifier`: the metadata that it asks for, and that samples do not have.
+    """
+
+    events: list[EventFate]
+    tables: list[TableFate]
+    missing_metadata: dict[str, list[str]]
+
+
+def attempt(settings: PipelineSettings, events: pa.Table) -> Trial:
+    """Take events as a run's first batch would, without writing anything; runs on the driver alone.
+
+    Spark is started only to ask a catalog that is not on SQLite.
+
+    Args:
+        settings: The pipeline.
+        events: `EVENT`, `MALFORMED`, and `file_row` as the line of each; all metadata reads as missing.
+
+    Raises:
+        CalveError: The pipeline would not start, or a catalog does not answer.
+    """
+    with contextlib.ExitStack() as stack:
+        return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events)
+
+
+class _Rehearsals:
+    """Rehearsals of a pipeline's catalogs, by the keys that a run gives them; all share one session."""
+
+    def __init__(self, settings: PipelineSettings, stack: contextlib.ExitStack) -> None:
+        self.made: dict[str, Rehearsal] = {}
+        self._settings = settings
+        self._stack = stack
+        self._spark: SparkSession | None = None
+
+    def get(self, given: Mapping[str, str]) -> tuple[str, Catalog]:
+        """Give the rehearsal for a sink's properties; of a catalog, it has all that a layout asks of it."""
+        key = repr(sorted(given.items()))
+        if key not in self.made:
+            self.made[key] = self._make(dict(given) or embedded(Path("lakehouse")))
+        return key, cast(Catalog, self.made[key])
+
+    def _make(self, properties: dict[str, str]) -> Rehearsal:
+        name = properties.get("name", "iceberg")
+        file = sqlite_file(properties)
+        if file:
+            return Rehearsal(name, properties, SqliteCatalog(file, properties).load)
+        if properties.get("type", "").lower() == "jdbc":  # it would make its tables, or change them to a newer version
+            properties.pop("jdbc.schema-version", None)
+            properties["jdbc.init-catalog-tables"] = "false"
+        return Rehearsal(name, properties, Catalog(self._session(), properties).load)
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = session.start(needs_s3=needs_s3([self._settings]))
+            self._stack.callback(session.stop, self._spark)
+        return self._spark
+
+
+class _Rehearsed:
+    """The driver's and the task's part of a batch in one, on catalogs that only pretend."""
+
+    def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
+        self._catalogs = catalogs
+        self._layout = Layout(settings, Path("calve-state") / settings.name, catalogs.get)
+        self._labels = [sink.name if len(settings.sinks) == 1 else sink.path for sink in settings.sinks]
+        self._events: list[EventFate] = []
+        self._tables: dict[tuple[str, str], TableFate] = {}
+
+    def run(self, events: pa.Table) -> Trial:
+        self._events = [EventFate(line) for line in events["file_row"].to_pylist()]
+        self._layout.open_tables()
+        for key, catalog in self._catalogs.made.items():
+            for name in catalog.created:
+                self._table(key, name)
+        job = self._layout.job("", 0, 0, None)
+        asking = {f"the route {name}": condition.metadata for name, condition in job.conditions.items()}
+        asking |= {
+            f"the table_identifier of {self._labels[i]}": sink.route.table.metadata for i, sink in enumerate(job.sinks)
+        }
+        missing = {what: sorted(names) for what, names in asking.items() if names}
+        if len(events):
+            self._write(self._route(job, _without_metadata(events, frozenset().union(*asking.values()))))
+        for (key, name), table in self._tables.items():
+            _explain(self._catalogs.made[key], name, table)
+        return Trial(self._events, list(self._tables.values()), missing)
+
+    def _route(self, job: Job, events: pa.Table) -> dict[Target, pa.Table]:
+        """Give the events of each table, with their positions as `ROW`."""
+        checked = sound(events)
+        self._reject((0, ""), range(len(events)), checked.rejects)
+        routed = Router(job.conditions, [sink.route for sink in job.sinks]).route(checked.rows)
+        for number, rejects in routed.rejects.items():
+            self._reject((number, ""), checked.rows[ROW].to_pylist(), rejects)
+        return {
+            (number, name): checked.rows if positions is None else checked.rows.take(positions)
+            for number, name, positions in routed.parts
+        }
+
+    def _write(self, parts: dict[Target, pa.Table]) -> None:
+        """Make tables fit and convert the events for them, in passes as a batch does."""
+        for _ in range(_PASSES):
+            sinks = self._layout.job("", 0, 0, None).sinks
+            found = [self._place(sinks[target[0]], target, rows) for target, rows in parts.items()]
+            misfits = [misfit for misfit in found if misfit]
+            if not misfits:
+                return
+            self._layout.fit(misfits)
+            parts = {misfit.target: parts[misfit.target] for misfit in misfits}
+        names = ", ".join(sorted(name for _, name in parts))
+        message = f"The events still do not fit after {_PASSES} passes: {names}"
+        raise SchemaConflictError(message, step="convert", target=names)
+
+    def _place(self, sink: SinkJob, target: Target, rows: pa.Table) -> Misfit | None:
+        name, origins = target[1], rows[ROW].to_pylist()
+        known = sink.tables.get(name)
+        if known is None:
+            return Misfit(target, infer(rows, None, sink.fields) if sink.infers else None)
+        if isinstance(known, Absent):
+            everything = pa.array(range(len(rows)), pa.int64())
+            self._reject(target, origins, reject_rows(everything, known.code, "", known.reason))
+            return None
+        converted = Converter(known, sink.options(name)).convert(rows)
+        if converted.unknown is not None:
+            return Misfit(target, converted.unknown)
+        self._reject(target, origins, converted.rejects)
+        table = self._table(sink.catalog, name)
+        table.rows += len(converted.row)
+        for column, count in converted.nulled.items():
+            table.nulled[column] = table.nulled.get(column, 0) + count
+        for row in converted.row.to_pylist():
+            self._events[origins[row]].tables.append(Place(self._labels[target[0]], name))
+        return None
+
+    def _table(self, catalog: str, name: str) -> TableFate:
+        return self._tables.setdefault((catalog, name), TableFate(self._catalogs.made[catalog].name, name))
+
+    def _reject(self, target: Target, origins: Sequence[int], rejects: pa.Table) -> None:
+        for one in rejects.to_pylist():
+            about = Reject(self._labels[target[0]], target[1], one["code"], one["field"], one["reason"])
+            self._events[origins[one["row"]]].rejects.append(about)
+
+
+def _without_metadata(events: pa.Table, names: frozenset[str]) -> pa.Table:
+    """Give the events with the metadata of these names, all of it null."""
+    bare = events.select([EVENT, MALFORMED])
+    for name in sorted(names):
+        bare = bare.append_column(name, pa.nulls(len(events), pa.string()))
+    return bare
+
+
+def _explain(catalog: Rehearsal, name: str, table: TableFate) -> None:
+    whole = f"{catalog.name}.{name}"
+    created, added = catalog.created.get(name), catalog.added.get(name)
+    if created:
+        table.created = True
+        table.statements.append(
+            create_table(whole, created.schema, created.partition_fields, created.properties, created.location)
+        )
+    if added:
+        table.statements.append(add_columns(whole, added))

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from .conftest import Shell
+
+YAML = """\
+one:
+  source:
+    http: {}
+  sink:
+    - iceberg:
+        table_identifier: shop.${/kind}
+        auto_create: true
+"""
+EVENTS = '{"kind": "a", "n": 1}\n\n{"kind": "\\u001b[31m/"}\nno\n'
+
+
+@pytest.fixture(autouse=True)
+def _own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "calve.cli.trial", raising=False)
+
+
+def test_the_fate_of_each_event_is_told_then_the_tables_then_a_summary(shell: Shell) -> None:
+    result = shell("try", shell.write("a.yaml", YAML), shell.write("b.ndjson", EVENTS))
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "line 1: shop.a"
+    assert lines[1].startswith("line 3: rejected, BAD_TABLE_NAME in table_identifier: ")
+    assert lines[2].startswith("line 4: rejected, MALFORMED: ")
+    assert lines[4:7] == ["shop.a: 1 row, would be created", "  CREATE TABLE lakehouse.shop.a (", "    kind string,"]
+    assert lines[-1] == "3 events: 1 row for 1 table, 2 rejected. Nothing was written."
+    assert "\x1b" not in result.stdout
+
+
+def test_json_is_a_line_for_each_event_then_for_each_table(shell: Shell) -> None:
+    result = shell("try", shell.write("a.yaml", YAML), shell.write("b.ndjson", EVENTS), "--json")
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [one["type"] for one in found] == ["event", "event", "event", "table"]
+    assert found[0] == {"type": "event", "line": 1, "tables": [{"sink": "iceberg", "table": "shop.a"}], "rejects": []}
+    assert found[1]["rejects"][0]["code"] == "BAD_TABLE_NAME"
+    assert (found[3]["table"], found[3]["rows"], found[3]["created"]) == ("shop.a", 1, True)
+
+
+def test_nothing_is_written(shell: Shell) -> None:
+    shell("try", shell.write("a.yaml", YAML), shell.write("b.ndjson", EVENTS))
+    assert sorted(path.name for path in shell.folder.rglob("*")) == ["a.yaml", "b.ndjson"]
+
+
+def test_a_pipeline_of_several_is_chosen_by_its_name(shell: Shell) -> None:
+    shell.write("a.yaml", YAML + YAML.replace("one:", "two:"))
+    shell.write("b.ndjson", EVENTS)
+    result = shell("try", "a.yaml", "b.ndjson")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "Error: There are 2 pipelines. Choose with --pipeline: one, two\n"
+    assert shell("try", "a.yaml", "b.ndjson", "--pipeline", "three").exit_code == 2
+    assert shell("try", "a.yaml", "b.ndjson", "--pipeline", "two").exit_code == 0
+
+
+def test_a_wrong_configuration_is_exit_code_2_and_missing_events_are_a_sentence(shell: Shell) -> None:
+    shell.write("bad.yaml", YAML.replace("auto_create", "auto_crate"))
+    wrong = shell("try", "bad.yaml", shell.write("b.ndjson", EVENTS))
+    assert (wrong.exit_code, wrong.stderr.startswith("bad.yaml:7:")) == (2, True)
+    missing = shell("try", shell.write("a.yaml", YAML), "c.ndjson")
+    assert missing.exit_code == 1
+    assert missing.stderr.startswith("Error: The sample events c.ndjson cannot be read: no such file or directory. ")
+    assert shell("try", "a.yaml", ".").exit_code == 1
+
+
+def test_what_asks_for_metadata_is_noted(shell: Shell) -> None:
+    asking = YAML.replace("shop.${/kind}", "'shop.${getMetadata(\"headers\")}'")
+    result = shell("try", shell.write("a.yaml", asking), shell.write("b.ndjson", EVENTS))
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        "Note: the table_identifier of iceberg asks for metadata that sample events do not have"
+    )
+
+
+def test_the_help_teaches_by_an_example(shell: Shell) -> None:
+    result = shell("try", "--help")
+    assert result.exit_code == 0
+    assert "calve try orders.yaml sample.ndjson" in result.output

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from calve.convert.definition import schema_from_columns
+from calve.convert.evolve import Evolution
+from calve.convert.table import Table
+from calve.errors import NoTargetError, SchemaConflictError
+from calve.sinks.iceberg.rehearsal import Rehearsal
+
+STRUCT = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+LIST = {"type": "list", "element-id": 1, "element": STRUCT, "element-required": False}
+MAP = {"type": "map", "key-id": 1, "key": "string", "value-id": 1, "value": STRUCT, "value-required": False}
+
+
+@pytest.fixture
+def rehearsal() -> Rehearsal:
+    return Rehearsal("lakehouse", {}, lambda identifier: None)
+
+
+def make(rehearsal: Rehearsal, *types: str, **properties: str) -> Table:
+    columns = [{"name": f"c{number}", "type": kind} for number, kind in enumerate(types)]
+    return rehearsal.create("a.b", schema_from_columns(columns).model_dump_json(), properties=properties)
+
+
+def test_columns_are_added_at_any_depth_with_ids_of_their_own(rehearsal: Rehearsal) -> None:
+    make(rehearsal, "struct<x: long>", "list<struct<x: long>>", "map<string, struct<x: long>>")
+    places = [("c0",), ("c1", "element"), ("c2", "value"), ()]
+    add = [(place, f"n{number}", kind) for place in places for number, kind in enumerate(("int", STRUCT, LIST, MAP))]
+    evolved = rehearsal.evolve("a.b", Evolution(add=add))
+    for place in places:
+        assert str(evolved.schema.find_type(".".join((*place, "n3", "value", "x")))) == "long"
+    ids = sorted(evolved.schema.field_ids)
+    assert ids == list(range(1, len(ids) + 1))
+    assert rehearsal.load("a.b") == evolved
+    assert rehearsal.added["a.b"] == add
+
+
+def test_a_column_that_is_there_by_now_is_not_added_again(rehearsal: Rehearsal) -> None:
+    make(rehearsal, "long")
+    rehearsal.evolve("a.b", Evolution(add=[((), "c0", "string"), ((), "c1", "string")]))
+    assert rehearsal.added["a.b"] == [((), "c1", "string")]
+
+
+def test_types_that_the_format_version_does_not_have_are_refused(rehearsal: Rehearsal) -> None:
+    with pytest.raises(SchemaConflictError, match="cannot have such columns"):
+        make(rehearsal, "timestamp_ns")
+    assert rehearsal.load("a.b") is None
+    assert make(rehearsal, "timestamp_ns", **{"format-version": "3"}).format_version == 3
+
+
+def test_a_table_that_is_not_there_cannot_evolve(rehearsal: Rehearsal) -> None:
+    with pytest.raises(NoTargetError):
+        rehearsal.evolve("a.b", Evolution())

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+
+from calve.errors import SourceError
+from calve.sources.file import sample
+from calve.sources.file.sample import read_sample
+
+TEXT = b'{"a": 1}\n\r\n\n{"a": 2}'
+
+
+def test_lines_keep_their_numbers_and_blank_ones_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(TEXT)
+    found = read_sample(str(tmp_path / "a"))
+    assert found["event"].to_pylist() == [b'{"a": 1}', b'{"a": 2}']
+    assert found["file_row"].to_pylist() == [1, 4]
+
+
+def test_a_compressed_sample_and_stdin_are_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.ndjson").write_bytes(gzip.compress(TEXT))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
+    assert read_sample(str(tmp_path / "a.ndjson"))["event"] == read_sample("-")["event"]
+
+
+def test_no_events_are_an_empty_table(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert len(read_sample(str(tmp_path / "a"))) == 0
+
+
+def test_what_is_no_sample_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(TEXT)
+    monkeypatch.setattr(sample, "SAMPLE_BYTES", len(TEXT) - 1)
+    with pytest.raises(SourceError, match="holds more than"):
+        read_sample(str(tmp_path / "a"))
+    with pytest.raises(SourceError, match="is a directory"):
+        read_sample(str(tmp_path))

@@ -79,6 +79,21 @@ def test_what_asks_for_metadata_is_noted(shell: Shell) -> None:
     )
 
 
+def test_metadata_is_what_the_command_line_says(shell: Shell) -> None:
+    shell.write("b.ndjson", '{"x": 1}\n')
+    kafka = 'kafka: {bootstrap_servers: ["h:1"], topics: [{name: t, group_id: g}]}'
+    asking = YAML.replace("http: {}", kafka).replace("/kind}", 'getMetadata("kafka_topic")}')
+    asking = asking.replace("  sink:", '  route:\n    - two: getMetadata("kafka_partition") == 2\n  sink:')
+    shell.write("a.yaml", asking.replace("table_identifier", "routes: [two]\n        table_identifier"))
+    given = ("--metadata", "kafka_topic=clicks", "--metadata", "kafka_partition=2")
+    result = shell("try", "a.yaml", "b.ndjson", *given)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("line 1: shop.clicks\n")
+    assert shell("try", "a.yaml", "b.ndjson", *given[:2]).stdout.startswith("line 1: no route takes it\n")
+    wrong = shell("try", "a.yaml", "b.ndjson", "--metadata", "topic=clicks")
+    assert (wrong.exit_code, wrong.stderr[:45]) == (2, "Error: The source kafka has no metadata topic")
+
+
 def test_the_help_teaches_by_an_example(shell: Shell) -> None:
     result = shell("try", "--help")
     assert result.exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import click
@@ -9,7 +10,7 @@ import click
 from calve.cli import failures
 from calve.settings.units import duration
 
-__all__ = ["debug", "give_up_after", "json_output", "only_pipeline", "state"]
+__all__ = ["debug", "give_up_after", "json_output", "only_pipeline", "pairs", "state"]
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, value: str) -> timedelta:
@@ -17,6 +18,19 @@ def _duration(ctx: click.Context, parameter: click.Parameter, value: str) -> tim
         return duration(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def pairs(example: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
+    """Make the callback of an option that is given as KEY=VALUE, any number of times."""
+
+    def read(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+        found = [value.partition("=") for value in values]
+        for key, equals, _ in found:
+            if not (key and equals):
+                raise click.BadParameter(f"{key!r} is no KEY=VALUE, e.g. {example}")
+        return {key: value for key, _, value in found}
+
+    return read
 
 
 def _remember_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -24,21 +24,19 @@ __all__ = ["run"]
 _RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after")
 
 
-def _conf(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    pairs = [value.partition("=") for value in values]
-    for key, equals, _ in pairs:
-        if not (key and equals):
-            raise click.BadParameter(f"{key!r} is no KEY=VALUE, e.g. spark.driver.memory=2g")
-    return {key: value for key, _, value in pairs}
-
-
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--once", is_flag=True, help="Take all that is there now, commit it, and end.")
 @options.give_up_after
 @options.state
 @click.option("--master", metavar="URL", help="Spark's master, e.g. local[4] or spark://host:7077. [default: local[*]]")
-@click.option("--conf", multiple=True, callback=_conf, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+@click.option(
+    "--conf",
+    multiple=True,
+    callback=options.pairs("spark.driver.memory=2g"),
+    metavar="KEY=VALUE",
+    help="A Spark setting; may be repeated.",
+)
 @click.option("--json", "json_log", is_flag=True, help="Log JSON objects, one a line, instead of text.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), default=9600, show_default=True, help="Prometheus.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address that Prometheus asks.")

@@ -14,7 +14,7 @@ from calve.cli import options
 from calve.cli.help import Command
 from calve.errors import SettingsError
 from calve.observe.words import harmless, many
-from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.plugins import PLUGINS, metadata_of
 from calve.settings import PipelineSettings, parse
 
 if TYPE_CHECKING:
@@ -27,14 +27,21 @@ __all__ = ["trial"]
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.argument("events", metavar="EVENTS.ndjson")
 @options.only_pipeline
+@click.option(
+    "--metadata",
+    multiple=True,
+    callback=options.pairs("kafka_topic=orders"),
+    metavar="KEY=VALUE",
+    help="Metadata of every event; a number is one, text else. May be repeated.",
+)
 @options.json_output
 @options.debug
-def trial(path: Path, events: str, pipeline: str | None, as_json: bool) -> None:
+def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str], as_json: bool) -> None:
     """Show what a pipeline would do with sample events: where each would go, what would be created, what refused.
 
     EVENTS.ndjson holds one event a line, as the source would hand it on; `-` is stdin, gzip and zstd are read too.
-    They are taken as one batch. Nothing is written: no file, no table, no state. The source is not asked; metadata
-    (`getMetadata`) is missing here.
+    They are taken as one batch. Nothing is written: no file, no table, no state. The source is not asked, so that
+    metadata (`getMetadata`) is missing unless --metadata gives it.
 
     Tables that exist are read from the catalog. The embedded one, and any on SQLite, is only a look into its file;
     for another one Spark is started, which takes some seconds. Statements are Spark SQL.
@@ -44,10 +51,11 @@ def trial(path: Path, events: str, pipeline: str | None, as_json: bool) -> None:
     Examples:
       calve try orders.yaml sample.ndjson
       calve try pipelines/ sample.ndjson --pipeline orders
+      calve try orders.yaml sample.ndjson --metadata kafka_topic=orders
       head -100 today.ndjson | calve try orders.yaml - --json
     """
     settings = _chosen(parse(path, PLUGINS).pipelines, pipeline)
-    found = _attempt(settings, events)
+    found = _attempt(settings, events, metadata)
     for note in _notes(found):
         click.echo(note, err=True)
     for line in _json(found) if as_json else _text(found):
@@ -63,11 +71,21 @@ def _chosen(pipelines: list[PipelineSettings], name: str | None) -> PipelineSett
     raise SettingsError(what, step="settings", hint=f"Choose with --pipeline: {names}")
 
 
-def _attempt(settings: PipelineSettings, events: str) -> Trial:
+def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:
     from calve.pipeline.trial import attempt  # brings DuckDB and Spark's Python side
     from calve.sources.file.sample import read_sample
 
-    return attempt(settings, read_sample(events))
+    strange = sorted(metadata.keys() - metadata_of(settings))
+    if strange:
+        names = ", ".join(sorted(metadata_of(settings))) or "none"
+        what = f"The source {settings.source.name} has no metadata {strange[0]}"
+        raise SettingsError(what, step="settings", hint=f"It has: {names}")
+    return attempt(settings, read_sample(events), {key: _value(text) for key, text in metadata.items()})
+
+
+def _value(text: str) -> int | str:
+    """A whole number, or text."""
+    return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 19 else text
 
 
 def _json(found: Trial) -> Iterator[str]:

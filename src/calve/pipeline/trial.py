@@ -105,20 +105,21 @@ class Trial:
     missing_metadata: dict[str, list[str]]
 
 
-def attempt(settings: PipelineSettings, events: pa.Table) -> Trial:
+def attempt(settings: PipelineSettings, events: pa.Table, metadata: Mapping[str, int | str] | None = None) -> Trial:
     """Take events as a run's first batch would, without writing anything; runs on the driver alone.
 
     Spark is started only to ask a catalog that is not on SQLite.
 
     Args:
         settings: The pipeline.
-        events: `EVENT`, `MALFORMED`, and `file_row` as the line of each; all metadata reads as missing.
+        events: `EVENT`, `MALFORMED`, and `file_row` as the line of each; other columns are not looked at.
+        metadata: What every event has; all else that expressions ask for is missing.
 
     Raises:
         CalveError: The pipeline would not start, or a catalog does not answer.
     """
     with contextlib.ExitStack() as stack:
-        return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events)
+        return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events, metadata or {})
 
 
 class _Rehearsals:
@@ -164,7 +165,7 @@ class _Rehearsed:
         self._events: list[EventFate] = []
         self._tables: dict[tuple[str, str], TableFate] = {}
 
-    def run(self, events: pa.Table) -> Trial:
+    def run(self, events: pa.Table, metadata: Mapping[str, int | str]) -> Trial:
         self._events = [EventFate(line) for line in events["file_row"].to_pylist()]
         self._layout.open_tables()
         for key, catalog in self._catalogs.made.items():
@@ -175,9 +176,10 @@ class _Rehearsed:
         asking |= {
             f"the table_identifier of {self._labels[i]}": sink.route.table.metadata for i, sink in enumerate(job.sinks)
         }
-        missing = {what: sorted(names) for what, names in asking.items() if names}
+        missing = {what: sorted(names - metadata.keys()) for what, names in asking.items() if names - metadata.keys()}
         if len(events):
-            self._write(self._route(job, _without_metadata(events, frozenset().union(*asking.values()))))
+            nulls = {name: None for names in missing.values() for name in names}
+            self._write(self._route(job, _with_metadata(events, {**nulls, **metadata})))
         for (key, name), table in self._tables.items():
             _explain(self._catalogs.made[key], name, table)
         return Trial(self._events, list(self._tables.values()), missing)
@@ -238,11 +240,12 @@ class _Rehearsed:
             self._events[origins[one["row"]]].rejects.append(about)
 
 
-def _without_metadata(events: pa.Table, names: frozenset[str]) -> pa.Table:
-    """Give the events with the metadata of these names, all of it null."""
+def _with_metadata(events: pa.Table, metadata: Mapping[str, int | str | None]) -> pa.Table:
+    """Give the events with this metadata and no other; None is a column of nulls."""
     bare = events.select([EVENT, MALFORMED])
-    for name in sorted(names):
-        bare = bare.append_column(name, pa.nulls(len(events), pa.string()))
+    for name, value in sorted(metadata.items()):
+        kind = pa.int64() if isinstance(value, int) else pa.string()
+        bare = bare.append_column(name, pa.repeat(pa.scalar(value, kind), len(events)))
     return bare
 
 

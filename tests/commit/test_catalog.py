@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -52,7 +53,12 @@ def test_the_tables_sort_order_is_that_of_its_files(lake: Any) -> None:
     writers = Writers("w", 1)
     rows = [{"id": number, "note": str(number % 3)} for number in range(40)]
     writers.write("k", table, table.properties, pa.Table.from_pylist(rows, schema_to_pyarrow(table.schema)))
-    append(lake.catalog, Target(lake.name), Mark("p", "s", 1), {1: writers.close()["k"].files})
+    append(
+        lake.catalog,
+        Target(lake.name),
+        Mark("p", "s", 1),
+        {1: [msgspec.json.decode(file) for file in writers.close()["k"].files]},
+    )
     [task] = list(lake.java.newScan().planFiles().iterator())
     assert task.file().sortOrderId() == lake.java.sortOrder().orderId() == table.sort_order.order_id == 1
     bucket = parse_transform("bucket[4]").transform(LongType())

@@ -1,5 +1,6 @@
 import dataclasses
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,7 +38,7 @@ MALFORMED = {
 def written(folder, properties, *pairs):
     writers = Writers("w", 4)
     writers.write("k", table(folder, PartitionSpec()), properties, rows(*(pairs or ((1, "x"),))))
-    return writers.close()["k"].files
+    return [msgspec.json.decode(file) for file in writers.close()["k"].files]
 
 
 def chunk(file, column=0):
@@ -153,7 +154,7 @@ def test_a_boolean_or_a_column_that_is_not_there_has_no_bloom_filter(tmp_path):
     made = dataclasses.replace(table(tmp_path, PartitionSpec()), schema_json=schema.model_dump_json())
     writers = Writers("w", 1)
     writers.write("k", made, wishes, pa.Table.from_pylist([{"id": {"ok": True}, "n": 1}], schema_to_pyarrow(schema)))
-    [file] = writers.close()["k"].files
+    [file] = map(msgspec.json.decode, writers.close()["k"].files)
     assert [chunk(file, i).bloom_filter_offset is not None for i in (0, 1)] == [False, True]
 
 

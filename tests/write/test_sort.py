@@ -3,6 +3,7 @@ import datetime
 import json
 import math
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -62,7 +63,7 @@ def written(made, *blocks, properties=None):
     writers = Writers("w", 8)
     for block in blocks:
         writers.write("k", made, properties or {}, arrow(block))
-    files = writers.close()["k"].files
+    files = [msgspec.json.decode(file) for file in writers.close()["k"].files]
     return [(file["sort-order-id"], pq.read_table(file["file-path"], partitioning=None)) for file in files]
 
 

@@ -1,3 +1,4 @@
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -29,7 +30,7 @@ def test_a_file_of_each_partition_is_described_as_it_is(tmp_path):
     writers.write("k", table(tmp_path), {}, rows((1, "x"), (2, "y"), (5, "x")))
     written = writers.close()["k"]
     assert written.rows == 3
-    for file in written.files:
+    for file in map(msgspec.json.decode, written.files):
         found = pq.read_table(file["file-path"], partitioning=None)
         assert file["record-count"] == len(found)
         assert file["partition"] == [found.column("p")[0].as_py()]
@@ -43,7 +44,7 @@ def test_no_more_files_are_open_than_allowed_and_no_row_is_lost(tmp_path):
     for number in range(40):
         writers.write("k", table(tmp_path), {}, rows((number, f"p{number % 5}")))
         assert len(writers._open) <= 2
-    files = writers.close()["k"].files
+    files = [msgspec.json.decode(file) for file in writers.close()["k"].files]
     ids = [id for file in files for id in pq.read_table(file["file-path"], partitioning=None).column("id").to_pylist()]
     assert sorted(ids) == list(range(40))
     assert len({file["file-path"] for file in files}) == len(files)

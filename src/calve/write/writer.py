@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table.locations import load_location_provider
@@ -26,10 +27,10 @@ _PENDING_BYTES = 256 << 20
 
 @dataclass
 class Written:
-    """What one task wrote into one table: content files as JSON, and their rows and bytes."""
+    """What one task wrote into one table: content files as JSON (half of the memory of dicts), rows and bytes."""
 
     table: Table
-    files: list[dict[str, Any]] = field(default_factory=list)
+    files: list[msgspec.Raw] = field(default_factory=list)
     rows: int = 0
     size_bytes: int = 0
 
@@ -137,7 +138,8 @@ class Writers:
         del self._open[key]
         self._made.append((file.path, writer.table.io_properties))
         written = self._written.setdefault(key[0], Written(writer.table))
-        written.files.append(data_file(file.path, closed, key[1], writer.described))
+        described = data_file(file.path, closed, key[1], writer.described)
+        written.files.append(msgspec.Raw(msgspec.json.encode(described)))
         written.rows += file.rows
         written.size_bytes += closed.size_bytes
 

@@ -1,4 +1,4 @@
-"""`calve dlq`: look at the events that were refused."""
+"""`calve dlq`: look at the events that were refused, and send them again."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import json
 import sys
 from collections.abc import Iterator
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import click
 
 from calve.cli import options
 from calve.cli.help import Group
+from calve.cli.replay import replay_entries
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
 from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, folders_of, read, summarise
 from calve.observe.state_folder import Folder
 from calve.observe.words import harmless, many
+from calve.sources.rejects.taken import Taken
 
 __all__ = ["dlq", "list_entries", "show_entries"]
 
@@ -26,13 +29,17 @@ UNREADABLE_SHOWN = 3
 
 @click.group(cls=Group)
 def dlq() -> None:
-    """Look at the events that were refused, and why. Nothing is ever dropped without an entry here.
+    """Look at the events that were refused, and why; send them again. Nothing is dropped without an entry here.
 
     Examples:
       calve dlq list
       calve dlq show --code NOT_COERCIBLE --limit 5
-      calve dlq show --table shop.orders --raw > again.ndjson
+      calve dlq show --table shop.orders --raw > orders.ndjson
+      calve dlq replay orders.yaml
     """
+
+
+dlq.add_command(replay_entries)
 
 
 @dlq.command("list")
@@ -48,17 +55,18 @@ def list_entries(state: str, pipeline: str | None, as_json: bool) -> None:
       calve dlq list --pipeline orders --json
     """
     summaries = [summarise(name, folders_of(state, name)) for name in _pipelines(state, pipeline)]
+    counted = [(summary, _replayed(state, summary)) for summary in summaries]
     if as_json:
-        click.echo(json.dumps({"pipelines": [_as_json(summary) for summary in summaries]}, indent=2))
+        click.echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
     else:
-        click.echo("\n\n".join("\n".join(_lines(summary)) for summary in summaries))
+        click.echo("\n\n".join("\n".join(_lines(*each)) for each in counted))
 
 
 @dlq.command("show")
 @options.state
 @options.only_pipeline
-@click.option("--code", metavar="CODE", help="Entries of this code only, e.g. NOT_COERCIBLE.")
-@click.option("--table", metavar="NAME", help="Entries of this table only.")
+@options.code
+@options.table
 @click.option("--limit", type=click.IntRange(min=0), help=f"So many entries; 0: all. [default: {SHOWN} as text]")
 @click.option("--raw", is_flag=True, help="The original events only, byte for byte, one a line.")
 @options.json_output
@@ -71,7 +79,7 @@ def show_entries(ctx: click.Context, /, state: str, pipeline: str | None, **chos
       calve dlq show
       calve dlq show --table shop.orders --code REQUIRED_MISSING
       calve dlq show --json --limit 0 | jq .reason
-      calve dlq show --raw > again.ndjson
+      calve dlq show --raw > orders.ndjson
     """
     as_text = not (chosen["raw"] or chosen["as_json"])
     limit = chosen["limit"] if isinstance(chosen["limit"], int) else (SHOWN if as_text else 0)
@@ -119,10 +127,15 @@ def _text(entry: DeadLetter) -> str:
     return "\n".join(harmless(line) for line in lines) + "\n"
 
 
-def _lines(summary: Summary) -> Iterator[str]:
+def _replayed(state: str, summary: Summary) -> int:
+    return Taken(Path(state.removeprefix("file://")) / summary.pipeline / "replay").count(summary.files)
+
+
+def _lines(summary: Summary, replayed: int) -> Iterator[str]:
     total = sum(summary.counts.values())
     span = f", {summary.first} … {summary.last}" if total else ""
-    yield f"{summary.pipeline}: {many(total, 'dead letter')}{span}"
+    sent = f", {replayed:,} of them replayed" if replayed else ""
+    yield f"{summary.pipeline}: {many(total, 'dead letter')}{sent}{span}"
     if total:
         rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]
         yield from (f"  {line}" for line in columns(("table", "code", ">events"), rows))
@@ -133,12 +146,13 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield f"  {many(len(summary.unreadable), 'line')} passed over, no entries or cut off: {places}"
 
 
-def _as_json(summary: Summary) -> dict[str, object]:
+def _as_json(summary: Summary, replayed: int) -> dict[str, object]:
     counts = [{"table": table, "code": code, "count": n} for (table, code), n in summary.counts.most_common()]
     return {
         "pipeline": summary.pipeline,
         "folders": summary.folders,
         "entries": sum(summary.counts.values()),
+        "replayed": replayed,
         "counts": counts,
         "first": summary.first,
         "last": summary.last,

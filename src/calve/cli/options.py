@@ -10,7 +10,18 @@ import click
 from calve.cli import failures
 from calve.settings.units import duration
 
-__all__ = ["debug", "give_up_after", "json_output", "only_pipeline", "pairs", "state"]
+__all__ = [
+    "code",
+    "conf",
+    "debug",
+    "give_up_after",
+    "json_output",
+    "master",
+    "only_pipeline",
+    "pairs",
+    "state",
+    "table",
+]
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, value: str) -> timedelta:
@@ -53,6 +64,18 @@ give_up_after = click.option(
     help="How long --once, and a run that was asked to stop, go on trying what does not answer.",
 )
 only_pipeline = click.option("--pipeline", metavar="NAME", help="This pipeline only.")
+code = click.option("--code", metavar="CODE", help="Entries of this code only, e.g. NOT_COERCIBLE.")
+table = click.option("--table", metavar="NAME", help="Entries of this table only.")
+master = click.option(
+    "--master", metavar="URL", help="Spark's master, e.g. local[4] or spark://host:7077. [default: local[*]]"
+)
+conf = click.option(
+    "--conf",
+    multiple=True,
+    callback=pairs("spark.driver.memory=2g"),
+    metavar="KEY=VALUE",
+    help="A Spark setting; may be repeated.",
+)
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 debug = click.option(
     "--debug",

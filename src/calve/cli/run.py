@@ -29,14 +29,8 @@ _RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after")
 @click.option("--once", is_flag=True, help="Take all that is there now, commit it, and end.")
 @options.give_up_after
 @options.state
-@click.option("--master", metavar="URL", help="Spark's master, e.g. local[4] or spark://host:7077. [default: local[*]]")
-@click.option(
-    "--conf",
-    multiple=True,
-    callback=options.pairs("spark.driver.memory=2g"),
-    metavar="KEY=VALUE",
-    help="A Spark setting; may be repeated.",
-)
+@options.master
+@options.conf
 @click.option("--json", "json_log", is_flag=True, help="Log JSON objects, one a line, instead of text.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), default=9600, show_default=True, help="Prometheus.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address that Prometheus asks.")

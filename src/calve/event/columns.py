@@ -1,6 +1,6 @@
 """Names of the columns that a batch of events has on its way."""
 
-__all__ = ["EVENT", "JSON", "MALFORMED", "ROW"]
+__all__ = ["EVENT", "JSON", "MALFORMED", "ROW", "SINK"]
 
 EVENT = "event"
 """binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
@@ -10,3 +10,5 @@ JSON = "json"
 """string: text that DuckDB accepts as a JSON object; the event itself for all but odd rows."""
 ROW = "row"
 """int64: the position of a row in the batch it came with."""
+SINK = "for_sink"
+"""int32, optional: the number of the only sink that may take an event; null: any sink."""

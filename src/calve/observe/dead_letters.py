@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow.fs as pafs
@@ -19,7 +19,18 @@ from calve.errors import SourceError
 from calve.observe.state_folder import Folder
 from calve.observe.status_file import read_report
 
-__all__ = ["DeadLetter", "Summary", "Unreadable", "folders_of", "read", "summarise"]
+__all__ = [
+    "DeadLetter",
+    "Entry",
+    "Summary",
+    "Unreadable",
+    "entries",
+    "folders_of",
+    "names",
+    "places_of",
+    "read",
+    "summarise",
+]
 
 FOLDER = "dlq"
 SUFFIX = ".ndjson"
@@ -65,6 +76,9 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         return datetime.fromtimestamp(self.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
 
 
+_DECODER = msgspec.json.Decoder(DeadLetter)
+
+
 @dataclass(frozen=True)
 class Unreadable:
     """A line that is no entry: cut off, or somebody else's."""
@@ -72,6 +86,15 @@ class Unreadable:
     file: str
     line: int
     reason: str
+
+
+class Entry(NamedTuple):
+    """A line of a file of dead letters that is not blank: its number from 1, and its bytes with the line's end."""
+
+    line: int
+    start: int
+    end: int
+    content: DeadLetter | Unreadable
 
 
 @dataclass
@@ -83,11 +106,12 @@ class Summary:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: str = ""
     last: str = ""
+    files: set[str] = field(default_factory=set)
     newest_files: list[str] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
 
 
-def folders_of(state: str, pipeline: str) -> list[Folder]:
+def places_of(state: str, pipeline: str) -> list[str]:
     """Find where a pipeline's dead letters are: where its status says, else in the state folder.
 
     Raises:
@@ -95,28 +119,55 @@ def folders_of(state: str, pipeline: str) -> list[Folder]:
     """
     report = read_report(state, pipeline)
     places = report.dlq if report else []
-    return [Folder.at(place) for place in places] or [Folder.at(state) / pipeline / FOLDER]
+    return places or [f"{state.rstrip('/')}/{pipeline}/{FOLDER}"]
+
+
+def folders_of(state: str, pipeline: str) -> list[Folder]:
+    """Give the folders of `places_of`.
+
+    Raises:
+        SourceError: The status cannot be read.
+    """
+    return [Folder.at(place) for place in places_of(state, pipeline)]
+
+
+def names(folder: Folder) -> list[str]:
+    """Name the published files of a folder, sorted.
+
+    Raises:
+        SourceError: The folder cannot be read.
+    """
+    with _told(folder):
+        return [str(info.base_name) for info in _files(folder)]
+
+
+def entries(folder: Folder, name: str) -> Iterator[Entry]:
+    """Yield the entries of one file; none of one that has vanished.
+
+    Raises:
+        SourceError: The file cannot be read.
+    """
+    with _told(folder), contextlib.suppress(FileNotFoundError):
+        start = 0
+        for number, line in enumerate(folder.lines(name), 1):
+            end = start + len(line) + 1
+            if line.strip():
+                yield Entry(number, start, end, _parsed(line, f"{folder.path}/{name}", number))
+            start = end
 
 
 def read(folder: Folder) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
     """Yield every entry of a folder with its line, file by file in the order of their names.
 
-    A file that vanishes while it is looked at was replayed: it is passed over.
+    A file that vanishes while it is looked at was moved away: it is passed over.
 
     Raises:
         SourceError: The folder or a file cannot be read.
     """
-    try:
+    with _told(folder):
         for name in [info.base_name for info in _files(folder)]:
             with contextlib.suppress(FileNotFoundError):
                 yield from _read_file(folder, name)
-    except OSError as error:
-        raise SourceError(
-            f"the dead letters in {folder.path} cannot be read: {error.strerror or error}",
-            step="observe",
-            target=folder.path,
-            hint="Check your permissions; object storage is asked with the credentials of the environment (AWS_…)",
-        ) from error
 
 
 def summarise(pipeline: str, folders: Sequence[Folder]) -> Summary:
@@ -134,9 +185,24 @@ def summarise(pipeline: str, folders: Sequence[Folder]) -> Summary:
         time = entry.time()
         summary.first = min(summary.first or time, time)
         summary.last = max(summary.last, time)
-    newest = sorted((info for folder in folders for info in _files(folder)), key=lambda info: -(info.mtime_ns or 0))
+    files = [info for folder in folders for info in _files(folder)]
+    summary.files = {info.base_name for info in files}
+    newest = sorted(files, key=lambda info: -(info.mtime_ns or 0))
     summary.newest_files = [str(info.path) for info in newest[:NEWEST_FILES]]
     return summary
+
+
+@contextlib.contextmanager
+def _told(folder: Folder) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(
+            f"the dead letters in {folder.path} cannot be read: {error.strerror or error}",
+            step="observe",
+            target=folder.path,
+            hint="Check your permissions; object storage is asked with the credentials of the environment (AWS_…)",
+        ) from error
 
 
 def _files(folder: Folder) -> list[pafs.FileInfo]:
@@ -144,11 +210,15 @@ def _files(folder: Folder) -> list[pafs.FileInfo]:
 
 
 def _read_file(folder: Folder, name: str) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
-    decoder = msgspec.json.Decoder(DeadLetter)
     for number, line in enumerate(folder.lines(name), 1):
-        if not line.strip():
-            continue
-        try:
-            yield decoder.decode(line), line
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            yield Unreadable(f"{folder.path}/{name}", number, str(error)), line
+        if line.strip():
+            yield _parsed(line, f"{folder.path}/{name}", number), line
+
+
+def _parsed(line: bytes, file: str, number: int) -> DeadLetter | Unreadable:
+    try:
+        found = _DECODER.decode(line)
+        found.original()
+        return found
+    except (msgspec.DecodeError, ValueError) as error:
+        return Unreadable(file, number, str(error))

@@ -22,12 +22,28 @@ from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import Source
 from calve.write.dead_letters import DeadLetterPlace
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "dead_letter_places", "replay_name", "sink_labels"]
 
 _POOL = 8
 
 CatalogOf = Callable[[Mapping[str, str]], tuple[str, Catalog]]
 """Gives a catalog, and the key under which receipts name it, for the properties of a sink."""
+
+
+def replay_name(pipeline: str) -> str:
+    """Name the run that sends a pipeline's dead letters again, which commits beside the pipeline itself."""
+    return f"{pipeline}.replay"
+
+
+def sink_labels(settings: PipelineSettings) -> list[str]:
+    """Name the sinks in dead letters: by their plugin, or by their place where several are of one."""
+    names = [sink.name for sink in settings.sinks]
+    return [sink.name if names.count(sink.name) == 1 else sink.path for sink in settings.sinks]
+
+
+def dead_letter_places(settings: PipelineSettings, folder: Path) -> list[str]:
+    """Say where each sink's dead letters go; `folder` is `<state>/<pipeline>`."""
+    return [(sink.value.dlq_prefix or str(folder.absolute() / "dlq")).rstrip("/") for sink in settings.sinks]
 
 
 class Layout:
@@ -37,19 +53,23 @@ class Layout:
         settings: As parsed.
         folder: `<state>/<pipeline>`.
         catalog_of: Opens catalogs; sinks with equal properties share one.
+        rejects: Gives dead letters in place of the source's events, to send them again.
     """
 
-    def __init__(self, settings: PipelineSettings, folder: Path, catalog_of: CatalogOf) -> None:
-        self.name = settings.name
+    def __init__(
+        self, settings: PipelineSettings, folder: Path, catalog_of: CatalogOf, rejects: Source | None = None
+    ) -> None:
+        self.name = replay_name(settings.name) if rejects else settings.name
+        self._pipeline = settings.name
         names = metadata_of(settings)
         self._conditions = {name: compile_condition(text, names) for name, text in settings.routes.items()}
         self._sinks: list[IcebergSettings] = [sink.value for sink in settings.sinks]
-        self._labels = [sink.name for sink in settings.sinks]
+        self._labels = sink_labels(settings)
         self._fields = [Fields(frozenset(sink.include_keys), frozenset(sink.exclude_keys)) for sink in settings.sinks]
         self._routes = [
             SinkRoute(compile_format(sink.value.table_identifier, names), sink.routes) for sink in settings.sinks
         ]
-        log = Log(settings.name)
+        log = Log(self.name)
         self._targets: list[SinkTargets] = []
         self._keys: list[str] = []
         self.catalogs: dict[str, Catalog] = {}
@@ -59,18 +79,16 @@ class Layout:
             self.catalogs[key] = catalog
             self._targets.append(SinkTargets(catalog, sink, route.table.static, log))
         self._places = [
-            DeadLetterPlace(
-                (sink.dlq_prefix or str(folder.absolute() / "dlq")).rstrip("/"),
-                for_executors(self._targets[i].catalog.properties),
-            )
-            for i, sink in enumerate(self._sinks)
+            DeadLetterPlace(place, for_executors(target.catalog.properties))
+            for place, target in zip(dead_letter_places(settings, folder), self._targets, strict=True)
         ]
         self.dead_letters = list(dict.fromkeys(place.location for place in self._places))
-        self.source: Source = open_source(settings, folder)
+        self.source: Source = rejects or open_source(settings, folder)
         used = [one.metadata for one in self._conditions.values()] + [route.table.metadata for route in self._routes]
         self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
-        self._reader = narrowed(settings, self.source.reader, frozenset().union(*used))
-        self.source_accepts = accepts(settings)
+        reader = self.source.reader
+        self._reader = reader if rejects else narrowed(settings, reader, frozenset().union(*used))
+        self.source_accepts = not rejects and accepts(settings)
         self.flush_seconds = min(sink.flush_interval.total_seconds() for sink in self._sinks)
         self.max_batch_bytes = min(int(sink.max_batch_bytes) for sink in self._sinks)
         self.commits = CommitSettings(
@@ -113,7 +131,7 @@ class Layout:
         """Make the job of one pass over a batch."""
         sinks = tuple(self._sink_job(index) for index in range(len(self._sinks)))
         return Job(
-            pipeline=self.name,
+            pipeline=self._pipeline,
             run=f"{self.name}-{state_id[:8]}-{batch:08d}-{self._nonce}",
             reader=self._reader,
             conditions=self._conditions,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from calve.expression import compile_condition
 from calve.settings import PipelineSettings, Plugins
@@ -28,34 +30,37 @@ class _Kind:
     Attributes:
         settings: Its settings class.
         open: Makes it from settings, folder and pipeline name.
-        metadata: Gives the metadata attributes that its events carry, for its settings.
+        metadata: Gives the metadata attributes that its events carry, and their types, for its settings.
         accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
         narrow: Gives the reader that leaves out metadata which costs something and which nothing uses.
     """
 
     settings: type
     open: Callable[[Any, Path, str], Source]
-    metadata: Callable[[Any], frozenset[str]]
+    metadata: Callable[[Any], Mapping[str, pa.DataType]]
     accepts: bool = False
     narrow: Callable[[Any, frozenset[str]], Reader] = lambda reader, used: reader
 
 
-_KAFKA = frozenset(
-    {
-        "kafka_topic",
-        "kafka_partition",
-        "kafka_offset",
-        "kafka_key",
-        "kafka_timestamp",
-        "kafka_timestamp_type",
-        "kafka_headers",
-    }
-)
-_FILE = frozenset({"file_path", "file_row"})
-_HTTP = frozenset({"headers"})
+_KAFKA = {
+    "kafka_topic": pa.string(),
+    "kafka_partition": pa.int32(),
+    "kafka_offset": pa.int64(),
+    "kafka_key": pa.string(),
+    "kafka_timestamp": pa.int64(),
+    "kafka_timestamp_type": pa.string(),
+    "kafka_headers": pa.string(),
+}
+_FILE = {"file_path": pa.string(), "file_row": pa.int64()}
+
+
+def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
+    names = settings.kept_headers
+    return {"headers": pa.struct([(name, pa.string()) for name in names])} if names else {}
+
 
 _SOURCES = {
-    "http": _Kind(HttpSettings, http.open, lambda http: _HTTP if http.metadata_headers else frozenset(), accepts=True),
+    "http": _Kind(HttpSettings, http.open, _http, accepts=True),
     "kafka": _Kind(
         KafkaSettings, kafka.open, lambda kafka: _KAFKA, narrow=lambda reader, used: replace(reader, metadata=used)
     ),
@@ -69,8 +74,8 @@ PLUGINS = Plugins(
 )
 
 
-def metadata_of(settings: PipelineSettings) -> frozenset[str]:
-    """Give the metadata attributes that the events of a pipeline's source carry."""
+def metadata_of(settings: PipelineSettings) -> Mapping[str, pa.DataType]:
+    """Give the metadata attributes that the events of a pipeline's source carry, and their types."""
     return _SOURCES[settings.source.name].metadata(settings.source.value)
 
 

@@ -22,7 +22,7 @@ from calve.pipeline.flow import End, Flow
 from calve.pipeline.layout import Layout
 from calve.settings import PipelineSettings
 
-__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run"]
+__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,22 @@ def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
     )
 
 
+def state_folder(options: RunOptions) -> Path:
+    """Give the state folder.
+
+    Raises:
+        SettingsError: It is not local.
+    """
+    if "://" in options.state and not options.state.startswith("file://"):
+        raise SettingsError(
+            f"The state folder {options.state} is not local, and this version keeps state in local folders only",
+            step="start",
+            target=options.state,
+            hint="Give --state a local path",
+        )
+    return Path(options.state.removeprefix("file://"))
+
+
 def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
     """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
 
@@ -84,13 +100,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     Raises:
         CalveError: Nothing could be started.
     """
-    if "://" in options.state and not options.state.startswith("file://"):
-        raise SettingsError(
-            f"The state folder {options.state} is not local, and this version keeps state in local folders only",
-            step="start",
-            target=options.state,
-            hint="Give --state a local path",
-        )
+    state_folder(options)
     preload = (*session.PRELOADED, "calve.pipeline.task")
     spark = session.start(options.master, options.conf, needs_s3(pipelines), preload)
     try:
@@ -118,7 +128,7 @@ def _run_one(
     failed: list[str],
 ) -> None:
     log = Log(settings.name)
-    folder = Path(options.state.removeprefix("file://")) / settings.name
+    folder = state_folder(options) / settings.name
     try:
         end = End(options.once, options.give_up_after.total_seconds())
         Flow(spark, Layout(settings, folder, catalogs.get), folder, end, watch).run()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.event import duck
+from calve.event.columns import SINK
 from calve.event.reject import Code, reject_rows
 from calve.expression import Condition, Format
 from calve.route.names import fault
@@ -71,6 +72,7 @@ class Router:
         taken = None
         for number, sink in enumerate(self._sinks):
             mask = _any(found, [f"sink_{number}"]) if sink.routes else None
+            mask = _meant_for(number, rows, mask)
             taken = _either(taken, mask, len(rows))
             self._place(routed, number, found, mask)
         if taken is not None and not isinstance(taken, bool):
@@ -125,6 +127,15 @@ def _columns(conditions: Mapping[str, Condition], sinks: list[SinkRoute]) -> dic
 
 def _any(found: pa.Table, names: list[str]) -> pa.Array:
     return pc.fill_null(found.column(names[0]).combine_chunks(), False)
+
+
+def _meant_for(number: int, rows: pa.Table, mask: pa.Array | None) -> pa.Array | None:
+    """Take out of a mask (None: all rows) what is for another sink only."""
+    if SINK not in rows.column_names or not len(rows):
+        return mask
+    only = rows.column(SINK).combine_chunks()
+    mine = pc.fill_null(pc.equal(only, number), True)
+    return mine if mask is None else pc.and_(mask, mine)
 
 
 def _either(taken: pa.Array | bool | None, mask: pa.Array | None, count: int) -> pa.Array | bool:

@@ -1,0 +1,117 @@
+"""`calve dlq replay`: send the events again that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from calve.cli import failures, options
+from calve.cli.help import Command
+from calve.cli.signals import run_until_asked
+from calve.cli.table import columns
+from calve.errors import SettingsError
+from calve.observe.log import Log, configure
+from calve.observe.progress import Progress
+from calve.observe.watch import Watch
+from calve.observe.words import many
+from calve.settings import PipelineSettings, parse
+
+if TYPE_CHECKING:
+    from calve.pipeline.replay import Replayed
+
+__all__ = ["replay_entries"]
+
+_FILES_SHOWN = 5
+
+
+@click.command("replay", cls=Command)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@options.only_pipeline
+@options.code
+@options.table
+@options.give_up_after
+@options.state
+@options.master
+@options.conf
+@options.debug
+@click.pass_context
+def replay_entries(
+    ctx: click.Context,
+    /,
+    path: Path,
+    pipeline: str | None,
+    code: str | None,
+    table: str | None,
+    **run_options: str | timedelta | dict[str, str] | None,
+) -> None:
+    """Send refused events through their pipeline again, each at most once, and say what became of them.
+
+    PATH is the pipelines' YAML, as you have corrected it; or the table was mended meanwhile. The events go the way
+    that the pipeline gives them now, to the sink that refused them. One that is refused again is a new dead letter,
+    which the next replay sends. The pipeline may run meanwhile. Killed and called again, it goes on where it was.
+
+    Examples:
+      calve dlq replay orders.yaml
+      calve dlq replay pipelines/ --pipeline orders --code REQUIRED_MISSING
+      calve dlq replay orders.yaml --table shop.orders --state /var/lib/calve
+    """
+    from calve.pipeline.plugins import PLUGINS  # here, so that `dlq list` needs no Spark
+    from calve.pipeline.replay import Chosen, replay
+    from calve.pipeline.run import RunOptions
+
+    terminal = configure(debug=ctx.meta[failures.DEBUG])
+    parsed = parse(path, PLUGINS)
+    for warning in parsed.warnings:
+        Log().warning(str(warning))
+    chosen = _named(parsed.pipelines, pipeline)
+    done: list[Replayed] = []
+
+    def work() -> int:
+        replay(chosen, RunOptions(**run_options, once=True), Chosen(code, table), watch, done.append)  # type: ignore[arg-type]
+        return 0
+
+    try:
+        with ExitStack() as stack:
+            watch = stack.enter_context(Watch())
+            stack.enter_context(Progress(watch.reports, terminal))
+            run_until_asked(work, watch)
+    finally:
+        for one in done:
+            click.echo("\n".join(_lines(one)))
+
+
+def _named(pipelines: list[PipelineSettings], name: str | None) -> list[PipelineSettings]:
+    chosen = [one for one in pipelines if name in (None, one.name)]
+    if not chosen:
+        raise SettingsError(
+            f"the configuration has no pipeline {name}",
+            step="replay",
+            target=name or "",
+            hint=f"It has: {', '.join(one.name for one in pipelines)}",
+        )
+    return chosen
+
+
+def _lines(done: Replayed) -> Iterator[str]:
+    if not done.sent:
+        yield f"{done.pipeline}: nothing to replay"
+        return
+    rows, rejects = done.rows or {}, done.rejects or {}
+    again, arrived = sum(rejects.values()), sum(rows.values())
+    yield f"{done.pipeline}: {many(done.sent, 'event')} sent, {arrived:,} now in tables, {again:,} rejected again"
+    if rows:
+        yield from (f"  {line}" for line in columns(("table", ">rows"), [(k, f"{n:,}") for k, n in rows.items()]))
+    if rejects:
+        yield from (f"  {line}" for line in columns(("code", ">events"), [(k, f"{n:,}") for k, n in rejects.items()]))
+    if done.files:
+        yield f"  rejected again, in {many(len(done.files), 'file')}:"
+        yield from (f"    {file}" for file in done.files[:_FILES_SHOWN])
+    if done.unrouted:
+        yield f"  {many(done.unrouted, 'event')} that no route takes now"
+    if done.left:
+        yield f"  {many(done.left, 'event')} not sent, because you stopped it: replay again for them"

@@ -1,0 +1,1 @@
+"""Dead letters that are sent again, each once."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from calve.sources.rejects.taken import Span, Taken
+
 from .conftest import Shell
 
 
@@ -108,3 +110,35 @@ def test_an_unknown_state_or_pipeline_is_one_sentence(letters: Shell, command: s
         result = letters("dlq", command, *arguments)
         assert result.exit_code == 1
         assert said in result.stderr
+
+
+def test_list_says_how_many_were_replayed(letters: Shell) -> None:
+    first = len(entry())
+    Taken(letters.folder / "calve-state/orders/replay").add(
+        [Span("1.ndjson", 0, first, 1), Span("moved-away.ndjson", 0, 9, 7)]
+    )
+    assert "orders: 3 dead letters, 1 of them replayed, 2026-01-01" in letters("dlq", "list").stdout
+    (one,) = json.loads(letters("dlq", "list", "--pipeline", "orders", "--json").stdout)["pipelines"]
+    assert (one["entries"], one["replayed"]) == (3, 1)
+
+
+def test_an_entry_that_is_not_the_base64_it_says_is_passed_over(shell: Shell) -> None:
+    shell.write("calve-state/orders/dlq/1.ndjson", entry(event="?", event_encoding="base64") + entry())
+    result = shell("dlq", "show", "--raw")
+    assert result.exit_code == 0
+    assert result.stdout == '{"amount": "x"}\n'
+    assert "1.ndjson:1: the event is not Base64" in result.stderr
+
+
+def test_a_replay_needs_a_pipeline_that_the_configuration_has(shell: Shell) -> None:
+    shell.write("p.yaml", 'orders:\n  source:\n    http: {}\n  sink:\n    - iceberg: {table_identifier: "a.b"}\n')
+    result = shell("dlq", "replay", "p.yaml", "--pipeline", "order")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the configuration has no pipeline order. It has: orders" in result.stderr
+
+
+def test_without_dead_letters_nothing_is_replayed_and_nothing_is_left_behind(shell: Shell) -> None:
+    shell.write("p.yaml", 'orders:\n  source:\n    http: {}\n  sink:\n    - iceberg: {table_identifier: "a.b"}\n')
+    result = shell("dlq", "replay", "p.yaml")
+    assert (result.exit_code, result.stdout) == (0, "orders: nothing to replay\n")
+    assert [path.name for path in shell.folder.iterdir()] == ["p.yaml"]

@@ -63,3 +63,12 @@ def test_a_dynamic_name_behind_a_route_keeps_the_positions_of_the_batch():
     assert parts(routed) == {(0, "a.y"): [1, 3]}
     assert routed.rejects[0].column("row").to_pylist() == [2]
     assert routed.unrouted == 1
+
+
+def test_an_event_for_one_sink_only_goes_to_no_other_and_counts_as_unrouted_when_that_one_does_not_take_it():
+    rows = batch({"t": 1}, {"t": 1}, {"t": 2}).append_column("for_sink", pa.array([0, None, 1], pa.int32()))
+    routed = router(("a.b", ()), ("c.${/t}", ())).route(rows)
+    assert parts(routed) == {(0, "a.b"): [0, 1], (1, "c.1"): [1], (1, "c.2"): [2]}
+    routed = router(("a.b", ("one",)), ("c.d", ("one",)), routes={"one": "/t == 1"}).route(rows)
+    assert parts(routed) == {(0, "a.b"): [0, 1], (1, "c.d"): [1]}
+    assert routed.unrouted == 1

@@ -22,7 +22,7 @@ COMMANDS = {
     "validate": "Find every error of a configuration at once.",
     "try": "Show what a pipeline would do with sample events.",
     "status": "Show what the pipelines do: rows, rejects, lag, errors.",
-    "dlq": "Look at the events that were refused, and why.",
+    "dlq": "Look at the events that were refused, and why; send them again.",
     "doctor": "Check Java, jars, memory and disk, and say how to mend them.",
     "schema": "Print the JSON Schema of the YAML, for your editor.",
 }
@@ -89,6 +89,7 @@ def calve() -> None:
       calve run orders.yaml               until Ctrl-C, which commits and ends
       calve status                        rows, rejects, lag
       calve dlq show                      what was refused, and why
+      calve dlq replay orders.yaml        send it again, when it is mended
 
     Exit codes: 0 done, 1 a pipeline failed, 2 the configuration is wrong.
     """

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +19,21 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 PATIENCE_SECONDS = 120
+_IN_SPARK = """
+from pathlib import Path
+from calve.commit.catalog import Catalog, embedded
+from calve.engine import session
+
+properties = embedded(Path("lakehouse"))
+prefix = "spark.sql.catalog." + properties["name"]
+conf = {prefix + "." + key: value for key, value in properties.items() if key != "name"}
+spark = session.start("local[1]", {prefix: "org.apache.iceberg.spark.SparkCatalog", **conf})
+try:
+    catalog = Catalog(spark, properties)
+%s
+finally:
+    session.stop(spark)
+"""
 
 
 class Calve:
@@ -86,6 +102,19 @@ class Calve:
 
     def rows(self, table: str) -> pa.Table:
         return self.catalog().load_table(table).scan().to_arrow()
+
+    def in_spark(self, code: str) -> str:
+        """Run Python in a process of its own, with `spark` on the embedded catalog and `catalog`; give what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-c", _IN_SPARK % textwrap.indent(code, "    ")],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     def dead_letters(self, pipeline: str) -> list[dict[str, Any]]:
         folder = self.folder / "calve-state" / pipeline / "dlq"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from calve.commit.catalog import Catalog, embedded
-from calve.engine import session
 from calve.stop_point import VARIABLE
 from running import Calve
 
 pytestmark = pytest.mark.spark
 
+CHANGE = "table = catalog.load_java('shop.orders')\ntable.manageSnapshots()"
 SINK = {"table_identifier": "shop.orders", "auto_create": True}
 
 
@@ -36,20 +33,6 @@ def ids(job: Calve, branch: str = "main") -> list[int]:
     table = job.catalog().load_table("shop.orders")
     snapshot = table.snapshot_by_name(branch)
     return sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist()) if snapshot else []
-
-
-@pytest.fixture
-def on_table(tmp_path: Path) -> Callable[[Callable[[object], None]], None]:
-    """Do something to the Java table, as another engine would."""
-
-    def act(action: Callable[[object], None]) -> None:
-        spark = session.start("local[1]")
-        try:
-            action(Catalog(spark, embedded(tmp_path / "calve" / "lakehouse")).load_java("shop.orders"))
-        finally:
-            session.stop(spark)
-
-    return act
 
 
 def test_a_branch_begins_where_main_is_and_main_stays_as_it_was(calve) -> None:
@@ -89,16 +72,16 @@ def test_what_was_staged_before_there_were_branches_goes_to_main(calve) -> None:
     assert (ids(job), ids(job, "audit")) == ([1], [])
 
 
-def test_a_tag_of_that_name_is_told_and_the_files_are_held_until_it_is_gone(calve, on_table) -> None:
+def test_a_tag_of_that_name_is_told_and_the_files_are_held_until_it_is_gone(calve) -> None:
     job: Calve = calve(configuration({}))
     feed(job, "a", 1)
     assert job.once() == 0, job.said()
-    on_table(lambda table: table.manageSnapshots().createTag("audit", table.currentSnapshot().snapshotId()).commit())
+    job.in_spark(f"{CHANGE}.createTag('audit', table.currentSnapshot().snapshotId()).commit()")
     job.configure(configuration({"branch": "audit"}))
     feed(job, "b", 2)
     assert job.once() == 1
     assert "The table shop.orders has a tag 'audit', so there can be no branch of that name" in job.said()
     assert "Traceback" not in job.said()
-    on_table(lambda table: table.manageSnapshots().removeTag("audit").commit())
+    job.in_spark(f"{CHANGE}.removeTag('audit').commit()")
     assert job.once() == 0, job.said()
     assert (ids(job), ids(job, "audit")) == ([1], [1, 2])

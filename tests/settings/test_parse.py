@@ -87,9 +87,7 @@ def test_a_problem_found_later_has_its_place(plugins: Plugins) -> None:
     assert str(SettingsErrors([problem])) == str(problem)
 
 
-def test_every_error_comes_at_once_by_line(refused: Read) -> None:
-    errors = refused(
-        """\
+MISTAKES = """\
 version: 3
 orders:
   workers: 0
@@ -118,38 +116,41 @@ core:
   sink: {every: }
 empty:
 """
-    )
-    assert errors == [
-        "1:10: version: the version 3 is not compatible with the current version 2.17",
-        "3:12: orders.workers: must be at least 1, not 0",
-        "4:3: orders.wrokers: unknown key 'wrokers'; did you mean workers? "
-        "(known: buffer, delay, processor, route, sink, source, workers)",
-        "6:5: orders.source.evry: unknown source 'evry'; did you mean every? (known: every, strict)",
-        "8:15: orders.route[0].errors: ?? is no operator. Use ==",
-        "9:7: orders.route[1]._default: this name is reserved for events that no route takes",
-        "10:7: orders.route[2].errors: the route 'errors' is given a second time",
-        "11:14: orders.route[3].empty: expected a condition, found ''",
-        "12:7: orders.route[4]: expected one route as `name: condition`, found a list",
-        "14:24: orders.sink[0].every.routes[0]: unknown route 'erors'; did you mean errors? "
-        "(known: _default, empty, errors)",
-        "14:31: orders.sink[0].every.routes[1]: unknown route '404' (known: _default, empty, errors)",
-        "14:37: orders.sink[0].every.tags_target_key: is not supported: events carry no tags in Calve",
-        "14:57: orders.sink[0].every.forward_to: is not supported: name a second sink with a route instead",
-        "15:33: orders.sink[1].every.include_keys[1]: a key is the name of a top-level field and cannot contain `/`",
-        "16:48: orders.sink[2].every.exclude_keys: include_keys and exclude_keys cannot both be given; keep one",
-        "17:15: orders.sink[3].strict: expected a map, found 'text'",
-        "18:7: orders.sink[4].strict.name: is required but missing",
-        "19:7: orders.sink[5]: expected a sink by name, e.g. `every:`, found 'every'",
-        "20:1: core: this name is reserved; a pipeline cannot be called data-prepper, dataPrepper, core",
-        "21:3: core.source: takes one source, found every, strict",
-        "22:9: core.sink: needs at least one sink",
-        "23:1: no/path: 'no/path' cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`",
-        "23:1: no/path.source: is required but missing",
-        "24:3: no/path.processor: expected a list (`- name: …`), found a map",
-        "25:3: no/path.processor: processors means the same as processor; give one",
-        "26:3: no/path.sink: expected a list (`- name: …`), found a map",
-        "27:1: empty: expected a map with `source` and `sink`, found nothing",
-    ]
+TOLD = [
+    "1:10: version: the version 3 is not compatible with the current version 2.17",
+    "3:12: orders.workers: must be at least 1, not 0",
+    "4:3: orders.wrokers: unknown key 'wrokers'; did you mean workers? "
+    "(known: buffer, delay, processor, route, sink, source, workers)",
+    "6:5: orders.source.evry: unknown source 'evry'; did you mean every? (known: every, strict)",
+    "8:15: orders.route[0].errors: ?? is no operator. Use ==",
+    "9:7: orders.route[1]._default: this name is reserved for events that no route takes",
+    "10:7: orders.route[2].errors: the route 'errors' is given a second time",
+    "11:14: orders.route[3].empty: expected a condition, found ''",
+    "12:7: orders.route[4]: expected one route as `name: condition`, found a list",
+    "14:24: orders.sink[0].every.routes[0]: unknown route 'erors'; did you mean errors? "
+    "(known: _default, empty, errors)",
+    "14:31: orders.sink[0].every.routes[1]: unknown route '404' (known: _default, empty, errors)",
+    "14:37: orders.sink[0].every.tags_target_key: is not supported: events carry no tags in Calve",
+    "14:57: orders.sink[0].every.forward_to: is not supported: name a second sink with a route instead",
+    "15:33: orders.sink[1].every.include_keys[1]: a key is the name of a top-level field and cannot contain `/`",
+    "16:48: orders.sink[2].every.exclude_keys: include_keys and exclude_keys cannot both be given; keep one",
+    "17:15: orders.sink[3].strict: expected a map, found 'text'",
+    "18:7: orders.sink[4].strict.name: is required but missing",
+    "19:7: orders.sink[5]: expected a sink by name, e.g. `every:`, found 'every'",
+    "20:1: core: this name is reserved; a pipeline cannot be called data-prepper, dataPrepper, core",
+    "21:3: core.source: takes one source, found every, strict",
+    "22:9: core.sink: needs at least one sink",
+    "23:1: no/path: 'no/path' cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`",
+    "23:1: no/path.source: is required but missing",
+    "24:3: no/path.processor: expected a list (`- name: …`), found a map",
+    "25:3: no/path.processor: processors means the same as processor; give one",
+    "26:3: no/path.sink: expected a list (`- name: …`), found a map",
+    "27:1: empty: expected a map with `source` and `sink`, found nothing",
+]
+
+
+def test_every_error_comes_at_once_by_line(refused: Read) -> None:
+    assert refused(MISTAKES) == TOLD
 
 
 @pytest.mark.parametrize("version", ["2", "'2'", "2.17", "1.9"])

@@ -8,6 +8,8 @@ from datetime import timedelta
 import click
 
 from calve.cli import failures
+from calve.errors import SettingsError
+from calve.settings import PipelineSettings
 from calve.settings.units import duration
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "give_up_after",
     "json_output",
     "master",
+    "named",
     "only_pipeline",
     "pairs",
     "state",
@@ -42,6 +45,20 @@ def pairs(example: str) -> Callable[[click.Context, click.Parameter, tuple[str, 
         return {key: value for key, _, value in found}
 
     return read
+
+
+def named(pipelines: list[PipelineSettings], name: str | None) -> list[PipelineSettings]:
+    """Give the pipeline of this name, or all of them where none is named.
+
+    Raises:
+        SettingsError: There is none of this name.
+    """
+    found = [one for one in pipelines if name in (None, one.name)]
+    if not found:
+        known = ", ".join(one.name for one in pipelines)
+        message = f"the configuration has no pipeline {name}"
+        raise SettingsError(message, step="settings", target=name or "", hint=f"It has: {known}")
+    return found
 
 
 def _remember_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

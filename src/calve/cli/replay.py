@@ -14,12 +14,11 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked
 from calve.cli.table import columns
-from calve.errors import SettingsError
 from calve.observe.log import Log, configure
 from calve.observe.progress import Progress
 from calve.observe.watch import Watch
 from calve.observe.words import many
-from calve.settings import PipelineSettings, parse
+from calve.settings import parse
 
 if TYPE_CHECKING:
     from calve.pipeline.replay import Replayed
@@ -68,7 +67,7 @@ def replay_entries(
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
         Log().warning(str(warning))
-    chosen = _named(parsed.pipelines, pipeline)
+    chosen = options.named(parsed.pipelines, pipeline)
     done: list[Replayed] = []
 
     def work() -> int:
@@ -83,18 +82,6 @@ def replay_entries(
     finally:
         for one in done:
             click.echo("\n".join(_lines(one)))
-
-
-def _named(pipelines: list[PipelineSettings], name: str | None) -> list[PipelineSettings]:
-    chosen = [one for one in pipelines if name in (None, one.name)]
-    if not chosen:
-        raise SettingsError(
-            f"the configuration has no pipeline {name}",
-            step="replay",
-            target=name or "",
-            hint=f"It has: {', '.join(one.name for one in pipelines)}",
-        )
-    return chosen
 
 
 def _lines(done: Replayed) -> Iterator[str]:

@@ -63,12 +63,13 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
 
 
 def _chosen(pipelines: list[PipelineSettings], name: str | None) -> PipelineSettings:
-    found = [one for one in pipelines if name in (None, one.name)]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(one.name for one in pipelines)
-    what = f"There is no pipeline {name}" if name else f"There are {many(len(pipelines), 'pipeline')}"
-    raise SettingsError(what, step="settings", hint=f"Choose with --pipeline: {names}")
+    found = options.named(pipelines, name)
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found)
+        raise SettingsError(
+            f"There are {many(len(found), 'pipeline')}", step="settings", hint=f"Choose with --pipeline: {names}"
+        )
+    return found[0]
 
 
 def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:

@@ -23,7 +23,7 @@ from calve.event.columns import EVENT, MALFORMED, ROW
 from calve.event.reject import reject_rows
 from calve.event.sound import sound
 from calve.pipeline.job import Job, Misfit, SinkJob, Target
-from calve.pipeline.layout import Layout
+from calve.pipeline.layout import Layout, sink_labels
 from calve.pipeline.run import needs_s3
 from calve.route.route import Router
 from calve.settings import PipelineSettings
@@ -161,7 +161,7 @@ class _Rehearsed:
     def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
         self._catalogs = catalogs
         self._layout = Layout(settings, Path("calve-state") / settings.name, catalogs.get)
-        self._labels = [sink.name if len(settings.sinks) == 1 else sink.path for sink in settings.sinks]
+        self._labels = sink_labels(settings)
         self._events: list[EventFate] = []
         self._tables: dict[tuple[str, str], TableFate] = {}
 

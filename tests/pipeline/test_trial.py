@@ -115,6 +115,25 @@ def test_a_new_table_is_shown_as_the_statement_that_makes_it() -> None:
     ]
 
 
+def test_changes_name_their_table_and_those_without_a_key_or_a_known_operation_their_reason(folder: Path) -> None:
+    options = {"operation": "${/op}", "identifier_columns": ["id"], "auto_create": True, "partition_by": ["day(at)"]}
+    words = ("insert", "d", "oops", "u")
+    lines = [f'{{"op": "{word}", "id": {number}, "at": "2026-01-01"}}' for number, word in enumerate(words)]
+    found = tried(sink("shop.rows", **options), *lines, '{"op": "d", "at": "2026-01-01"}', '{"op": "update_before"}')
+    assert [[place.table for place in event.tables] for event in found.events] == [
+        ["shop.rows"],
+        ["shop.rows"],
+        [],
+        ["shop.rows"],
+        [],
+        [],
+    ]
+    codes = [[reject.code for reject in event.rejects] for event in found.events]
+    assert codes == [[], [], ["UNKNOWN_OPERATION"], [], ["NO_KEY"], []]
+    assert found.tables[0].statements[1] == "ALTER TABLE lakehouse.shop.rows SET IDENTIFIER FIELDS id;"
+    assert everything(folder) == {}
+
+
 def test_a_table_with_a_schema_is_made_without_events_and_then_evolves() -> None:
     columns = [{"name": "id", "type": "int", "required": True}, {"name": "to", "type": "struct<city: string>"}]
     pipeline = sink("shop.orders", auto_create=True, schema_evolution=True, schema={"columns": columns})

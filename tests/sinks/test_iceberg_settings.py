@@ -218,9 +218,6 @@ def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("operation", "'${/op}'"),
-        ("identifier_columns", "[id]"),
-        ("upsert", "true"),
         ("write_mode", "copy-on-write"),
         ("event_time", "at"),
     ],

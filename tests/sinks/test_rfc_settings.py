@@ -21,6 +21,8 @@ def sink(options: str) -> IcebergSettings:
 
 GIVEN: dict[str, tuple[str, str, Any]] = {
     "catalog": ("catalog: {type: rest, uri: 'http://x'}", "catalog", {"type": "rest", "uri": "http://x"}),
+    "operation": ("operation: '${/op}'", "operation", "${/op}"),
+    "identifier_columns": ("identifier_columns: [id, at.day]", "identifier_columns", ["id", "at.day"]),
     "table_identifier by event": ("table_identifier: 'db.${/kind}'", "dynamic", True),
     "auto_create": ("auto_create: true", "auto_create", True),
     "schema_evolution": ("schema_evolution: true", "schema_evolution", True),
@@ -79,12 +81,6 @@ def test_only_the_catalog_may_be_left_out_although_it_is_required_there() -> Non
     assert sink("table_identifier: a.b").catalog is None  # the embedded one
     with pytest.raises(SettingsErrors, match="table_identifier: is required but missing"):
         sink("catalog: {type: hive}")
-
-
-@pytest.mark.parametrize("option", ["operation: '${/op}'", "identifier_columns: [id]"])
-def test_what_operations_need_is_refused_as_long_as_there_are_none(option: str) -> None:
-    with pytest.raises(SettingsErrors, match="is not available in this version of Calve"):
-        sink(f"table_identifier: a.b, {option}")
 
 
 def test_a_schema_is_for_one_table_only() -> None:

@@ -116,7 +116,7 @@ def _event(event: EventFate, several: bool) -> Iterator[str]:
         where = f"{reject.table}: " if reject.table else ""
         yield f"{line}: rejected, {where}{_reason(reject)}"
     if not event.tables and not event.rejects:
-        yield f"{line}: no route takes it"
+        yield f"{line}: passed over: no route takes it, or `operation` says so"
 
 
 def _reason(reject: Reject) -> str:
@@ -137,7 +137,7 @@ def _summary(found: Trial) -> str:
     counts = [f"{many(rows, 'row')} for {many(len([one for one in found.tables if one.rows]), 'table')}"]
     rejected = sum(bool(event.rejects) for event in found.events)
     unrouted = sum(not event.tables and not event.rejects for event in found.events)
-    counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} that no route takes"] * bool(unrouted)
+    counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} passed over"] * bool(unrouted)
     return f"{many(len(found.events), 'event')}: {', '.join(counts)}. Nothing was written."
 
 

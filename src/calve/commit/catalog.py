@@ -173,6 +173,30 @@ class Catalog:
 
         return retried(attempt)
 
+    def add_free_spec(self, identifier: str) -> Table:
+        """Give a table a spec without partitions, beside its own: equality deletes of it hold for the whole table.
+
+        May be repeated safely.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+
+        def attempt() -> Table:
+            java_table = self.load_java(identifier)
+            with java_errors("prepare the table for deletes", identifier):
+                found = self._describe(identifier, java_table)
+                if found.free_spec_id is not None:
+                    return found
+                update = java_table.updateSpec()
+                for field in java_table.spec().fields():
+                    update = update.removeField(field.name())
+                update.addNonDefaultSpec().commit()
+                java_table.refresh()
+                return self._describe(identifier, java_table)
+
+        return retried(attempt)
+
     def _load(self, identifier: str) -> Any:
         """The Java table or None; one call instead of `tableExists` and a load."""
         try:
@@ -200,6 +224,8 @@ class Catalog:
             properties=self._strings(metadata.properties()),
             io_properties=for_executors(self._strings(java_table.io().properties())),
             sort_order_json=self._iceberg.SortOrderParser.toJson(metadata.sortOrder()),
+            has_other_specs=metadata.specs().size() > 1,
+            free_spec_id=next((spec.specId() for spec in metadata.specs() if not spec.fields()), None),
         )
 
     def _strings(self, java_map: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Hands data files from Python's JSON to an append in the JVM, all of them in one call.
+"""Hands content files from Python's JSON to an append or a row delta in the JVM, all of them in one call.
 
 Through py4j each file would cost two calls: 420 ms for 1,000 files instead of 50 (measured). The loop is compiled by
 the Janino that Spark brings.
@@ -17,8 +17,11 @@ _JAVA = """
 import java.util.Iterator;
 import java.util.Map;
 import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.ContentFileParser;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.DoubleNode;
@@ -28,10 +31,25 @@ public class %s {
   public void append(AppendFiles update, Map specs, String files) throws Exception {
     Iterator nodes = JsonUtil.mapper().readTree(files).elements();
     while (nodes.hasNext()) {
-      JsonNode file = (JsonNode) nodes.next();
-      readNumbers((ArrayNode) file.get("partition"));
-      update.appendFile((DataFile) ContentFileParser.fromJson(file, specs));
+      update.appendFile((DataFile) read((JsonNode) nodes.next(), specs));
     }
+  }
+
+  public void change(RowDelta update, Map specs, String files) throws Exception {
+    Iterator nodes = JsonUtil.mapper().readTree(files).elements();
+    while (nodes.hasNext()) {
+      ContentFile file = read((JsonNode) nodes.next(), specs);
+      if (file instanceof DeleteFile) {
+        update.addDeletes((DeleteFile) file);
+      } else {
+        update.addRows((DataFile) file);
+      }
+    }
+  }
+
+  private ContentFile read(JsonNode file, Map specs) {
+    readNumbers((ArrayNode) file.get("partition"));
+    return ContentFileParser.fromJson(file, specs);
   }
 
   private void readNumbers(ArrayNode partition) {
@@ -65,3 +83,7 @@ class ContentFiles:
                 or `["-Infinity"]` stands for what JSON has no number for.
         """
         self._java.append(update, specs, json.dumps(files))
+
+    def change(self, update: Any, specs: Any, files: Sequence[Mapping[str, Any]]) -> None:
+        """Add data files and delete files to a Java `RowDelta`; otherwise as `append`."""
+        self._java.change(update, specs, json.dumps(files))

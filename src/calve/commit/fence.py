@@ -1,4 +1,4 @@
-"""Appends staged batches to a table exactly once: a compare-and-swap on the very metadata that was inspected.
+"""Brings staged batches into a table exactly once: a compare-and-swap on the very metadata that was inspected.
 
 What the fence relies on:
 - `newTransaction()` refreshes, and `startMetadata()` is what all its updates are built on. Looking at the table's
@@ -31,9 +31,10 @@ from calve.stop_point import reach
 __all__ = ["ContentFile", "Mark", "Outcome", "Target", "append"]
 
 ContentFile = Mapping[str, Any]
-"""A data file in the JSON of the REST catalog's specification."""
+"""A data file or a delete file in the JSON of the REST catalog's specification."""
 
 _STEP = "commit"
+_DATA = "DATA"
 _REFUSED = "org.apache.iceberg.exceptions.CleanableFailure"
 
 
@@ -101,7 +102,9 @@ def append(
     files: Mapping[int, Sequence[ContentFile]],
     summary: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Bring the files of staged batches into a table in one snapshot, however often it is called.
+    """Bring the files of staged batches into a table in one commit, however often it is called.
+
+    Appends make one snapshot. With deletes among the files each batch has its own, in order.
 
     Args:
         catalog: Where the table is.
@@ -139,11 +142,16 @@ def _attempt(
             return Outcome()
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
         summary |= {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
-        _stage_append(catalog.content_files, transaction, target.branch, list(added.values()), summary)
+        if all(file["content"] == _DATA for file in added.values()):
+            _stage(catalog.content_files, transaction, target.branch, list(added.values()), summary)
+        else:
+            for batch in batches:  # an equality delete holds for rows of earlier snapshots only
+                own = summary | {"calve.batch": str(batch)}
+                _stage(catalog.content_files, transaction, target.branch, files[batch], own)
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
         snapshot_id = _swap(table, transaction, start, target.branch)
-    rows = sum(int(file["record-count"]) for file in added.values())
+    rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
     return Outcome(batches, snapshot_id, len(added), rows)
 
 
@@ -191,17 +199,19 @@ def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
     return reached
 
 
-def _stage_append(
+def _stage(
     content_files: ContentFiles,
     transaction: Any,
     branch: str,
     files: Sequence[ContentFile],
     summary: Mapping[str, str],
 ) -> None:
-    update = transaction.newAppend()
+    is_append = all(file["content"] == _DATA for file in files)
+    update = transaction.newAppend() if is_append else transaction.newRowDelta()
     if branch != "main":
         update = update.toBranch(branch)
-    content_files.append(update, transaction.table().specs(), files)
+    stage = content_files.append if is_append else content_files.change
+    stage(update, transaction.table().specs(), files)
     for key, value in summary.items():
         update.set(key, value)
     update.commit()
@@ -216,7 +226,8 @@ def _swap(table: Any, transaction: Any, start: Any, branch: str) -> int:
         table.operations().commit(start, current)
     except Py4JJavaError as error:
         if is_instance(error.java_exception, _REFUSED):
-            _remove_manifests(table.io(), snapshot)
+            for made in [one for one in current.snapshots() if start.snapshot(one.snapshotId()) is None]:
+                _remove_manifests(table.io(), made)
         raise
     reach("commit.after-swap")
     snapshot_id: int = snapshot.snapshotId()

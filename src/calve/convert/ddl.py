@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 
 from calve.convert.definition import PartitionField
 
-__all__ = ["add_columns", "create_table", "type_sql"]
+__all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql"]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
@@ -43,6 +43,13 @@ def create_table(
         pairs = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
         clauses.append(f"TBLPROPERTIES ({pairs})")
     return "\n".join(clauses) + ";"
+
+
+def set_identifier_fields(identifier: str, schema: Schema) -> str:
+    """Give the statement that tells a table its identifier fields, empty if the schema has none."""
+    names = sorted(schema.identifier_field_names())
+    keys = ", ".join(".".join(map(_name, name.split("."))) for name in names)
+    return f"ALTER TABLE {_dotted(identifier)} SET IDENTIFIER FIELDS {keys};" if keys else ""
 
 
 def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any]]) -> str:

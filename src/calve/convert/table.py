@@ -25,6 +25,8 @@ class Table:
         format_version: 1, 2 or 3.
         properties: The table's properties.
         sort_order_json: The default sort order.
+        has_other_specs: Whether there are partition specs beside the default one.
+        free_spec_id: The id of a spec without partitions, None if the table has none.
         io_properties: What a FileIO needs to write there (`table.io().properties()`).
     """
 
@@ -37,6 +39,8 @@ class Table:
     properties: dict[str, str] = field(default_factory=dict)
     io_properties: dict[str, str] = field(default_factory=dict)
     sort_order_json: str = '{"order-id":0,"fields":[]}'
+    has_other_specs: bool = False
+    free_spec_id: int | None = None
 
     @cached_property
     def schema(self) -> Schema:

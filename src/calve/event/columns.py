@@ -1,6 +1,6 @@
 """Names of the columns that a batch of events has on its way."""
 
-__all__ = ["EVENT", "JSON", "MALFORMED", "ROW", "SINK"]
+__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ROW", "SINK"]
 
 EVENT = "event"
 """binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
@@ -12,3 +12,7 @@ ROW = "row"
 """int64: the position of a row in the batch it came with."""
 SINK = "for_sink"
 """int32, optional: the number of the only sink that may take an event; null: any sink."""
+OPERATION = "_operation"
+"""int8, only where a sink applies changes: what an event does to its row (`event.operation.Operation`)."""
+ORDER = "_order"
+"""int64, only where a sink applies changes: the place of an event among those of its task."""

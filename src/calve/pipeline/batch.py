@@ -31,11 +31,13 @@ class Writer:
     Attributes:
         job: Makes the job of a pass: the batch, the pass, the tables to write by task (None: all).
         fit: Creates or evolves tables for the misfits that tasks found.
+        in_order: Whether one task takes the whole batch, because what happens to a row must stay in its order.
     """
 
     spark: SparkSession
     job: Callable[[int, int, Only], Job]
     fit: Callable[[list[Any]], None]
+    in_order: bool = False
 
     def write(self, batch: int, planned: Planned) -> Receipts:
         """Write a batch's files; nothing becomes visible.
@@ -44,7 +46,7 @@ class Writer:
         other tasks wrote into that table stands.
         """
         receipts: Receipts = []
-        groups = divide(planned.splits, self.spark.sparkContext.defaultParallelism)
+        groups = divide(planned.splits, 1 if self.in_order else self.spark.sparkContext.defaultParallelism)
         only: Only = None
         for number in range(_PASSES):
             found = run_job(self.spark, self.job(batch, number, only), groups)

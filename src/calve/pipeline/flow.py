@@ -96,7 +96,10 @@ class Flow:
             self._status,
             (self._layout.refresh, self._acknowledge),
         )
-        self._writer = Writer(self._spark, lambda *pass_: self._layout.job(ledger.state_id, *pass_), self._layout.fit)
+        layout = self._layout
+        self._writer = Writer(
+            self._spark, lambda *pass_: layout.job(ledger.state_id, *pass_), layout.fit, layout.in_order
+        )
         try:
             self._trying("start", self._layout.open_tables, leave=True)
             left = self._recover()

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from calve.convert.converter import ConvertOptions
+from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
 from calve.expression import Condition
+from calve.reduce.key import Key
+from calve.reduce.reducer import Reducer
 from calve.route.route import SinkRoute
 from calve.sources.source import Reader
 from calve.write.dead_letters import DeadLetterPlace
@@ -36,6 +38,9 @@ class SinkJob:
         tables: Every table that is known so far.
         branch: The branch of these tables that gets the events.
         fields: The fields of an event that are written; routes, table names and dead letters know them all.
+        changes: Whether rows are updated and deleted by key, not only appended.
+        identifier_columns: The key; empty means the table's identifier fields.
+        upsert: An INSERT replaces an older row of the same key.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
 
@@ -50,6 +55,9 @@ class SinkJob:
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] = "null"
     case_insensitive: bool = False
+    changes: bool = False
+    identifier_columns: tuple[str, ...] = ()
+    upsert: bool = False
     write_properties: dict[str, str] = field(default_factory=dict)
     refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
@@ -62,6 +70,13 @@ class SinkJob:
             fields=self.fields,
             refused=self.refused.get(table, frozenset()),
         )
+
+    def converter(self, table: Table) -> Converter | Reducer:
+        """Make what turns the events of a table into rows, or into changes of rows."""
+        options = self.options(table.identifier)
+        if not self.changes:
+            return Converter(table, options)
+        return Reducer(table, Key(table, self.identifier_columns), options, self.upsert)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from calve.commit.catalog import Catalog
 from calve.commit.storage import for_executors
 from calve.convert.fields import Fields
-from calve.expression import compile_condition, compile_format
+from calve.expression import Format, compile_condition, compile_format
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.job import Job, Misfit, SinkJob, Target
@@ -67,7 +67,8 @@ class Layout:
         self._labels = sink_labels(settings)
         self._fields = [Fields(frozenset(sink.include_keys), frozenset(sink.exclude_keys)) for sink in settings.sinks]
         self._routes = [
-            SinkRoute(compile_format(sink.value.table_identifier, names), sink.routes) for sink in settings.sinks
+            SinkRoute(compile_format(sink.value.table_identifier, names), sink.routes, _operation(sink.value, names))
+            for sink in settings.sinks
         ]
         log = Log(self.name)
         self._targets: list[SinkTargets] = []
@@ -84,11 +85,14 @@ class Layout:
         ]
         self.dead_letters = list(dict.fromkeys(place.location for place in self._places))
         self.source: Source = rejects or open_source(settings, folder)
-        used = [one.metadata for one in self._conditions.values()] + [route.table.metadata for route in self._routes]
+        used = [one.metadata for one in self._conditions.values()] + [
+            text.metadata for route in self._routes for text in (route.table, route.operation) if text is not None
+        ]
         self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(settings, reader, frozenset().union(*used))
         self.source_accepts = not rejects and accepts(settings)
+        self.in_order = any(sink.changes for sink in self._sinks)
         self.flush_seconds = min(sink.flush_interval.total_seconds() for sink in self._sinks)
         self.max_batch_bytes = min(int(sink.max_batch_bytes) for sink in self._sinks)
         self.commits = CommitSettings(
@@ -155,6 +159,13 @@ class Layout:
             evolves=sink.schema_evolution,
             on_type_mismatch=sink.on_type_mismatch,
             case_insensitive=sink.case_insensitive,
+            changes=sink.changes,
+            identifier_columns=tuple(sink.identifier_columns),
+            upsert=sink.upsert,
             write_properties=dict(sink.write_properties),
             refused=dict(target.refused),
         )
+
+
+def _operation(sink: IcebergSettings, names: Collection[str]) -> Format | None:
+    return None if sink.operation is None else compile_format(sink.operation, names)

@@ -16,11 +16,12 @@ from calve.convert.converter import Converter
 from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, InvariantError
-from calve.event.columns import JSON, MALFORMED
+from calve.event.columns import JSON, MALFORMED, ORDER
 from calve.event.reject import reject_rows
 from calve.event.sound import sound
 from calve.pipeline.ahead import ahead
 from calve.pipeline.job import Job, Misfit, Target
+from calve.reduce.reducer import Reducer
 from calve.route.route import Router
 from calve.sources.source import READ_ROWS, Split
 from calve.write.dead_letters import DeadLetters
@@ -79,7 +80,7 @@ class _Task:
         ]
         self._buffers: dict[Target, list[pa.Table]] = {}
         self._bytes: dict[Target, int] = {}
-        self._converters: dict[Target, Converter] = {}
+        self._converters: dict[Target, Converter | Reducer] = {}
         self._misfits: dict[Target, Inferred | None] = {}
         self._nulled: dict[Target, dict[str, int]] = {}
         self._seen = {"events": 0, "bytes": 0, "unrouted": 0}
@@ -91,12 +92,18 @@ class _Task:
                 self._take(pa.Table.from_batches([batch]))
         for target in list(self._buffers):
             self._flush(target)
+        for target, one in self._converters.items():
+            if isinstance(one, Reducer) and target not in self._misfits:
+                self._timed("write", self._write_net, target, one)
         return self._receipt(self._timed("write", self._writers.close))
 
     def discard(self) -> None:
         self._writers.discard()
 
     def _take(self, events: pa.Table) -> None:
+        if any(sink.changes for sink in self._job.sinks):
+            order = range(self._seen["events"], self._seen["events"] + len(events))
+            events = events.append_column(ORDER, pa.array(order, pa.int64()))
         self._seen["events"] += len(events)
         self._seen["bytes"] += events.column(0).nbytes
         if self._straight and MALFORMED not in events.column_names:
@@ -119,7 +126,7 @@ class _Task:
         for number, table, positions in routed.parts:
             target = (number, table)
             if self._only is None or target in self._only:
-                self._gather(target, rows if positions is None else rows.take(positions))
+                self._gather(target, routed.rows(rows, number, positions))
 
     def _gather(self, target: Target, events: pa.Table) -> None:
         held = self._buffers.setdefault(target, [])
@@ -145,10 +152,9 @@ class _Task:
             self._convert(target, table, events)
 
     def _convert(self, target: Target, table: Table, events: pa.Table) -> None:
-        sink = self._job.sinks[target[0]]
         converter = self._converters.get(target)
         if converter is None:
-            converter = self._converters[target] = Converter(table, sink.options(target[1]))
+            converter = self._converters[target] = self._job.sinks[target[0]].converter(table)
         converted = self._timed("convert", converter.convert, events)
         if converted.unknown is not None:
             self._misfit(target, converted.unknown)
@@ -158,9 +164,20 @@ class _Task:
         nulled = self._nulled.setdefault(target, {})
         for column, count in converted.nulled.items():
             nulled[column] = nulled.get(column, 0) + count
-        if len(converted.rows):
-            properties = {**table.properties, **sink.write_properties}
-            self._timed("write", self._writers.write, target, table, properties, converted.rows)
+        if len(converted.rows) and isinstance(converter, Converter):
+            self._timed("write", self._writers.write, target, table, self._properties(target, table), converted.rows)
+
+    def _write_net(self, target: Target, reducer: Reducer) -> None:
+        """Write what the changes of one table add up to."""
+        net, properties = reducer.net(), self._properties(target, reducer.table)
+        if len(net.rows):
+            self._writers.write(target, reducer.table, properties, net.rows)
+        if len(net.deletes):
+            key = reducer.key
+            self._writers.write((*target, "deletes"), key.deletes, properties, net.deletes, key.ids)
+
+    def _properties(self, target: Target, table: Table) -> dict[str, str]:
+        return {**table.properties, **self._job.sinks[target[0]].write_properties}
 
     def _misfit(self, target: Target, inferred: Inferred | None) -> None:
         known = self._misfits.get(target)
@@ -174,7 +191,7 @@ class _Task:
             return  # told in the first pass
         self._rejects[target[0]].add(target[1], events, rejects)
 
-    def _receipt(self, written: dict[Target, Written]) -> dict[str, Any]:
+    def _receipt(self, written: dict[Any, Written]) -> dict[str, Any]:
         tables = [
             {
                 "catalog": self._job.sinks[target[0]].catalog,
@@ -182,11 +199,11 @@ class _Task:
                 "branch": self._job.sinks[target[0]].branch,
                 "uuid": one.table.uuid,
                 "files": one.files,
-                "rows": one.rows,
+                "rows": 0 if rest else one.rows,
                 "bytes": one.size_bytes,
             }
-            for target, one in written.items()
-            if target not in self._misfits
+            for (*target, rest), one in ((key if len(key) == 3 else (*key, ""), one) for key, one in written.items())
+            if tuple(target) not in self._misfits
         ]
         return {
             "tables": tables,

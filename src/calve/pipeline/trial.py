@@ -13,13 +13,12 @@ from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
 from calve.commit.sqlite import SqliteCatalog, sqlite_file
-from calve.convert.converter import Converter
-from calve.convert.ddl import add_columns, create_table
+from calve.convert.ddl import add_columns, create_table, set_identifier_fields
 from calve.convert.infer import infer
 from calve.convert.table import Absent
 from calve.engine import session
 from calve.errors import SchemaConflictError
-from calve.event.columns import EVENT, MALFORMED, ROW
+from calve.event.columns import EVENT, MALFORMED, ORDER, ROW
 from calve.event.reject import reject_rows
 from calve.event.sound import sound
 from calve.pipeline.job import Job, Misfit, SinkJob, Target
@@ -97,7 +96,7 @@ class Trial:
     Attributes:
         events: In their order.
         tables: Those that would get rows or be made, in the order in which they were met.
-        missing_metadata: By route or `table_identifier`: the metadata that it asks for, and that samples do not have.
+        missing_metadata: By route, `table_identifier` or `operation`: what metadata it needs and samples do not have.
     """
 
     events: list[EventFate]
@@ -173,9 +172,10 @@ class _Rehearsed:
                 self._table(key, name)
         job = self._layout.job("", 0, 0, None)
         asking = {f"the route {name}": condition.metadata for name, condition in job.conditions.items()}
-        asking |= {
-            f"the table_identifier of {self._labels[i]}": sink.route.table.metadata for i, sink in enumerate(job.sinks)
-        }
+        for label, sink in zip(self._labels, job.sinks, strict=True):
+            asking[f"the table_identifier of {label}"] = sink.route.table.metadata
+            if sink.route.operation is not None:
+                asking[f"the operation of {label}"] = sink.route.operation.metadata
         missing = {what: sorted(names - metadata.keys()) for what, names in asking.items() if names - metadata.keys()}
         if len(events):
             nulls = {name: None for names in missing.values() for name in names}
@@ -186,14 +186,14 @@ class _Rehearsed:
 
     def _route(self, job: Job, events: pa.Table) -> dict[Target, pa.Table]:
         """Give the events of each table, with their positions as `ROW`."""
+        events = events.append_column(ORDER, pa.array(range(len(events)), pa.int64()))
         checked = sound(events)
         self._reject((0, ""), range(len(events)), checked.rejects)
         routed = Router(job.conditions, [sink.route for sink in job.sinks]).route(checked.rows)
         for number, rejects in routed.rejects.items():
             self._reject((number, ""), checked.rows[ROW].to_pylist(), rejects)
         return {
-            (number, name): checked.rows if positions is None else checked.rows.take(positions)
-            for number, name, positions in routed.parts
+            (number, name): routed.rows(checked.rows, number, positions) for number, name, positions in routed.parts
         }
 
     def _write(self, parts: dict[Target, pa.Table]) -> None:
@@ -219,7 +219,7 @@ class _Rehearsed:
             everything = pa.array(range(len(rows)), pa.int64())
             self._reject(target, origins, reject_rows(everything, known.code, "", known.reason))
             return None
-        converted = Converter(known, sink.options(name)).convert(rows)
+        converted = sink.converter(known).convert(rows)
         if converted.unknown is not None:
             return Misfit(target, converted.unknown)
         self._reject(target, origins, converted.rejects)
@@ -257,5 +257,6 @@ def _explain(catalog: Rehearsal, name: str, table: TableFate) -> None:
         table.statements.append(
             create_table(whole, created.schema, created.partition_fields, created.properties, created.location)
         )
+        table.statements += filter(None, [set_identifier_fields(whole, created.schema)])
     if added:
         table.statements.append(add_columns(whole, added))

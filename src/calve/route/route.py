@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.event import duck
-from calve.event.columns import SINK
+from calve.event.columns import OPERATION, SINK
+from calve.event.operation import Operation, operation_sql
 from calve.event.reject import Code, reject_rows
 from calve.expression import Condition, Format
 from calve.route.names import fault
@@ -27,10 +28,12 @@ class SinkRoute:
     Attributes:
         table: The compiled `table_identifier`.
         routes: Names of the routes it takes; empty takes every event.
+        operation: The compiled `operation`; None where every event is an INSERT.
     """
 
     table: Format
     routes: tuple[str, ...] = ()
+    operation: Format | None = None
 
 
 @dataclass
@@ -39,13 +42,22 @@ class Routed:
 
     Attributes:
         parts: (sink number, table name, positions in the batch or None for all rows), positions ascending.
-        rejects: `REJECTS` by sink number: rows whose table name is bad or cannot be evaluated.
+        rejects: `REJECTS` by sink number: rows whose table name is bad or cannot be evaluated, or whose operation is
+            none.
         unrouted: How many rows no sink takes.
+        operations: `Operation` of every row (int8) by sink number, for sinks that have the setting.
     """
 
     parts: list[tuple[int, str, pa.Array | None]]
     rejects: dict[int, pa.Table]
     unrouted: int = 0
+    operations: dict[int, pa.Array] = field(default_factory=dict)
+
+    def rows(self, rows: pa.Table, number: int, positions: pa.Array | None) -> pa.Table:
+        """Give the rows of a part out of those that were routed, with `_operation` if the sink has the setting."""
+        if number in self.operations:
+            rows = rows.append_column(OPERATION, self.operations[number])
+        return rows if positions is None else rows.take(positions)
 
 
 class Router:
@@ -74,7 +86,12 @@ class Router:
             mask = _any(found, [f"sink_{number}"]) if sink.routes else None
             mask = _meant_for(number, rows, mask)
             taken = _either(taken, mask, len(rows))
-            self._place(routed, number, found, mask)
+            rejects: list[pa.Table] = []
+            if sink.operation is not None:
+                mask, rejects = _operations(routed, number, found, mask)
+            rejects += self._place(routed, number, found, mask)
+            if rejects:
+                routed.rejects[number] = pa.concat_tables(rejects)
         if taken is not None and not isinstance(taken, bool):
             routed.unrouted = len(rows) - (pc.sum(taken).as_py() or 0)
         return routed
@@ -83,13 +100,14 @@ class Router:
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
         return duck.run(f"select {columns} from events", events=rows)
 
-    def _place(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> None:
+    def _place(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
+        """Give the rows of a mask their tables; give the rejects."""
         sink = self._sinks[number]
         chosen = None if mask is None else _positions(mask)
         if sink.table.static is not None:
             if chosen is None or len(chosen):
                 routed.parts.append((number, sink.table.static, chosen))
-            return
+            return []
         names = found.column(f"table_{number}").combine_chunks()
         names = names if chosen is None else names.take(chosen)
         rejects = []
@@ -106,12 +124,22 @@ class Router:
                 rejects.append(reject_rows(_back(here, chosen), Code.BAD_TABLE_NAME, _FIELD, wrong))
             else:
                 routed.parts.append((number, name, _back(here, chosen)))
-        if rejects:
-            routed.rejects[number] = pa.concat_tables(rejects)
+        return rejects
+
+
+def _operations(routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> tuple[pa.Array, list[pa.Table]]:
+    """Read a sink's operations; give the mask without rows that are rejected or passed over, and the rejects."""
+    operations = found.column(f"operation_{number}").combine_chunks()
+    routed.operations[number] = operations
+    taken = pa.repeat(True, len(operations)) if mask is None else mask
+    wrong = _positions(pc.and_(taken, operations.is_null()))
+    meant = pc.fill_null(pc.not_equal(operations, pa.scalar(int(Operation.PASSED_OVER), pa.int8())), False)
+    why = "operation is none of the words for INSERT, UPDATE and DELETE"
+    return pc.and_(taken, meant), [reject_rows(wrong, Code.UNKNOWN_OPERATION, "operation", why)] if len(wrong) else []
 
 
 def _columns(conditions: Mapping[str, Condition], sinks: list[SinkRoute]) -> dict[str, str]:
-    """Give the SELECT's columns: `sink_<n>` says whether a sink takes a row, `table_<n>` where it goes."""
+    """Give the SELECT's columns: `sink_<n>`: is the row taken, `table_<n>`: where to, `operation_<n>`: to do what."""
     columns = {}
     for number, sink in enumerate(sinks):
         if sink.routes:
@@ -122,6 +150,8 @@ def _columns(conditions: Mapping[str, Condition], sinks: list[SinkRoute]) -> dic
             columns[f"sink_{number}"] = " or ".join(terms)
         if sink.table.static is None:
             columns[f"table_{number}"] = sink.table.sql
+        if sink.operation is not None:
+            columns[f"operation_{number}"] = operation_sql(sink.operation.sql)
     return columns
 
 

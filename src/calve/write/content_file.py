@@ -32,9 +32,23 @@ class Closed(NamedTuple):
 
 
 class Described:
-    """What describing the files of one table needs, worked out once."""
+    """What describing the files of one table needs, worked out once.
 
-    def __init__(self, table: Table, properties: WriteProperties, sorted_columns: Sequence[str] = ()) -> None:
+    Args:
+        table: The table.
+        properties: What its properties wish.
+        sorted_columns: Its sort order's columns, which get bounds.
+        equality_ids: For equality deletes: the field ids of the key.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        properties: WriteProperties,
+        sorted_columns: Sequence[str] = (),
+        equality_ids: Sequence[int] = (),
+    ) -> None:
+        self.equality_ids = list(equality_ids)
         self.spec_id = table.spec.spec_id
         modes = metrics_modes(table.schema, properties.metrics, sorted_columns)
         self.plan = compute_statistics_plan(table.schema, modes)
@@ -64,7 +78,7 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
     found = statistics.to_serialized_dict()
     return {
         "spec-id": described.spec_id,
-        "content": "DATA",
+        "content": "EQUALITY_DELETES" if described.equality_ids else "DATA",
         "file-path": path,
         "file-format": "PARQUET",
         "partition": list(partition.values),
@@ -78,6 +92,7 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
         "upper-bounds": _map({key: value.hex().upper() for key, value in found["upper_bounds"].items()}),
         "split-offsets": found["split_offsets"],
         "sort-order-id": closed.sort_order_id,
+        **({"equality-ids": described.equality_ids} if described.equality_ids else {}),
     }
 
 

@@ -17,12 +17,13 @@ import pyarrow as pa
 from pyiceberg.io import load_file_io
 
 from calve.errors import WriteError
-from calve.event.columns import EVENT, JSON, MALFORMED, ROW, SINK
+from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ROW, SINK
 from calve.write.parquet import local_path, sync_folder
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
+_OURS = (EVENT, JSON, MALFORMED, ROW, SINK, OPERATION, ORDER)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -63,7 +64,7 @@ class DeadLetters:
         if not len(rejects):
             return
         rows = events.take(rejects.column("row"))
-        metadata = [name for name in rows.column_names if name not in (EVENT, JSON, MALFORMED, ROW, SINK)]
+        metadata = [name for name in rows.column_names if name not in _OURS]
         spool = self._spools.setdefault(table, tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115
         counts = self._counts.setdefault(table, {})
         written = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

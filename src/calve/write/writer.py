@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,13 +36,13 @@ class Written:
 
 
 class _TableWriter:
-    def __init__(self, table: Table, properties: dict[str, str]) -> None:
+    def __init__(self, table: Table, properties: dict[str, str], equality_ids: Sequence[int]) -> None:
         self.table = table
         self.partitioner = Partitioner(table)
         wishes = WriteProperties.read(table.identifier, properties)
         self.locations = load_location_provider(table.location, wishes.places)
         sorter = Sorter(table)
-        self.described = Described(table, wishes, sorter.columns)
+        self.described = Described(table, wishes, sorter.columns, equality_ids)
         paths = {table.schema.find_column_name(key) or "": path for path, key in self.described.columns.items()}
         self.layout = ParquetLayout(schema_to_pyarrow(table.schema), paths, self.described.bounded, wishes, sorter)
         self.target_bytes = wishes.target_bytes
@@ -81,7 +81,14 @@ class Writers:
         self._count = 0
         self._made: list[tuple[str, dict[str, str]]] = []
 
-    def write(self, key: Hashable, table: Table, properties: dict[str, str], rows: pa.Table) -> None:
+    def write(
+        self,
+        key: Hashable,
+        table: Table,
+        properties: dict[str, str],
+        rows: pa.Table,
+        equality_ids: Sequence[int] = (),
+    ) -> None:
         """Write typed rows of one table.
 
         Args:
@@ -89,10 +96,11 @@ class Writers:
             table: The table; the same one for a key each time.
             properties: The table's properties with `write_properties` laid over them.
             rows: Columns as `schema_to_pyarrow(table.schema)` gives them.
+            equality_ids: For equality deletes: the field ids of the key, which `table` is reduced to.
         """
         writer = self._tables.get(key)
         if writer is None:
-            writer = self._tables[key] = _TableWriter(table, properties)
+            writer = self._tables[key] = _TableWriter(table, properties, equality_ids)
         for partition, part in writer.partitioner.divide(rows):
             file = self._file((key, partition), writer)
             file.add(part)

@@ -108,11 +108,28 @@ class Rehearsal:
         with self._lock:
             table = self.load(identifier)
             if table is None:
-                raise NoTargetError(f"The table {identifier} does not exist", step="evolve", target=identifier)
+                raise _missing(identifier, "evolve")
             schema, added = _evolved(table, evolution)
             self.added.setdefault(identifier, []).extend(added)
             self._tables[identifier] = replace(table, schema_json=json.dumps(schema))
             return self._tables[identifier]
+
+    def add_free_spec(self, identifier: str) -> Table:
+        """Give the table a spec without partitions, kept here; no row is concerned.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+        with self._lock:
+            table = self.load(identifier)
+            if table is None:
+                raise _missing(identifier, "prepare the table for deletes")
+            self._tables[identifier] = replace(table, free_spec_id=table.spec.spec_id + 1, has_other_specs=True)
+            return self._tables[identifier]
+
+
+def _missing(identifier: str, step: str) -> NoTargetError:
+    return NoTargetError(f"The table {identifier} does not exist", step=step, target=identifier)
 
 
 def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[Added]]:

@@ -48,6 +48,12 @@ def _check_branch(text: str) -> None:
         )
 
 
+def _check_key(columns: list[str]) -> None:
+    repeated = [name for index, name in enumerate(columns) if name in columns[:index]]
+    if repeated:
+        raise SettingsError(f"the column {repeated[0]} is given a second time")
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table that is created."""
@@ -126,11 +132,19 @@ class IcebergSettings:
         "`iceberg`). Absent: a catalog of Calve's own in `./lakehouse`.",
         secret=True,
     )
-    operation: str | None = option(None, "INSERT, UPDATE or DELETE for each event, e.g. `${/op}`.", later=True)
-    identifier_columns: list[str] = option(
-        [], "The key of a row, for updates and deletes; absent: the table's identifier fields.", later=True
+    operation: str | None = option(
+        None,
+        "What each event does to its row, e.g. `${/op}`: `index`, `insert`, `create`, `c`, `i`, `r` or empty inserts; "
+        "`update`, `u` updates; `delete`, `d` deletes; whatever the case. Absent: every event is inserted.",
+        check=compile_format,
     )
-    upsert: bool = option(False, "An INSERT replaces an existing row of the same key.", later=True)
+    identifier_columns: list[str] = option(
+        [],
+        "The key that updates and deletes find a row by, dotted where nested; absent: the table's identifier fields. "
+        "A table that is created gets them as its identifier fields.",
+        check=_check_key,
+    )
+    upsert: bool = option(False, "An INSERT replaces an existing row of the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
         "equality-delete", "How updates and deletes are written.", later=True
     )
@@ -174,6 +188,11 @@ class IcebergSettings:
     )
 
     @property
+    def changes(self) -> bool:
+        """Whether rows are updated and deleted by their key, and not only appended."""
+        return self.operation is not None or self.upsert
+
+    @property
     def dynamic(self) -> bool:
         """Whether the table is found for each event."""
         return "${" in self.table_identifier
@@ -208,6 +227,11 @@ class IcebergSettings:
         yield from _check_partitions("partition_by", self.partition_by)
         if self.schema and self.partition_by:
             yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
+        if self.schema:
+            columns = {column.name for column in self.schema.columns}
+            for index, name in enumerate(self.identifier_columns):
+                if name.partition(".")[0] not in columns:
+                    yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
         if self.dlq == "":
             yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
 

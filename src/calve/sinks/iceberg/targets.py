@@ -12,9 +12,10 @@ from calve.convert.definition import PartitionField, partition_spec_fields, sche
 from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
-from calve.errors import CalveError, NoTargetError, SettingsError, UnsupportedError, Verdict
+from calve.errors import CalveError, NoTargetError, SchemaConflictError, SettingsError, UnsupportedError, Verdict
 from calve.event.reject import Code
 from calve.observe.log import Log
+from calve.reduce.key import Key, identified
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.write.writer import check
 
@@ -52,14 +53,18 @@ class SinkTargets:
         """
         if self._static is None:
             return
-        table = self.catalog.load(self._static)
+        table = self._load(self._static)
         if table is None and not self.settings.auto_create:
             raise missing(self._static, self.catalog.name)
         if table is None and self.settings.schema is not None:
             table = self._create(self._static, schema_from_columns(self.settings.columns))
-        if table is not None:
-            self._check(table)
-            self._keep(self._static, table)
+        if table is None:
+            return
+        if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
+            hint = "Set identifier_columns to the columns that say which row an event is about"
+            raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
+        self._check(table)
+        self._keep(self._static, table)
 
     def known(self) -> dict[str, Table | Absent]:
         """Give a copy of what is known, for the tasks of a batch."""
@@ -73,7 +78,7 @@ class SinkTargets:
 
     def refresh(self, name: str) -> None:
         """Load a known table again, because it was committed to and others may have changed it."""
-        table = self.catalog.load(name)
+        table = self._load(name)
         try:
             self._check(table)
         except UnsupportedError:
@@ -82,7 +87,7 @@ class SinkTargets:
             if table is None:
                 self._tables.pop(name, None)
             elif name in self._tables:
-                self._tables[name] = table
+                self._tables[name] = self._keyed(table)
 
     def fit(self, name: str, inferred: Inferred | None) -> None:
         """Make a table fit what tasks found: load or create an unknown one, add columns to a known one.
@@ -96,7 +101,7 @@ class SinkTargets:
             self._fit_known(known, inferred)
             return
         try:
-            found: Table | Absent = self.catalog.load(name) or self._make(name, inferred)
+            found: Table | Absent = self._load(name) or self._make(name, inferred)
             self._check(found)
         except UnsupportedError as error:
             if self._static is not None:
@@ -109,6 +114,29 @@ class SinkTargets:
                 raise
             found = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
         self._keep(name, found)
+
+    def _load(self, name: str) -> Table | None:
+        table = self.catalog.load(name)
+        return None if table is None else self._ready(table)
+
+    def _ready(self, table: Table) -> Table:
+        """Give a table what changes need beyond appends.
+
+        Raises:
+            SchemaConflictError: Its format version knows no deletes.
+        """
+        if not self.settings.changes:
+            return table
+        if table.format_version < 2:
+            raise SchemaConflictError(
+                f"The table {table.identifier} has format version 1, which knows no row-level deletes",
+                step="start",
+                target=table.identifier,
+                hint="Set its property `format-version` to 2, e.g. with ALTER TABLE … SET TBLPROPERTIES",
+            )
+        if table.free_spec_id is None and not Key(table, self.settings.identifier_columns).names_partition:
+            return self.catalog.add_free_spec(table.identifier)
+        return table
 
     def _fit_known(self, known: Table, inferred: Inferred | None) -> None:
         try:
@@ -126,13 +154,14 @@ class SinkTargets:
         return self._create(name, _with_moments(schema, partition_spec_fields(self.settings.partition_fields)))
 
     def _create(self, name: str, schema: Schema) -> Table:
+        schema = identified(schema, self.settings.identifier_columns)
         fields = partition_spec_fields(self.settings.partition_fields, schema)
         settings = self.settings
         table = self.catalog.create(
             name, schema.model_dump_json(), fields, settings.table_properties, settings.table_location
         )
         self._say(f"created the table {name} with {len(table.schema.fields)} columns")
-        return table
+        return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
         evolution = plan_evolution(table, inferred)
@@ -141,7 +170,7 @@ class SinkTargets:
             self.refused[table.identifier] = self.refused.get(table.identifier, frozenset()) | refused
         if not evolution.add:
             return table
-        evolved = self.catalog.evolve(table.identifier, evolution)
+        evolved = self._ready(self.catalog.evolve(table.identifier, evolution))
         names = ", ".join(".".join((*parent, name)) for parent, name, _ in evolution.add[:5])
         more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
         self._say(f"added to the table {table.identifier}: {names}{more}")
@@ -163,7 +192,14 @@ class SinkTargets:
 
     def _keep(self, name: str, table: Table | Absent) -> None:
         with self._lock:
-            self._tables[name] = table
+            self._tables[name] = self._keyed(table)
+
+    def _keyed(self, table: Table | Absent) -> Table | Absent:
+        """Give a table; it is as good as absent where its rows are to be changed and it has no key."""
+        if isinstance(table, Absent) or not self.settings.changes:
+            return table
+        fault = Key(table, self.settings.identifier_columns).fault
+        return Absent(Code.NO_KEY.value, fault) if fault else table
 
 
 def missing(table: str, catalog: str) -> NoTargetError:

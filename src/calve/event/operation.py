@@ -1,0 +1,34 @@
+"""What an event does to its row: the words of Data Prepper's RFC (6.2), of Debezium and of Iceberg's change logs."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["Operation", "operation_sql"]
+
+
+class Operation(enum.IntEnum):
+    """What becomes of a row. `PASSED_OVER` is the image before an update, which the image after it makes needless."""
+
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
+    PASSED_OVER = 3
+
+
+_WORDS = {
+    Operation.INSERT: ("", "index", "insert", "create", "c", "i", "r"),
+    Operation.UPDATE: ("update", "u", "update_after"),
+    Operation.DELETE: ("delete", "d"),
+    Operation.PASSED_OVER: ("update_before",),
+}
+
+
+def operation_sql(text_sql: str) -> str:
+    """Give SQL (TINYINT) for an operation's text: an `Operation`, or NULL for a word that is none.
+
+    A text that is absent or empty is an INSERT (design, section 5); case does not matter.
+    """
+    word = f"coalesce(lower({text_sql}), '')"
+    cases = " ".join(f"when {word} in {words!r} then {operation:d}" for operation, words in _WORDS.items())
+    return f"(case {cases} end)::tinyint"

@@ -1,0 +1,1 @@
+"""What the changes of one batch add up to, key by key, before anything is written."""

@@ -1,0 +1,175 @@
+"""The key of a table: the columns that say which row a change is about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StructType
+
+from calve.convert.table import Table
+from calve.errors import SchemaConflictError
+
+__all__ = ["Key", "identified"]
+
+_UNSORTED = '{"order-id":0,"fields":[]}'
+
+
+class Key:
+    """The identifier columns of one table; runs anywhere.
+
+    Args:
+        table: The table.
+        columns: Their names, dotted where nested; empty means the table's identifier fields.
+
+    Attributes:
+        names: Their dotted names, in the order of field ids.
+        missing: Those of `columns` that the table does not have.
+        schema: The table's schema reduced to the key, every part of it required.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str] = ()) -> None:
+        schema = table.schema
+        wanted = list(columns) or [_name(schema, number) for number in schema.identifier_field_ids]
+        self._table = table
+        self.missing = [name for name in wanted if name not in schema.column_names]
+        self.ids = sorted(schema.find_field(name).field_id for name in wanted if name not in self.missing)
+        self.names = [_name(schema, number) for number in self.ids]
+        self.schema = Schema(*_narrowed(schema.fields, set(self.ids)))
+
+    def __bool__(self) -> bool:
+        """Whether the table has a whole key."""
+        return bool(self.ids) and not self.missing
+
+    @property
+    def fault(self) -> str:
+        """Why there is no whole key, empty if there is one."""
+        if self.missing:
+            return f"the table {self._table.identifier} has no column {', '.join(self.missing)}, which is its key"
+        return "" if self.ids else f"the table {self._table.identifier} has no identifier fields"
+
+    @property
+    def required(self) -> Table:
+        """The table with every column of the key required: an event without a key is then no row."""
+        fields = _required(self._table.schema.fields, set(self.ids))
+        return replace(self._table, schema_json=_json(self._table.schema, fields))
+
+    @property
+    def only(self) -> Table:
+        """The table reduced to its key, which is all that a DELETE tells; nothing sorts it."""
+        schema_json = _json(self._table.schema, self.schema.fields)
+        return replace(self._table, schema_json=schema_json, sort_order_json=_UNSORTED)
+
+    @property
+    def names_partition(self) -> bool:
+        """Whether the key tells the one partition that an older row can be in.
+
+        A delete of one spec does not reach files of another one (Iceberg specification, "Scan Planning").
+        """
+        spec = self._table.spec
+        covered = all(field.source_id in self.ids for field in spec.fields)
+        return not spec.fields or (covered and not self._table.has_other_specs)
+
+    @property
+    def deletes(self) -> Table:
+        """The table as its equality deletes are written: the key, in its partition or for the whole table."""
+        if self.names_partition:
+            return self.only
+        return replace(self.only, spec_json=json.dumps({"spec-id": self._table.free_spec_id, "fields": []}))
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema of the key's rows, field ids in the metadata."""
+        return schema_to_pyarrow(self.schema)
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Give the key of typed rows: the columns of `schema`, nested as the table has them."""
+        columns = [_cast(rows.column(field.name), field) for field in self.arrow_schema]
+        return pa.table(columns, schema=self.arrow_schema)
+
+    def flat(self, keys: pa.Table) -> list[pa.ChunkedArray]:
+        """Give the leaves of the key as columns that can be grouped by."""
+        return [_leaf(keys, name.split(".")) for name in self.names]
+
+
+def identified(schema: Schema, columns: Sequence[str]) -> Schema:
+    """Give a new table's schema its identifier fields, which Iceberg wants to be required.
+
+    Raises:
+        SchemaConflictError: There is no such column, or it is of a type that cannot be a key.
+    """
+    ids = {field.field_id for name in columns if (field := _found(schema, name)) is not None}
+    if len(ids) < len(columns):
+        missing = ", ".join(name for name in columns if _found(schema, name) is None)
+        raise _no_key(f"there is no field {missing}, which is its key")
+    try:
+        return Schema(*_required(schema.fields, ids), identifier_field_ids=sorted(ids))
+    except ValueError as error:
+        raise _no_key(str(error)) from error
+
+
+def _found(schema: Schema, name: str) -> NestedField | None:
+    return schema.find_field(name) if name in schema.column_names else None
+
+
+def _no_key(why: str) -> SchemaConflictError:
+    hint = "Set identifier_columns to fields that every event has"
+    return SchemaConflictError(why, step="create the table", hint=hint)
+
+
+def _name(schema: Schema, number: int) -> str:
+    return schema.find_column_name(number) or ""
+
+
+def _narrowed(fields: Iterable[NestedField], ids: set[int]) -> list[NestedField]:
+    """Keep the fields of these ids and the structs around them, all required."""
+    kept = []
+    for field in fields:
+        if field.field_id in ids:
+            kept.append(field.model_copy(update={"required": True}))
+        elif isinstance(field.field_type, StructType) and (inner := _narrowed(field.field_type.fields, ids)):
+            kept.append(field.model_copy(update={"required": True, "field_type": StructType(*inner)}))
+    return kept
+
+
+def _required(fields: Iterable[NestedField], ids: set[int]) -> list[NestedField]:
+    """Make the fields of these ids and the structs around them required; keep all others."""
+    found = []
+    for field in fields:
+        update: dict[str, Any] = {}
+        if field.field_id in ids:
+            update = {"required": True}
+        elif isinstance(field.field_type, StructType) and _narrowed(field.field_type.fields, ids):
+            update = {"required": True, "field_type": StructType(*_required(field.field_type.fields, ids))}
+        found.append(field.model_copy(update=update))
+    return found
+
+
+def _json(schema: Schema, fields: Sequence[NestedField]) -> str:
+    return Schema(*fields, schema_id=schema.schema_id).model_dump_json()
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Give a column the type of the key: a struct loses the fields that are not part of it."""
+    if not pa.types.is_struct(field.type):
+        return column
+    inner = [_cast(pc.struct_field(column, each.name), each) for each in field.type]
+    arrays = [each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each for each in inner]
+    whole = [pa.concat_arrays(each.chunks) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
+    return pa.chunked_array([pa.StructArray.from_arrays(whole, fields=list(field.type))])
+
+
+def _leaf(rows: pa.Table, path: list[str]) -> pa.ChunkedArray:
+    column = rows.column(path[0])
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    if isinstance(column.type, pa.BaseExtensionType):
+        return pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    return column

@@ -1,0 +1,88 @@
+"""The net effect of changes: what the first operation on a key and the last one leave to write (design, section 5).
+
+The first operation tells whether an older row may exist, the last whether a row remains. So a batch writes at most one
+row and one delete for each key, and a row that is inserted and deleted within it leaves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.event.operation import Operation
+from calve.reduce.key import Key
+
+__all__ = ["Changes", "Net"]
+
+_FIRST = pc.ScalarAggregateOptions(skip_nulls=False)
+
+
+@dataclass(frozen=True)
+class Net:
+    """What is left to write.
+
+    Attributes:
+        rows: At most one row for each key, in source order.
+        deletes: The keys (`Key.schema`) whose older row goes.
+    """
+
+    rows: pa.Table
+    deletes: pa.Table
+
+
+class Changes:
+    """The changes of one table in a batch, all of them; runs on an executor.
+
+    Args:
+        key: The table's key.
+        schema: The Arrow schema of its rows.
+        upsert: An INSERT replaces an older row of the same key.
+    """
+
+    def __init__(self, key: Key, schema: pa.Schema, upsert: bool) -> None:
+        self._key = key
+        self._schema = schema
+        self._upsert = upsert
+        self._rows: list[pa.Table] = []
+        self._keys: list[pa.Table] = []
+        self._found: list[pa.Table] = []
+        self._row_count = 0
+
+    def add(self, rows: pa.Table, operations: pa.Array, order: pa.Array) -> None:
+        """Take inserts and updates: typed rows, their `Operation` (int8) and place in the source's order (int64)."""
+        numbers = pa.array(range(self._row_count, self._row_count + len(rows)), pa.int64())
+        self._row_count += len(rows)
+        self._rows.append(rows)
+        self._note(self._key.of(rows), operations, order, numbers)
+
+    def delete(self, keys: pa.Table, order: pa.Array) -> None:
+        """Take deletes: rows of `Key.schema` and their place in the source's order."""
+        operations = pa.repeat(pa.scalar(Operation.DELETE, pa.int8()), len(keys))
+        self._note(keys, operations, order, pa.nulls(len(keys), pa.int64()))
+
+    def net(self) -> Net:
+        """Give what the changes add up to."""
+        if not self._found:
+            return Net(self._schema.empty_table(), self._key.arrow_schema.empty_table())
+        found = pa.concat_tables(self._found)
+        found = found.append_column("at", pa.array(range(len(found)), pa.int64())).sort_by("order")
+        names = [name for name in found.column_names if name.startswith("key_")]
+        net = found.group_by(names, use_threads=False).aggregate(
+            [("operation", "first", _FIRST), ("operation", "last", _FIRST), ("row", "last", _FIRST), ("at", "first")]
+        )
+        older = net.column("operation_first")
+        deleted = pc.true_unless_null(older) if self._upsert else pc.not_equal(older, pa.scalar(0, pa.int8()))
+        remains = net.filter(pc.not_equal(net.column("operation_last"), pa.scalar(int(Operation.DELETE), pa.int8())))
+        rows = pa.concat_tables(self._rows) if self._rows else self._schema.empty_table()
+        keys = pa.concat_tables(self._keys)
+        return Net(
+            rows.take(remains.column("row_last").sort() if len(remains) else pa.array([], pa.int64())),
+            keys.take(net.filter(deleted).column("at_first")),
+        )
+
+    def _note(self, keys: pa.Table, operations: pa.Array, order: pa.Array, rows: pa.Array) -> None:
+        flat = {f"key_{number}": column for number, column in enumerate(self._key.flat(keys))}
+        self._keys.append(keys)
+        self._found.append(pa.table({**flat, "operation": operations, "order": order, "row": rows}))

@@ -1,0 +1,94 @@
+"""Turns the events of one table into what is left to write: typed, checked for a key, reduced to their net effect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.table import Table
+from calve.event.columns import OPERATION, ORDER
+from calve.event.operation import Operation
+from calve.event.reject import Code
+from calve.reduce.key import Key
+from calve.reduce.net import Changes, Net
+
+__all__ = ["Reducer"]
+
+
+class Reducer:
+    """The changes of one table in one task; runs on an executor.
+
+    Args:
+        table: The table.
+        key: Its key; a whole one.
+        options: How events are converted.
+        upsert: An INSERT replaces an older row of the same key.
+
+    Attributes:
+        table: The table as its rows are written: the columns of the key are required.
+    """
+
+    def __init__(self, table: Table, key: Key, options: ConvertOptions, upsert: bool) -> None:
+        self.table = key.required
+        self.key = key
+        self._rows = Converter(self.table, options)
+        self._deletes = Converter(key.only, replace(options, look_for_unknown=False, refused=frozenset()))
+        self._changes = Changes(key, self._rows.arrow_schema, upsert)
+
+    def convert(self, events: pa.Table) -> Converted:
+        """Take events with the column `_order`, and `_operation` unless all are INSERTs.
+
+        Returns:
+            The positions of the events that took part, rejects, nulled values and unknown fields. `rows` are those of
+            inserts and updates; they are kept for `net`.
+        """
+        if OPERATION not in events.column_names:
+            operations = pa.repeat(pa.scalar(int(Operation.INSERT), pa.int8()), len(events))
+            return self._insert(events, operations, None)
+        operations = events.column(OPERATION).combine_chunks()
+        is_delete = pc.equal(operations, pa.scalar(int(Operation.DELETE), pa.int8()))
+        positions = pc.indices_nonzero(is_delete).cast(pa.int64())
+        if not len(positions):
+            return self._insert(events, operations, None)
+        removed = self._delete(events.take(positions), positions)
+        others = pc.indices_nonzero(pc.invert(is_delete)).cast(pa.int64())
+        written = self._insert(events.take(others), operations.take(others), others)
+        rejects = pa.concat_tables([written.rejects, removed.rejects])
+        return replace(written, row=pa.concat_arrays([written.row, removed.row]), rejects=rejects)
+
+    def net(self) -> Net:
+        """Give what all changes add up to."""
+        return self._changes.net()
+
+    def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> Converted:
+        converted = self._rows.convert(events)
+        if len(converted.rows):
+            order = events.column(ORDER).take(converted.row).combine_chunks()
+            self._changes.add(converted.rows, operations.take(converted.row), order)
+        return self._told(converted, positions, (Code.REQUIRED_MISSING,))
+
+    def _delete(self, events: pa.Table, positions: pa.Array) -> Converted:
+        """Take deletes, of which only the key counts."""
+        converted = self._deletes.convert(events)
+        if len(converted.rows):
+            self._changes.delete(converted.rows, events.column(ORDER).take(converted.row).combine_chunks())
+        return self._told(converted, positions, (Code.REQUIRED_MISSING, Code.NO_MATCHING_FIELDS))
+
+    def _told(self, converted: Converted, positions: pa.Array | None, codes: tuple[Code, ...]) -> Converted:
+        """Give positions among all events, and call a missing key by its name."""
+        found = []
+        for reject in converted.rejects.to_pylist():
+            lacks = reject["code"] in codes and (not reject["field"] or self._is_key(reject["field"]))
+            name = reject["field"] or ", ".join(self.key.names)
+            row = reject["row"] if positions is None else positions[reject["row"]].as_py()
+            told = {"code": Code.NO_KEY.value, "field": name, "reason": f"the identifier column {name} has no value"}
+            found.append({**reject, **(told if lacks else {}), "row": row})
+        rejects = pa.Table.from_pylist(found, schema=converted.rejects.schema)
+        row = converted.row if positions is None else positions.take(converted.row)
+        return replace(converted, row=row, rejects=rejects)
+
+    def _is_key(self, field: str) -> bool:
+        return any(name == field or name.startswith(f"{field}.") for name in self.key.names)

@@ -1,0 +1,129 @@
+"""INSERT, UPDATE and DELETE reach a table as they would a dictionary, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from pipeline.readers import with_spark
+from running import Calve, post, until
+from services.process import free_ports
+
+pytestmark = pytest.mark.spark
+
+QUICK = {"flush_interval": "50ms", "commit_interval": "50ms"}
+SCHEMA = {
+    "columns": [
+        {"name": "id", "type": "long"},
+        {"name": "city", "type": "string"},
+        {"name": "version", "type": "long", "required": True},
+    ],
+    "partition_spec": [{"column": "city", "transform": "identity"}],
+}
+CITIES = ("x", "y", "z", None)
+KILLS = ("ledger.before-stage", "ledger.after-stage", "commit.before-swap", "commit.after-swap")
+
+
+def configuration(port: int, **more: Any) -> str:
+    sink = {"operation": "${/op}", "identifier_columns": ["id"], "auto_create": True, **QUICK, **more}
+    return json.dumps({"p": {"source": {"http": {"port": port}}, "sink": [{"iceberg": sink}]}})
+
+
+def changes(chosen: random.Random, oracle: dict[int, tuple[Any, int]], version: int) -> list[dict[str, Any]]:
+    """Make up changes of few keys and apply them to the oracle: rows move, come back, and go before they exist."""
+    found = []
+    for number in range(chosen.randrange(1, 30)):
+        key, city = chosen.randrange(12), chosen.choice(CITIES)
+        word = chosen.choice(("insert", "U", "u", "delete", "D"))
+        if word == "insert" and key in oracle:
+            word = "update"
+        if word in ("delete", "D"):
+            oracle.pop(key, None)
+            found.append({"op": word, "id": key})
+            continue
+        oracle[key] = (city, version + number)
+        found.append({"op": word, "id": key, "city": city, "version": version + number})
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_holds(calve, seed) -> None:
+    chosen, [port] = random.Random(seed), free_ports(1)
+    oracle: dict[int, tuple[Any, int]] = {}
+    job: Calve = calve(configuration(port, table_identifier="db.rows", schema=SCHEMA))
+    job.start()
+    for batch in range(12):
+        before = _snapshots(job)
+        found = changes(chosen, oracle, batch * 100)
+        _deliver(job, port, found, f"{seed}-{batch}")
+        if batch % 3:
+            until(lambda known=before: _snapshots(job) > known, "the batch is committed")
+        elif seed == 1:
+            job.kill()
+            job.start(environment={"CALVE_STOP_AT": KILLS[batch // 3]})
+            assert job.process
+            assert job.process.wait(60) != 0  # it falls over the batch that was left
+            job.start()
+    job.kill()
+    assert job.once() == 0
+    [rows, order] = with_spark(
+        job.folder / "lakehouse",
+        [
+            "select id, city, version from lakehouse.db.rows order by id",
+            "select count(distinct summary['calve.batch']) = count(*) from lakehouse.db.rows.snapshots",
+        ],
+    )
+    assert rows == [[key, city, version] for key, (city, version) in sorted(oracle.items())]
+    assert order == [[True]]
+    assert job.catalog().load_table("db.rows").schema().identifier_field_names() == {"id"}
+
+
+def _snapshots(job: Calve) -> int:
+    if not (job.folder / "lakehouse" / "catalog.db").exists():
+        return 0
+    catalog = job.catalog()
+    return len(catalog.load_table("db.rows").snapshots()) if catalog.table_exists("db.rows") else 0
+
+
+def _deliver(job: Calve, port: int, events: list[dict[str, Any]], key: str) -> None:
+    until(lambda: post(port, events, key) == 200, "the events are accepted")
+
+
+def test_tables_made_from_events_take_changes_by_the_key_that_the_settings_name(calve) -> None:
+    [port] = free_ports(1)
+    job: Calve = calve(configuration(port, table_identifier="db.${/kind}", schema_evolution=True))
+    job.start()
+    first = [{"kind": kind, "op": "c", "id": number} for kind in "ab" for number in range(3)]
+    until(lambda: post(port, first) == 200, "the source listens")
+    until(lambda: job.said().count("created the table") == 2, "the tables are there")
+    more = [{"kind": "a", "op": "d", "id": 1}, {"kind": "b", "op": "u", "id": 2, "new": 5}, {"kind": "b", "op": "x"}]
+    assert post(port, [*more, {"kind": "a", "op": "c"}]) == 200
+    until(lambda: len(job.dead_letters("p")) == 2, "the rejects are published")
+    assert job.stop() == 0
+    queries = ["select id from lakehouse.db.a order by id", "select id, new from lakehouse.db.b order by id"]
+    assert with_spark(job.folder / "lakehouse", queries) == [[[0], [2]], [[0, None], [1, None], [2, 5]]]
+    assert sorted(one["code"] for one in job.dead_letters("p")) == ["NO_KEY", "UNKNOWN_OPERATION"]
+
+
+def test_an_insert_replaces_its_row_with_upsert(calve) -> None:
+    schema = {"columns": [{"name": "id", "type": "uuid"}, {"name": "n", "type": "int"}]}
+    sink = {"table_identifier": "db.t", "identifier_columns": ["id"], "auto_create": True, "upsert": True}
+    yaml = {"p": {"source": {"file": {"path": "*.ndjson"}}, "sink": [{"iceberg": {**sink, "schema": schema}}]}}
+    job: Calve = calve(json.dumps(yaml))
+    key = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    for number in range(3):
+        (job.folder / f"{number}.ndjson").write_text(json.dumps({"id": key, "n": number}) + "\n")
+        assert job.once() == 0
+    assert with_spark(job.folder / "lakehouse", ["select n from lakehouse.db.t"]) == [[[2]]]
+
+
+def test_a_table_without_a_key_cannot_be_updated(calve) -> None:
+    [port] = free_ports(1)
+    job: Calve = calve(configuration(port, table_identifier="db.t", identifier_columns=[], schema=SCHEMA))
+    assert job.once() == 1
+    assert "no identifier fields" in job.said()
+    assert "Set identifier_columns" in job.said()
+    assert "Traceback" not in job.said()

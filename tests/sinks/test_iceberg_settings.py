@@ -64,6 +64,9 @@ log-pipeline:
 """,
 }
 
+TIMED = """schema: {columns: [{name: id, type: long}, {name: at, type: timestamptz}, {name: day, type: date},
+    {name: place, type: "struct<since: timestamp>"}, {name: ats, type: "list<timestamp>"}]}"""
+
 
 def sink(options: str) -> Any:
     return parse_text(SOURCE % options, PLUGINS, environment={}).pipelines[0].sinks[0].value
@@ -219,7 +222,6 @@ def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options:
     ("key", "value"),
     [
         ("write_mode", "copy-on-write"),
-        ("event_time", "at"),
     ],
 )
 def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value: str) -> None:
@@ -228,6 +230,24 @@ def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value:
         jsonschema.validate(yaml.safe_load(SOURCE % f"table_identifier: a.b, {key}: {value}"), json_schema(PLUGINS))
     (row,) = [line for line in reference(PLUGINS).split("## Sink `iceberg`")[1].split("\n") if f"| `{key}` |" in line]
     assert row.endswith("*Not available in this version.* |")
+
+
+@pytest.mark.parametrize("column", ["at", "day", "place.since"])
+def test_an_event_time_is_a_column_of_a_time_or_a_date(column: str) -> None:
+    assert sink(f"table_identifier: a.b, event_time: {column}, {TIMED}").event_time == column
+
+
+@pytest.mark.parametrize(
+    ("column", "error"),
+    [
+        ("no", "there is no column 'no'"),
+        ("place.no", "there is no column 'place.no'"),
+        ("ats.element", "there is no column 'ats.element'"),
+        ("id", "the column 'id' is a long, not a timestamp, timestamptz or date"),
+    ],
+)
+def test_an_event_time_that_the_schema_cannot_give_is_refused(column: str, error: str) -> None:
+    assert errors(f"table_identifier: a.b, event_time: {column}, {TIMED}") == [f"event_time: {error}"]
 
 
 @pytest.mark.parametrize("name", ["main", "audit", "2026_q1", "team/audit-1.0", "prüfung", "a" * 200])

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from calve.acknowledge.completeness import EventTime, Target, event_times, moment, newest, summary
 from calve.observe.status import BatchCounts, PipelineStatus
 
 __all__ = ["Progress", "counts"]
@@ -28,6 +29,10 @@ class Progress:
         self._records: dict[int, dict[str, Any]] = {}
         self._done = PipelineStatus(name, totals)
         self._counted: dict[str, Any] | None = None
+        self._times: dict[Target, EventTime] = {
+            (catalog, table, branch): (latest, through)
+            for catalog, table, branch, latest, through in totals.get("event_times", ())
+        }
 
     def add(self, record: dict[str, Any]) -> None:
         """Take a staged batch."""
@@ -38,13 +43,20 @@ class Progress:
         size = sum(table["bytes"] for record in self._records.values() for table in record["tables"])
         return len(self._records), size
 
-    def summary(self, table: str, through: int) -> dict[str, str]:
-        """Give the snapshot summary of a commit of one table that ends with batch `through` (design, section 3)."""
+    def event_time(self, target: Target, through: int) -> EventTime | None:
+        """Give how far a table is once batch `through` is committed; None: nothing ever told."""
+        records = [record for batch, record in self._records.items() if batch <= through]
+        return newest([self._times.get(target), *(event_times(record).get(target) for record in records)])
+
+    def summary(self, target: Target, through: int) -> dict[str, str]:
+        """Give the snapshot summary of a commit of one table that ends with batch `through`."""
+        table = target[1]
         records = [record for batch, record in self._records.items() if batch <= through]
         rejected = sum(sum(counts(record).rejects.get(table, {}).values()) for record in records)
         return {
             "calve.offsets": msgspec.json.encode(self._records[through]["position"]).decode(),
             "calve.rejected": str(rejected),
+            **summary(self.event_time(target, through)),
         }
 
     def finished(self, left: set[int]) -> list[dict[str, Any]]:
@@ -62,7 +74,10 @@ class Progress:
                 rows[table["table"]] = rows.get(table["table"], 0) + table["rows"]
             for name, number in rows.items():
                 self._done.table_committed(name, number, None)
-        return self._done.totals()
+            for target, time in event_times(record).items():
+                self._times[target] = newest([self._times.get(target), time]) or time
+                self._done.valid_through(target[1], moment(self._times[target][1]))
+        return {**self._done.totals(), "event_times": [[*target, *time] for target, time in self._times.items()]}
 
     def forget(self, record: dict[str, Any]) -> None:
         """Let go of a batch that the ledger remembers as committed."""

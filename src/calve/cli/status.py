@@ -48,7 +48,7 @@ def _lines(report: PipelineReport) -> Iterator[str]:
     yield f"{report.pipeline}: {_state(report)}"
     yield f"  {', '.join(_figures(report))}"
     if report.tables:
-        yield from (f"  {line}" for line in columns(_HEADINGS, [_row(*item) for item in sorted(report.tables.items())]))
+        yield from (f"  {line}" for line in _tables(report.tables))
     if homeless := report.rejects_without_table():
         yield f"  rejects without a table: {_counts(homeless)}"
     yield from (_trouble(error) for error in report.errors)
@@ -88,12 +88,22 @@ def _figures(report: PipelineReport) -> Iterator[str]:
         yield f"fresh within {duration(report.freshness_seconds)}"
 
 
+def _tables(tables: dict[str, TableReport]) -> Iterator[str]:
+    timed = any(table.valid_through for table in tables.values())
+    rows = [_row(*item) + ((_through(item[1]),) if timed else ()) for item in sorted(tables.items())]
+    yield from columns((*_HEADINGS, "valid through") if timed else _HEADINGS, rows)
+
+
 _HEADINGS = ("table", ">rows", ">commits", "last commit", "rejects", "set to NULL")
 
 
 def _row(name: str, table: TableReport) -> tuple[str, ...]:
     last = ago(table.last_commit) if table.last_commit else "never"
     return name, f"{table.rows:,}", f"{table.commits:,}", last, _counts(table.rejects), _counts(table.nulled)
+
+
+def _through(table: TableReport) -> str:
+    return table.valid_through.strftime("%Y-%m-%d %H:%M:%SZ") if table.valid_through else "-"
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -39,7 +39,10 @@ class Trouble:
 
 @dataclass
 class TableReport:
-    """One target table: what was committed, what was refused (by code), what became NULL (by column)."""
+    """One target table: what was committed, what was refused (by code), what became NULL (by column).
+
+    `valid_through` is the event time through which it is complete, where the sink knows `event_time`.
+    """
 
     rows: int = 0
     commits: int = 0
@@ -47,6 +50,7 @@ class TableReport:
     snapshot_id: int | None = None
     rejects: dict[str, int] = field(default_factory=dict)
     nulled: dict[str, int] = field(default_factory=dict)
+    valid_through: datetime | None = None
     error: Trouble | None = None
 
 

@@ -101,6 +101,7 @@ def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> d
         "batch": batch,
         "position": planned.position,
         "since": since,
+        "staged_at": time.time(),
         "events": sum(receipt["events"] for receipt in first),
         "bytes": sum(receipt["bytes"] for receipt in first),
         "unrouted": sum(receipt["unrouted"] for receipt in first),

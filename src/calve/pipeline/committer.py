@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from calve.acknowledge.completeness import Target, moment, target_of
 from calve.acknowledge.progress import Progress
+from calve.commit import fence
 from calve.commit.catalog import Catalog
-from calve.commit.fence import Mark, Target, append
+from calve.commit.fence import Mark, append
 from calve.commit.ledger import Ledger
 from calve.errors import CalveError, CommitError, InvariantError, SinkUnavailableError, Verdict
 from calve.observe.log import Log
@@ -42,12 +44,16 @@ class _Table:
     """What is staged for one branch of a table and not committed: its entries by batch, in order."""
 
     catalog: Catalog
-    name: str
-    branch: str
+    target: Target
     entries: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     patience: Patience | None = None
     retry_at: float = 0.0
     error: CalveError | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's identifier."""
+        return self.target[1]
 
     @property
     def is_held(self) -> bool:
@@ -83,7 +89,7 @@ class Committer:
         self._refresh, self._acknowledge = hooks
         self._log = Log(status.name)
         self._progress = Progress(ledger.committed.totals, status.name)
-        self._tables: dict[tuple[str, str, str], _Table] = {}
+        self._tables: dict[Target, _Table] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._urgent = threading.Event()
@@ -140,7 +146,7 @@ class Committer:
         self._pool.shutdown()
 
     def _table(self, entry: Mapping[str, Any]) -> _Table:
-        key = (entry["catalog"], entry["table"], entry.get("branch", "main"))
+        key = target_of(entry)
         if key not in self._tables:
             catalog = self._catalogs.get(entry["catalog"])
             if catalog is None:
@@ -150,7 +156,7 @@ class Committer:
                     target=entry["table"],
                     hint="Run once with the former `catalog:`, which commits them; then change it",
                 )
-            self._tables[key] = _Table(catalog, *key[1:])
+            self._tables[key] = _Table(catalog, key)
         return self._tables[key]
 
     def _run(self) -> None:
@@ -198,12 +204,14 @@ class Committer:
     def _commit(self, table: _Table) -> None:
         with self._lock:
             entries = {batch: list(found) for batch, found in table.entries.items()}
-            summary = self._progress.summary(table.name, max(entries))
+            summary = self._progress.summary(table.target, max(entries))
+            time_reached = self._progress.event_time(table.target, max(entries))
             mark = Mark(self._status.name, self._ledger.state_id, self._ledger.last_staged)
         files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
         oldest = next(iter(entries.values()))[0]
         try:
-            outcome = append(table.catalog, Target(table.name, oldest["uuid"], table.branch), mark, files, summary)
+            target = fence.Target(table.name, oldest["uuid"], table.target[2])
+            outcome = append(table.catalog, target, mark, files, summary)
         except CalveError as error:
             self._hold(table, error)
             return
@@ -216,6 +224,8 @@ class Committer:
         if before and not self._others_with(before, table):
             self._log.info("commit: goes on")
         self._status.table_committed(table.name, rows, outcome.snapshot_id)
+        if time_reached:
+            self._status.valid_through(table.name, moment(time_reached[1]))
         self._log.debug(f"committed {rows} rows to {table.name}", table=table.name, rows=rows)
         with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit
             self._refresh(oldest["catalog"], table.name)

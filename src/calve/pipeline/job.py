@@ -38,6 +38,7 @@ class SinkJob:
         tables: Every table that is known so far.
         branch: The branch of these tables that gets the events.
         fields: The fields of an event that are written; routes, table names and dead letters know them all.
+        event_time: The column that says when an event happened.
         changes: Whether rows are updated and deleted by key, not only appended.
         identifier_columns: The key; empty means the table's identifier fields.
         upsert: An INSERT replaces an older row of the same key.
@@ -51,6 +52,7 @@ class SinkJob:
     dead_letters: DeadLetterPlace
     branch: str = "main"
     fields: Fields = ALL_FIELDS
+    event_time: str | None = None
     infers: bool = False
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] = "null"
@@ -85,6 +87,7 @@ class Job:
 
     Attributes:
         run: Makes file names unique: pipeline, state and batch.
+        origin: The metadata attributes that tell where an event came from, as far as its source is divided.
         number: The pass: 0, then 1 and more for the tables that had misfits.
         only: What to write in this pass: tables by the number of the task that could not write them; None for all.
     """
@@ -95,6 +98,7 @@ class Job:
     conditions: dict[str, Condition]
     sinks: tuple[SinkJob, ...]
     max_open_writers: int
+    origin: tuple[str, ...] = ()
     number: int = 0
     only: Mapping[int, frozenset[Target]] | None = None
 

@@ -14,7 +14,7 @@ from calve.expression import Format, compile_condition, compile_format
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.job import Job, Misfit, SinkJob, Target
-from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_source
+from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_source, origin_of
 from calve.route.route import SinkRoute
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -91,6 +91,7 @@ class Layout:
         self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(settings, reader, frozenset().union(*used))
+        self._origin = () if rejects else origin_of(settings)
         self.source_accepts = not rejects and accepts(settings)
         self.in_order = any(sink.changes for sink in self._sinks)
         self.flush_seconds = min(sink.flush_interval.total_seconds() for sink in self._sinks)
@@ -141,6 +142,7 @@ class Layout:
             conditions=self._conditions,
             sinks=sinks,
             max_open_writers=min(sink.max_open_writers for sink in self._sinks),
+            origin=self._origin,
             number=number,
             only=only,
         )
@@ -155,6 +157,7 @@ class Layout:
             dead_letters=self._places[index],
             branch=sink.branch or "main",
             fields=self._fields[index],
+            event_time=sink.event_time,
             infers=sink.auto_create,
             evolves=sink.schema_evolution,
             on_type_mismatch=sink.on_type_mismatch,

@@ -20,7 +20,7 @@ from calve.sources.kafka import source as kafka
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.source import Reader, Source
 
-__all__ = ["PLUGINS", "accepts", "metadata_of", "narrowed", "open_source"]
+__all__ = ["PLUGINS", "accepts", "metadata_of", "narrowed", "open_source", "origin_of"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class _Kind:
         open: Makes it from settings, folder and pipeline name.
         metadata: Gives the metadata attributes that its events carry, and their types, for its settings.
         accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
+        origin: The metadata attributes that tell apart the parts that are read side by side, each in order.
         narrow: Gives the reader that leaves out metadata which costs something and which nothing uses.
     """
 
@@ -39,6 +40,7 @@ class _Kind:
     open: Callable[[Any, Path, str], Source]
     metadata: Callable[[Any], Mapping[str, pa.DataType]]
     accepts: bool = False
+    origin: tuple[str, ...] = ()
     narrow: Callable[[Any, frozenset[str]], Reader] = lambda reader, used: reader
 
 
@@ -62,7 +64,11 @@ def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
 _SOURCES = {
     "http": _Kind(HttpSettings, http.open, _http, accepts=True),
     "kafka": _Kind(
-        KafkaSettings, kafka.open, lambda kafka: _KAFKA, narrow=lambda reader, used: replace(reader, metadata=used)
+        KafkaSettings,
+        kafka.open,
+        lambda kafka: _KAFKA,
+        origin=("kafka_topic", "kafka_partition"),
+        narrow=lambda reader, used: replace(reader, metadata=used),
     ),
     "file": _Kind(FileSettings, file.open, lambda file: _FILE),
 }
@@ -82,6 +88,11 @@ def metadata_of(settings: PipelineSettings) -> Mapping[str, pa.DataType]:
 def accepts(settings: PipelineSettings) -> bool:
     """Whether a pipeline's source tells clients that it has their events."""
     return _SOURCES[settings.source.name].accepts
+
+
+def origin_of(settings: PipelineSettings) -> tuple[str, ...]:
+    """Give the metadata attributes that say which part of a pipeline's source an event came from; none: it is one."""
+    return _SOURCES[settings.source.name].origin
 
 
 def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -> Reader:

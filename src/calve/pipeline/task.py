@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from calve.convert.converter import Converter
+from calve.convert.event_time import EventTimes, path
 from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, InvariantError
@@ -82,6 +83,7 @@ class _Task:
         self._bytes: dict[Target, int] = {}
         self._converters: dict[Target, Converter | Reducer] = {}
         self._misfits: dict[Target, Inferred | None] = {}
+        self._times: dict[Target, EventTimes] = {}
         self._nulled: dict[Target, dict[str, int]] = {}
         self._seen = {"events": 0, "bytes": 0, "unrouted": 0}
         self._seconds = {"read": 0.0, "route": 0.0, "convert": 0.0, "write": 0.0}
@@ -154,7 +156,10 @@ class _Task:
     def _convert(self, target: Target, table: Table, events: pa.Table) -> None:
         converter = self._converters.get(target)
         if converter is None:
-            converter = self._converters[target] = self._job.sinks[target[0]].converter(table)
+            sink = self._job.sinks[target[0]]
+            converter = self._converters[target] = sink.converter(table)
+            if sink.event_time and (column := path(table.schema, sink.event_time)):
+                self._times[target] = EventTimes(column, self._job.origin)
         converted = self._timed("convert", converter.convert, events)
         if converted.unknown is not None:
             self._misfit(target, converted.unknown)
@@ -164,6 +169,8 @@ class _Task:
         nulled = self._nulled.setdefault(target, {})
         for column, count in converted.nulled.items():
             nulled[column] = nulled.get(column, 0) + count
+        if target in self._times:
+            self._timed("convert", self._times[target].add, converted.rows, events, converted.row)
         if len(converted.rows) and isinstance(converter, Converter):
             self._timed("write", self._writers.write, target, table, self._properties(target, table), converted.rows)
 
@@ -201,9 +208,10 @@ class _Task:
                 "files": one.files,
                 "rows": 0 if rest else one.rows,
                 "bytes": one.size_bytes,
+                "event_times": self._times[target].latest if target in self._times else {},
             }
-            for (*target, rest), one in ((key if len(key) == 3 else (*key, ""), one) for key, one in written.items())
-            if tuple(target) not in self._misfits
+            for target, rest, one in ((key[:2], key[2:], one) for key, one in written.items())
+            if target not in self._misfits
         ]
         return {
             "tables": tables,

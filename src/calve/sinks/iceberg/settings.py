@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pyiceberg.schema import Schema
 
 from calve.convert.definition import partition_spec_fields, schema_from_columns
+from calve.convert.event_time import fault as faulty_time
 from calve.convert.type_text import parse_type
 from calve.errors import SettingsError
 from calve.expression import compile_format
@@ -182,7 +183,12 @@ class IcebergSettings:
     max_open_writers: int = option(
         256, "Files that one task keeps open; beyond it the largest idle one is closed.", minimum=1
     )
-    event_time: str | None = option(None, "The column that tells how far the table is complete.", later=True)
+    event_time: str | None = option(
+        None,
+        "The column of type timestamp, timestamptz or date (`at`, or `place.at` in a struct) that says when an event "
+        "happened; snapshots then tell through which time the table is complete.",
+        minimum=1,
+    )
     dlq: str | DeadLetters | None = option(
         None, "Where rejected events go: a folder or an object-store prefix. Absent: `<state>/<pipeline>/dlq`."
     )
@@ -224,6 +230,8 @@ class IcebergSettings:
                 "schema",
                 "needs a table_identifier without ${…}: tables named by events are created from their events",
             )
+        if self.schema and self.event_time and (bad := faulty_time(schema_from_columns(self.columns), self.event_time)):
+            yield "event_time", bad
         yield from _check_partitions("partition_by", self.partition_by)
         if self.schema and self.partition_by:
             yield "partition_by", "is for tables without a schema here; use schema.partition_spec"

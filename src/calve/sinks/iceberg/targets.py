@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, StringType, TimestamptzType
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from calve.commit.catalog import Catalog
-from calve.convert.definition import PartitionField, partition_spec_fields, schema_from_columns
+from calve.convert.definition import partition_spec_fields, schema_from_columns
+from calve.convert.event_time import fault
 from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
@@ -42,13 +43,14 @@ class SinkTargets:
         self._told: set[str] = set()
         self._lock = threading.Lock()
         self._tables: dict[str, Table | Absent] = {}
+        self._told_time = False
 
     def open(self) -> None:
         """Find the static table, or create it when its schema is given; done before the source starts.
 
         Raises:
             NoTargetError: It does not exist, and `auto_create` is off.
-            SchemaConflictError: It cannot be created as the settings want it.
+            SchemaConflictError: It cannot be created as the settings want it, or its `event_time` is no time.
             UnsupportedError: It asks for files that Calve cannot write.
         """
         if self._static is None:
@@ -60,9 +62,13 @@ class SinkTargets:
             table = self._create(self._static, schema_from_columns(self.settings.columns))
         if table is None:
             return
-        if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
+        if self.settings.changes and (bad := Key(table, self.settings.identifier_columns).fault):
             hint = "Set identifier_columns to the columns that say which row an event is about"
-            raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
+            raise SchemaConflictError(f"Rows cannot be updated: {bad}", step="start", target=self._static, hint=hint)
+        if bad := self._faulty_time(table):
+            hint = "Name another column, or add this one to the table"
+            message = f"event_time of the table {self._static}: {bad}"
+            raise SchemaConflictError(message, step="start", target=self._static, hint=hint)
         self._check(table)
         self._keep(self._static, table)
 
@@ -151,7 +157,7 @@ class SinkTargets:
         schema = inferred.to_schema()
         if not schema.fields:
             return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
-        return self._create(name, _with_moments(schema, partition_spec_fields(self.settings.partition_fields)))
+        return self._create(name, self._with_moments(schema))
 
     def _create(self, name: str, schema: Schema) -> Table:
         schema = identified(schema, self.settings.identifier_columns)
@@ -191,15 +197,28 @@ class SinkTargets:
         self._warn(message, table=table)
 
     def _keep(self, name: str, table: Table | Absent) -> None:
+        bad = self._faulty_time(table) if isinstance(table, Table) else None
         with self._lock:
             self._tables[name] = self._keyed(table)
+            tell, self._told_time = bad and not self._told_time, self._told_time or bool(bad)
+        if tell:
+            self._say(f"the table {name} tells no event time, and others may not, told once: {bad}")
+
+    def _faulty_time(self, table: Table) -> str | None:
+        return fault(table.schema, self.settings.event_time) if self.settings.event_time else None
+
+    def _with_moments(self, schema: Schema) -> Schema:
+        """Make timestamps of inferred columns that must be times: JSON has texts and numbers only."""
+        partitions = partition_spec_fields(self.settings.partition_fields)
+        moments = {column for column, transform in partitions if transform in ("year", "month", "day", "hour")}
+        return Schema(*(_as_moment(field, {*moments, self.settings.event_time}) for field in schema.fields))
 
     def _keyed(self, table: Table | Absent) -> Table | Absent:
         """Give a table; it is as good as absent where its rows are to be changed and it has no key."""
         if isinstance(table, Absent) or not self.settings.changes:
             return table
-        fault = Key(table, self.settings.identifier_columns).fault
-        return Absent(Code.NO_KEY.value, fault) if fault else table
+        bad = Key(table, self.settings.identifier_columns).fault
+        return Absent(Code.NO_KEY.value, bad) if bad else table
 
 
 def missing(table: str, catalog: str) -> NoTargetError:
@@ -212,13 +231,7 @@ def missing(table: str, catalog: str) -> NoTargetError:
     )
 
 
-def _with_moments(schema: Schema, partitions: list[PartitionField]) -> Schema:
-    """Make timestamps of the inferred columns that are partitioned by time: JSON has texts and numbers only."""
-    moments = {column for column, transform in partitions if transform in ("year", "month", "day", "hour")}
-    fields = [
-        field.model_copy(update={"field_type": TimestamptzType()})
-        if field.name in moments and isinstance(field.field_type, (StringType, LongType))
-        else field
-        for field in schema.fields
-    ]
-    return Schema(*fields)
+def _as_moment(field: NestedField, moments: set[str | None]) -> NestedField:
+    if field.name in moments and isinstance(field.field_type, (StringType, LongType)):
+        return field.model_copy(update={"field_type": TimestamptzType()})
+    return field

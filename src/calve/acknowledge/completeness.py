@@ -1,0 +1,64 @@
+"""How far tables are complete in event time, from what staged batches say of it.
+
+A batch says of each table the latest event time that each origin (a Kafka partition; elsewhere the source as a whole)
+brought. The table is then complete through the smallest of these: each origin is read in order, and has come at least
+that far. An origin that brought nothing does not hold the others back, because a batch takes a part of all that waits.
+Both figures only grow: taking a batch twice, or after another, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+__all__ = ["EventTime", "Target", "event_times", "moment", "newest", "summary", "target_of"]
+
+Target = tuple[str, str, str]
+"""A branch of a table: the catalog's key, the table's identifier, the branch."""
+EventTime = tuple[int, int]
+"""The latest event time of a table, and the one through which it is complete; microseconds since the epoch, UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
+
+
+def target_of(entry: Mapping[str, Any]) -> Target:
+    """Give where the files of a staged record's entry go; a record from before there were branches means `main`."""
+    return entry["catalog"], entry["table"], entry.get("branch", "main")
+
+
+def event_times(record: Mapping[str, Any]) -> dict[Target, EventTime]:
+    """Give what one staged batch says of its tables; those without event times are left out.
+
+    No table is complete beyond the moment at which the batch was staged: a clock that is ahead would say so for ever.
+    """
+    latest: dict[Target, dict[str, int]] = {}
+    for entry in record["tables"]:
+        for origin, time in entry.get("event_times", {}).items():
+            known = latest.setdefault(target_of(entry), {})
+            known[origin] = max(time, known.get(origin, time))
+    staged = int(record.get("staged_at", 0) * 1_000_000)
+    return {target: (max(each.values()), min(staged, *each.values())) for target, each in latest.items()}
+
+
+def newest(found: Iterable[EventTime | None]) -> EventTime | None:
+    """Join what several batches say of one table, in any order."""
+    known = [each for each in found if each is not None]
+    return (max(latest for latest, _ in known), max(through for _, through in known)) if known else None
+
+
+def summary(time: EventTime | None) -> dict[str, str]:
+    """Give the properties of a snapshot; texts of one length, so that they compare as times do."""
+    if time is None:
+        return {}
+    latest, through = (moment(each).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0") for each in time)
+    return {"calve.max-event-time": latest, "calve.valid-through": through}
+
+
+def moment(micros: int) -> datetime:
+    """Give microseconds since the epoch as a time; what no calendar has becomes its first or last moment."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return _LAST if micros > 0 else _FIRST

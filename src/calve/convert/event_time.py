@@ -1,0 +1,92 @@
+"""The column that says when an event happened, and the latest such time by where the events came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    DateType,
+    NestedField,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+)
+
+__all__ = ["EventTimes", "fault", "path"]
+
+_MOMENTS = (DateType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_DAY_MICROS = 86_400_000_000
+
+
+def path(schema: Schema, column: str) -> tuple[str, ...] | None:
+    """Give the fields that lead to a column of a time or a date, or None where the table has none of this name."""
+    return None if fault(schema, column) else _find(schema.fields, column)[0]
+
+
+def fault(schema: Schema, column: str) -> str | None:
+    """Say why a column cannot tell an event's time, or None if it can; structs are entered with dots."""
+    field = _find(schema.fields, column)[1]
+    if field is None:
+        return f"there is no column {column!r}"
+    if not isinstance(field.field_type, _MOMENTS):
+        return f"the column {column!r} is a {field.field_type}, not a timestamp, timestamptz or date"
+    return None
+
+
+def _find(fields: Sequence[NestedField], column: str) -> tuple[tuple[str, ...], NestedField | None]:
+    for field in fields:
+        if field.name == column:
+            return (field.name,), field
+        if column.startswith(f"{field.name}.") and isinstance(field.field_type, StructType):
+            names, found = _find(field.field_type.fields, column[len(field.name) + 1 :])
+            if found is not None:
+                return (field.name, *names), found
+    return (), None
+
+
+class EventTimes:
+    """The latest event time of one table's rows in one task (executor).
+
+    Args:
+        column: The fields that lead to the column.
+        origin: The metadata attributes that tell where an event came from, e.g. topic and partition; none: one origin.
+    """
+
+    def __init__(self, column: tuple[str, ...], origin: Sequence[str] = ()) -> None:
+        self._column = column
+        self._origin = list(origin)
+        self.latest: dict[str, int] = {}
+        """By origin, microseconds since the epoch, UTC; finer ones are rounded down, a date is its midnight."""
+
+    def add(self, rows: pa.Table, events: pa.Table, row: pa.Int64Array) -> None:
+        """Look at converted rows; `row` says where among `events` each of them was, and then others, e.g. deletes.
+
+        Rows without a time say nothing.
+        """
+        if not len(rows):
+            return
+        times = rows.column(self._column[0])
+        for name in self._column[1:]:
+            times = pc.struct_field(times, name)
+        if not self._origin:
+            self._keep("", pc.max(_whole(times)).as_py(), times.type)
+            return
+        origins = events.select(self._origin)
+        origins = origins if len(rows) == len(events) else origins.take(row.slice(0, len(rows)))
+        found = origins.append_column("@time", _whole(times)).group_by(self._origin).aggregate([("@time", "max")])
+        for one in found.to_pylist():
+            self._keep("/".join(str(one[name]) for name in self._origin), one["@time_max"], times.type)
+
+    def _keep(self, origin: str, time: int | None, kind: pa.DataType) -> None:
+        if time is not None:
+            micros = time * _DAY_MICROS if pa.types.is_date(kind) else time // (1000 if kind.unit == "ns" else 1)
+            self.latest[origin] = max(micros, self.latest.get(origin, micros))
+
+
+def _whole(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    return times.cast(pa.int32() if pa.types.is_date(times.type) else pa.int64())

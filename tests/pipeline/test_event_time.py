@@ -1,0 +1,99 @@
+"""Snapshots tell through which time a table is complete, over restarts, for sinks that know `event_time`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calve.stop_point import VARIABLE
+from running import Calve, post, until
+from services.process import free_ports
+
+pytestmark = pytest.mark.spark
+
+FILE = {"file": {"path": "in/*.ndjson"}}
+KEYS = ("calve.max-event-time", "calve.valid-through")
+
+
+def configuration(source: dict[str, Any], **sink: Any) -> str:
+    return json.dumps({"shop": {"source": source, "sink": [{"iceberg": {"auto_create": True, **sink}}]}})
+
+
+def feed(job: Calve, name: str, *events: dict[str, Any]) -> None:
+    (job.folder / "in").mkdir(exist_ok=True)
+    unfinished = job.folder / f".{name}"
+    unfinished.write_text("".join(json.dumps(each) + "\n" for each in events))
+    unfinished.rename(job.folder / "in" / f"{name}.ndjson")
+
+
+def told(job: Calve, table: str) -> list[tuple[str | None, ...]]:
+    """What each snapshot says, in the order of the commits."""
+    snapshots = sorted(job.catalog().load_table(table).metadata.snapshots, key=lambda one: one.sequence_number)
+    return [tuple(one.summary.additional_properties.get(key) for key in KEYS) for one in snapshots]
+
+
+def test_the_documented_query_says_when_a_day_is_complete(calve) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "event-time.md").read_text()
+    [yaml] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    [sql] = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    ask = f"print(spark.sql({' '.join(sql.split())!r}).collect()[0][0])"
+    job: Calve = calve(yaml)
+    feed(job, "a", {"id": 1, "at": "2026-01-01T23:59:59Z"})
+    assert job.once() == 0, job.said()
+    assert job.in_spark(ask) == "False"
+    feed(job, "b", {"id": 2, "at": "2026-01-02T00:00:00Z"})
+    assert job.once() == 0, job.said()
+    assert job.in_spark(ask) == "True"
+
+
+def test_what_was_told_is_not_taken_back_by_late_events_nor_by_a_crash(calve) -> None:
+    job: Calve = calve(configuration(FILE, table_identifier="shop.orders", event_time="at"))
+    feed(job, "a", {"id": 1, "at": "2026-01-02T10:00:00+02:00"}, {"id": 2, "at": None}, {"id": 3, "at": "2026-01-01"})
+    assert job.once() == 0, job.said()
+    feed(job, "b", {"id": 4, "at": "2026-01-01T00:00:00Z"})
+    assert job.once(**{VARIABLE: "commit.before-swap"}) != 0
+    feed(job, "c", {"id": 5, "at": "2026-01-03T00:00:00.5Z"})
+    assert job.once() == 0, job.said()
+    first, last = "2026-01-02T08:00:00.000000Z", "2026-01-03T00:00:00.500000Z"
+    assert told(job, "shop.orders")[0] == (first, first)
+    assert told(job, "shop.orders")[-1] == (last, last)
+    through = [each[1] for each in told(job, "shop.orders")]
+    assert through == sorted(through)
+    assert job.status("shop")["tables"]["shop.orders"]["valid_through"] == "2026-01-03T00:00:00.500000Z"
+    feed(job, "d", {"id": 6, "at": None})
+    assert job.once() == 0, job.said()
+    assert told(job, "shop.orders")[-1] == (last, last)
+
+
+def test_tables_of_an_http_stream_are_told_apart_and_one_without_the_column_just_tells_nothing(calve) -> None:
+    [port] = free_ports(1)
+    sink = {"table_identifier": "web.${/kind}", "flush_interval": "200ms", "commit_interval": "200ms"}
+    job: Calve = calve(configuration({"http": {"port": port}}, event_time="at", **sink))
+    job.start()
+    events = [{"kind": "a", "at": "2026-02-01T00:00:00Z"}, {"kind": "b", "at": "2026-02-02T00:00:00Z"}]
+    until(lambda: post(port, [*events, {"kind": "c", "x": 1}, {"kind": "d", "x": 1}]) == 200, "the source listens")
+    until(lambda: len(job.status("shop").get("tables", {})) == 4, "the events are committed")
+    assert job.stop() == 0
+    assert [told(job, f"web.{kind}")[-1][1] for kind in "abcd"] == [
+        "2026-02-01T00:00:00.000000Z",
+        "2026-02-02T00:00:00.000000Z",
+        None,
+        None,
+    ]
+    assert job.said().count("tells no event time") == 1
+
+
+def test_a_static_table_without_such_a_column_is_refused_at_the_start(calve) -> None:
+    job: Calve = calve(configuration(FILE, table_identifier="shop.orders"))
+    feed(job, "a", {"id": 1})
+    assert job.once() == 0, job.said()
+    job.configure(configuration(FILE, table_identifier="shop.orders", event_time="id"))
+    assert job.once() == 1
+    assert (
+        "event_time of the table shop.orders: the column 'id' is a long, not a timestamp, timestamptz or date. "
+        "Name another column, or add this one to the table"
+    ) in job.said()

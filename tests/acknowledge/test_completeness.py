@@ -44,6 +44,18 @@ def test_a_partition_that_brings_nothing_holds_nothing_back() -> None:
     assert (progress.event_time(TARGET, 1), progress.event_time(TARGET, 2)) == ((50, 10), (60, 60))
 
 
+def test_a_partition_of_which_more_waits_holds_back_the_tables_it_brought_nothing_for() -> None:
+    progress = Progress({}, "p")
+    progress.add(record(1, entry({"t/0": 10, "t/1": 50})) | {"waiting": ["t/1"]})
+    progress.add(record(2, entry({"t/1": 60})) | {"waiting": ["t/0"]})
+    assert (progress.event_time(TARGET, 1), progress.event_time(TARGET, 2)) == ((50, 10), (60, 10))
+    unknown = Progress({}, "p")
+    unknown.add(record(1, entry({"": 10})) | {"waiting": ["b.ndjson"]})
+    assert unknown.event_time(TARGET, 1) == (10, None)
+    assert unknown.summary(TARGET, 1)["calve.max-event-time"] == "1970-01-01T00:00:00.000010Z"
+    assert "calve.valid-through" not in unknown.summary(TARGET, 1)
+
+
 def test_branches_of_a_table_are_told_apart_and_records_without_times_say_nothing() -> None:
     one = record(1, entry({"": 5}), entry({"": 9}, "audit"), entry({}, "empty"))
     assert event_times(one) == {TARGET: (5, 5), ("lake", "db.t", "audit"): (9, 9)}

@@ -26,7 +26,7 @@ sys.stdin.read()
 
 
 def plan(batch: int) -> Planned:
-    return Planned([Split({"from": batch, "to": batch + 1}, 10)], {"0": batch + 1})
+    return Planned([Split({"from": batch, "to": batch + 1}, 10)], {"0": batch + 1}, ("t/0",))
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 A batch says of each table the latest event time that each origin (a Kafka partition; elsewhere the source as a whole)
 brought. The table is then complete through the smallest of these: each origin is read in order, and has come at least
-that far. An origin that brought nothing does not hold the others back, because a batch takes a part of all that waits.
+that far. An origin that brought nothing for the table does not hold the others back, unless more of it waits: then it
+may be anywhere, and the batch says nothing of completeness.
 Both figures only grow: taking a batch twice, or after another, changes nothing.
 """
 
@@ -12,12 +13,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["EventTime", "Target", "event_times", "moment", "newest", "summary", "target_of"]
+__all__ = ["EventTime", "Target", "complete_through", "event_times", "moment", "newest", "summary", "target_of"]
 
 Target = tuple[str, str, str]
 """A branch of a table: the catalog's key, the table's identifier, the branch."""
-EventTime = tuple[int, int]
-"""The latest event time of a table, and the one through which it is complete; microseconds since the epoch, UTC."""
+EventTime = tuple[int, int | None]
+"""The latest event time of a table, and the one through which it is complete, if that is known; microseconds since
+the epoch, UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
@@ -39,21 +41,32 @@ def event_times(record: Mapping[str, Any]) -> dict[Target, EventTime]:
             known = latest.setdefault(target_of(entry), {})
             known[origin] = max(time, known.get(origin, time))
     staged = int(record.get("staged_at", 0) * 1_000_000)
-    return {target: (max(each.values()), min(staged, *each.values())) for target, each in latest.items()}
+    waiting = set(record.get("waiting", ()))
+    return {
+        target: (max(each.values()), min(staged, *each.values()) if waiting <= each.keys() else None)
+        for target, each in latest.items()
+    }
 
 
 def newest(found: Iterable[EventTime | None]) -> EventTime | None:
     """Join what several batches say of one table, in any order."""
     known = [each for each in found if each is not None]
-    return (max(latest for latest, _ in known), max(through for _, through in known)) if known else None
+    if not known:
+        return None
+    return max(latest for latest, _ in known), max((each for _, each in known if each is not None), default=None)
 
 
 def summary(time: EventTime | None) -> dict[str, str]:
     """Give the properties of a snapshot; texts of one length, so that they compare as times do."""
     if time is None:
         return {}
-    latest, through = (moment(each).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0") for each in time)
-    return {"calve.max-event-time": latest, "calve.valid-through": through}
+    names = ("calve.max-event-time", "calve.valid-through")
+    return {name: _text(each) for name, each in zip(names, time, strict=True) if each is not None}
+
+
+def complete_through(time: EventTime | None) -> datetime | None:
+    """Give the time through which a table is complete, if it is known."""
+    return None if time is None or time[1] is None else moment(time[1])
 
 
 def moment(micros: int) -> datetime:
@@ -62,3 +75,7 @@ def moment(micros: int) -> datetime:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return _LAST if micros > 0 else _FIRST
+
+
+def _text(micros: int) -> str:
+    return moment(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from calve.acknowledge.completeness import EventTime, Target, event_times, moment, newest, summary
+from calve.acknowledge.completeness import EventTime, Target, complete_through, event_times, newest, summary
 from calve.observe.status import BatchCounts, PipelineStatus
 
 __all__ = ["Progress", "counts"]
@@ -27,6 +27,7 @@ class Progress:
 
     def __init__(self, totals: Mapping[str, Any], name: str) -> None:
         self._records: dict[int, dict[str, Any]] = {}
+        self._told: dict[int, dict[Target, EventTime]] = {}
         self._done = PipelineStatus(name, totals)
         self._counted: dict[str, Any] | None = None
         self._times: dict[Target, EventTime] = {
@@ -37,6 +38,7 @@ class Progress:
     def add(self, record: dict[str, Any]) -> None:
         """Take a staged batch."""
         self._records[record["batch"]] = record
+        self._told[record["batch"]] = event_times(record)
 
     def waiting(self) -> tuple[int, int]:
         """Give the number of batches that are not done, and the bytes of their files."""
@@ -45,8 +47,8 @@ class Progress:
 
     def event_time(self, target: Target, through: int) -> EventTime | None:
         """Give how far a table is once batch `through` is committed; None: nothing ever told."""
-        records = [record for batch, record in self._records.items() if batch <= through]
-        return newest([self._times.get(target), *(event_times(record).get(target) for record in records)])
+        told = [times.get(target) for batch, times in self._told.items() if batch <= through]
+        return newest([self._times.get(target), *told])
 
     def summary(self, target: Target, through: int) -> dict[str, str]:
         """Give the snapshot summary of a commit of one table that ends with batch `through`."""
@@ -76,12 +78,12 @@ class Progress:
                 self._done.table_committed(name, number, None)
             for target, time in event_times(record).items():
                 self._times[target] = newest([self._times.get(target), time]) or time
-                self._done.valid_through(target[1], moment(self._times[target][1]))
+                self._done.valid_through(target[1], complete_through(self._times[target]))
         return {**self._done.totals(), "event_times": [[*target, *time] for target, time in self._times.items()]}
 
     def forget(self, record: dict[str, Any]) -> None:
         """Let go of a batch that the ledger remembers as committed."""
-        del self._records[record["batch"]]
+        del self._records[record["batch"]], self._told[record["batch"]]
 
 
 def counts(record: Mapping[str, Any]) -> BatchCounts:

@@ -238,7 +238,8 @@ class Ledger:
         plan = durable.read(self._file(batch, "begun"))
         if plan is None:
             raise InvariantError(f"{self._file(batch, 'begun')} is missing", step="ledger", target=str(self.folder))
-        planned = Planned([Split(**split) for split in plan["splits"]], plan["position"])
+        splits = [Split(**split) for split in plan["splits"]]
+        planned = Planned(splits, plan["position"], tuple(plan.get("waiting", ())))
         return Pending(batch, planned, durable.read(self._file(batch, "staged")))
 
 

@@ -104,10 +104,11 @@ class PipelineStatus:
             report.snapshot_id, report.last_commit = snapshot_id, at or now()
             report.error = None
 
-    def valid_through(self, table: str, time: datetime) -> None:
-        """Say through which event time a table is complete."""
-        with self._lock:
-            self._table(table).valid_through = time
+    def valid_through(self, table: str, time: datetime | None) -> None:
+        """Say through which event time a table is complete; None: nothing new is known."""
+        if time is not None:
+            with self._lock:
+                self._table(table).valid_through = time
 
     def staged(self, batches: int, size_bytes: int = 0) -> None:
         """Say how many batches are durable and not committed yet."""

@@ -100,6 +100,7 @@ def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> d
     return {
         "batch": batch,
         "position": planned.position,
+        "waiting": list(planned.waiting),
         "since": since,
         "staged_at": time.time(),
         "events": sum(receipt["events"] for receipt in first),

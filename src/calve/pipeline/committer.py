@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from calve.acknowledge.completeness import Target, moment, target_of
+from calve.acknowledge.completeness import Target, complete_through, target_of
 from calve.acknowledge.progress import Progress
 from calve.commit import fence
 from calve.commit.catalog import Catalog
@@ -224,8 +224,7 @@ class Committer:
         if before and not self._others_with(before, table):
             self._log.info("commit: goes on")
         self._status.table_committed(table.name, rows, outcome.snapshot_id)
-        if time_reached:
-            self._status.valid_through(table.name, moment(time_reached[1]))
+        self._status.valid_through(table.name, complete_through(time_reached))
         self._log.debug(f"committed {rows} rows to {table.name}", table=table.name, rows=rows)
         with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit
             self._refresh(oldest["catalog"], table.name)

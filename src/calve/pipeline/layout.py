@@ -61,6 +61,7 @@ class Layout:
     ) -> None:
         self.name = replay_name(settings.name) if rejects else settings.name
         self._pipeline = settings.name
+        self._replays = rejects is not None
         names = metadata_of(settings)
         self._conditions = {name: compile_condition(text, names) for name, text in settings.routes.items()}
         self._sinks: list[IcebergSettings] = [sink.value for sink in settings.sinks]
@@ -157,7 +158,7 @@ class Layout:
             dead_letters=self._places[index],
             branch=sink.branch or "main",
             fields=self._fields[index],
-            event_time=sink.event_time,
+            event_time=None if self._replays else sink.event_time,  # dead letters are late
             infers=sink.auto_create,
             evolves=sink.schema_evolution,
             on_type_mismatch=sink.on_type_mismatch,

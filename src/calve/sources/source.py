@@ -63,10 +63,16 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Planned:
-    """The splits of one batch and the position behind them."""
+    """The splits of one batch and the position behind them.
+
+    Attributes:
+        waiting: The parts of the source, each read in order, that have more behind the position: of Kafka
+            `topic/partition`. A source whose parts come in no order of time names one that no event comes from.
+    """
 
     splits: list[Split]
     position: Position = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
 
 
 class Reader(Protocol):

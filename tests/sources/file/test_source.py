@@ -63,6 +63,19 @@ def test_a_batch_holds_whole_files_up_to_its_size_and_at_least_one(tmp_path: Pat
     assert names(files.plan(first.position, 1)) == ["c.ndjson"]
 
 
+def test_a_batch_tells_whether_more_files_wait_behind_it(tmp_path: Path) -> None:
+    for name in "ab":
+        write(tmp_path, f"{name}.ndjson", b"{}\n")
+    files = opened(tmp_path)
+    files.start(None, once=True)
+    first = files.plan(None, 1)
+    assert first
+    assert first.waiting == (str(tmp_path / "b.ndjson"),)
+    last = files.plan(first.position, ALL)
+    assert last
+    assert last.waiting == ()
+
+
 def test_planning_again_from_a_position_gives_the_same_batch(tmp_path: Path) -> None:
     write(tmp_path, "a.ndjson")
     files = opened(tmp_path)

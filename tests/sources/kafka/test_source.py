@@ -87,6 +87,20 @@ def test_every_record_is_read_once_whatever_the_size_of_batches(kafka_broker: Ka
     assert not of.backlog(position)
 
 
+def test_a_batch_tells_of_which_partitions_more_waits(kafka_broker: Kafka):
+    name = next(_names)
+    kafka_broker.create_topic(name, 2)
+    kafka_broker.produce(name, numbered(99), [0])
+    kafka_broker.produce(name, numbered(1), [1])
+    of = source(kafka_broker, name)
+    first = of.plan(None, 50)
+    assert first
+    assert first.waiting == (f"{name}/0",)
+    rest = of.plan(first.position, PLENTY)
+    assert rest
+    assert rest.waiting == ()
+
+
 def test_large_ranges_are_divided_and_stay_in_order(kafka_broker: Kafka, topic: str):
     kafka_broker.produce(topic, numbered(300_000))
     planned = source(kafka_broker, topic).plan(None, PLENTY)

@@ -83,7 +83,8 @@ class FileSource:
             return self._planned[count]
         chosen: list[Found] = []
         left = max_bytes
-        for file in self._ready(position):
+        ready = self._ready(position)
+        for file in ready:
             left -= file.size_bytes
             if chosen and left < 0:
                 break
@@ -92,7 +93,8 @@ class FileSource:
             return None
         splits = [split for file in chosen for split in self._split(file)]
         self._taken |= {file.path: file for file in chosen}
-        self._planned[count] = Planned(splits, {"files": count + len(chosen)})
+        next_one = tuple(file.path for file in ready[len(chosen) :][:1])
+        self._planned[count] = Planned(splits, {"files": count + len(chosen)}, next_one)
         return self._planned[count]
 
     def acknowledge(self, planned: Planned) -> None:

@@ -81,7 +81,8 @@ class KafkaSource:
         sizes = self._sizes(waiting)
         taken = positions.share(waiting, sizes, max_bytes)
         splits = [split for each in taken for split in _splits(each, sizes[each.topic])]
-        return Planned(splits, positions.advance(position, topics, taken))
+        more = [f"{one.topic}/{one.partition}" for one, all_of in zip(taken, waiting, strict=True) if one != all_of]
+        return Planned(splits, positions.advance(position, topics, taken), tuple(more))
 
     def acknowledge(self, planned: Planned) -> None:
         """Commit the offsets to the consumer groups, for lag tools only; a failure is a warning."""

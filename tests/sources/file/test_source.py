@@ -70,7 +70,7 @@ def test_a_batch_tells_whether_more_files_wait_behind_it(tmp_path: Path) -> None
     files.start(None, once=True)
     first = files.plan(None, 1)
     assert first
-    assert first.waiting == (str(tmp_path / "b.ndjson"),)
+    assert first.waiting == (str(tmp_path / "in" / "b.ndjson"),)
     last = files.plan(first.position, ALL)
     assert last
     assert last.waiting == ()

@@ -9,7 +9,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from calve.commit.catalog import Catalog
 from calve.convert.definition import partition_spec_fields, schema_from_columns
-from calve.convert.event_time import fault
+from calve.convert.event_time import fault as faulty_time
 from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
@@ -62,9 +62,9 @@ class SinkTargets:
             table = self._create(self._static, schema_from_columns(self.settings.columns))
         if table is None:
             return
-        if self.settings.changes and (bad := Key(table, self.settings.identifier_columns).fault):
+        if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
             hint = "Set identifier_columns to the columns that say which row an event is about"
-            raise SchemaConflictError(f"Rows cannot be updated: {bad}", step="start", target=self._static, hint=hint)
+            raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
         if bad := self._faulty_time(table):
             hint = "Name another column, or add this one to the table"
             message = f"event_time of the table {self._static}: {bad}"
@@ -205,7 +205,7 @@ class SinkTargets:
             self._say(f"the table {name} tells no event time, and others may not, told once: {bad}")
 
     def _faulty_time(self, table: Table) -> str | None:
-        return fault(table.schema, self.settings.event_time) if self.settings.event_time else None
+        return faulty_time(table.schema, self.settings.event_time) if self.settings.event_time else None
 
     def _with_moments(self, schema: Schema) -> Schema:
         """Make timestamps of inferred columns that must be times: JSON has texts and numbers only."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calve.errors import SourceError
-from calve.observe.dead_letters import DeadLetter, Unreadable, folders_of, read, summarise
+from calve.observe.dead_letters import DeadLetter, Unreadable, found_at, places_of, read, summarise
 from calve.observe.state_folder import CHUNK_BYTES, Folder
 from calve.observe.watch import Watch
 
@@ -106,7 +106,8 @@ def test_the_status_says_where_the_rejects_go(tmp_path: Path, monkeypatch: pytes
         watch.pipeline("views", str(tmp_path / "views"), dlq=[str(tmp_path / "a"), str(tmp_path / "b")])
     monkeypatch.chdir("/")
     places = {
-        name: [folder.path for folder in folders_of(str(tmp_path), name)] for name in ("orders", "clicks", "views")
+        name: [place.path for place in found_at(places_of(str(tmp_path), name))]
+        for name in ("orders", "clicks", "views")
     }
     assert places == {
         "orders": [str(tmp_path / "orders" / "dlq")],

@@ -186,7 +186,7 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
         ("table_identifier: a.b, on_type_mismatch: drop", "on_type_mismatch: expected one of null, dlq, found 'drop'"),
         ("table_identifier: a.b, max_open_writers: 0", "max_open_writers: must be at least 1, not 0"),
         ("table_identifier: a.b, dlq: ''", "dlq: names no place; leave it out for <state>/<pipeline>/dlq"),
-        ("table_identifier: a.b, dlq: {}", "dlq: name a place: a path, or `s3: {bucket: …}`"),
+        ("table_identifier: a.b, dlq: {}", "dlq: name a place: a path, `s3: {bucket: …}` or `table: namespace.table`"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_way_out(options: str, error: str) -> None:
@@ -272,10 +272,23 @@ def test_a_bad_name_and_a_bad_type_are_told_beside_a_typo() -> None:
     ]
 
 
-def test_a_dead_letter_table_comes_later() -> None:
-    assert errors("table_identifier: a.b, dlq: {table: ns.dead}") == [
-        "dlq.table: is not available in this version of Calve"
-    ]
+def test_dead_letters_go_to_a_table() -> None:
+    read = sink("table_identifier: a.b, dlq: {table: ns.dead}")
+    assert (read.dlq_table, read.dlq_prefix) == ("ns.dead", None)
+
+
+@pytest.mark.parametrize(
+    ("dlq", "said"),
+    [
+        ("{table: dead}", "dlq.table: the table name 'dead' has no namespace"),
+        ("{table: 'ns.${/kind}'}", "dlq.table: the table of dead letters is one for all events"),
+        ("{table: a.b}", "dlq.table: is the table that the events go to; name another one"),
+        ("{table: ns.dead, s3: {bucket: b}}", "dlq.table: cannot be given beside `s3`; keep one"),
+    ],
+)
+def test_a_dead_letter_table_that_cannot_be_meant_is_refused(dlq: str, said: str) -> None:
+    (found,) = errors(f"table_identifier: a.b, dlq: {dlq}")
+    assert found.startswith(said)
 
 
 def test_what_a_later_version_brings_may_be_given_its_default() -> None:

@@ -1,16 +1,21 @@
 import json
 
 import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StringType
 
 from calve.acknowledge.dead_letters import publish
+from calve.convert.table import Table
 from calve.event.reject import REJECTS
+from calve.observe.letter_table import LETTERS
 from calve.write.dead_letters import DeadLetterPlace, DeadLetters
 
 EVENTS = pa.table({"event": pa.array([b'{"a": 1}', b"\xff\x00", None, "häß".encode()], pa.binary()), "n": [1, 2, 3, 4]})
 
 
 def letters(folder, attempt="0"):
-    return DeadLetters(DeadLetterPlace(str(folder)), "b-1.ndjson", attempt, {"pipeline": "p", "sink": "iceberg"})
+    return DeadLetters(DeadLetterPlace(str(folder)), "b-1", attempt, {"pipeline": "p", "sink": "iceberg"})
 
 
 def rejects(*positions):
@@ -67,4 +72,26 @@ def test_a_table_that_comes_again_in_another_pass_is_forgotten(tmp_path):
 
 def test_without_rejects_there_is_no_file(tmp_path):
     assert letters(tmp_path).close() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rejects_of_a_table_become_rows_with_a_key_of_their_own_and_no_file(tmp_path):
+    schema = Schema(*LETTERS.fields, NestedField(50, "theirs", StringType(), required=False))
+    table = Table("ops.dead", "", "", schema.model_dump_json(), "{}")
+    queue = DeadLetters(DeadLetterPlace(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p", "sink": "iceberg"})
+    queue.add("a.b", EVENTS, rejects(0, 1))
+    queue.add("", EVENTS, rejects(2))
+    rows = pa.concat_tables(queue.rows())
+    assert rows.schema.equals(schema_to_pyarrow(schema))
+    found = rows.to_pylist()
+    assert [(one["task"], one["number"], one["event"], one["event_encoding"]) for one in found] == [
+        ("b-1", 0, '{"a": 1}', None), ("b-1", 1, "/wA=", "base64"), ("b-1", 2, None, None),
+    ]  # fmt: skip
+    assert {name: found[0][name] for name in ("pipeline", "table", "code", "field", "reason", "metadata", "theirs")} == {
+        "pipeline": "p", "table": "a.b", "code": "MALFORMED", "field": "f", "reason": "why", "metadata": '{"n":1}',
+        "theirs": None,
+    }  # fmt: skip
+    assert found[0]["timestamp"].tzinfo
+    assert queue.close() == {"counts": {"a.b": {"MALFORMED": 2}, "": {"MALFORMED": 1}}}
+    publish([{"counts": {}}], {})
     assert list(tmp_path.iterdir()) == []

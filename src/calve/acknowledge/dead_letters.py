@@ -18,13 +18,15 @@ def publish(rejects: Iterable[Mapping[str, Any]], io_properties: Mapping[str, Ma
     """Give each file of rejects its public name; a file that has it already is left alone, so this may be repeated.
 
     Args:
-        rejects: As the receipts have them: `path` (unpublished) and `publish`.
+        rejects: As the receipts have them: `path` (unpublished) and `publish`; without them they are in a table.
         io_properties: What a FileIO needs, by a location's prefix.
 
     Raises:
         WriteError: A file cannot be published; try again.
     """
     for one in rejects:
+        if "path" not in one:
+            continue
         source, target = str(one["path"]), str(one["publish"])
         try:
             old, new = local_path(source), local_path(target)

@@ -16,7 +16,7 @@ from calve.cli.help import Group
 from calve.cli.replay import replay_entries
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
-from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, folders_of, read, summarise
+from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, found_at, places_of, read, summarise
 from calve.observe.state_folder import Folder
 from calve.observe.words import harmless, many
 from calve.sources.rejects.taken import Taken
@@ -54,7 +54,7 @@ def list_entries(state: str, pipeline: str | None, as_json: bool) -> None:
       calve dlq list
       calve dlq list --pipeline orders --json
     """
-    summaries = [summarise(name, folders_of(state, name)) for name in _pipelines(state, pipeline)]
+    summaries = [summarise(name, found_at(places_of(state, name))) for name in _pipelines(state, pipeline)]
     counted = [(summary, _replayed(state, summary)) for summary in summaries]
     if as_json:
         click.echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
@@ -105,7 +105,7 @@ def _pipelines(state: str, pipeline: str | None) -> list[str]:
 
 def _found(state: str, pipelines: list[str], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
     for name in pipelines:
-        for entry, line in chain.from_iterable(map(read, folders_of(state, name))):
+        for entry, line in chain.from_iterable(map(read, found_at(places_of(state, name)))):
             if isinstance(entry, Unreadable):
                 click.echo(f"Passed over {entry.file}:{entry.line}: {entry.reason}", err=True)
             elif code in (None, entry.code) and table in (None, entry.table):
@@ -139,7 +139,8 @@ def _lines(summary: Summary, replayed: int) -> Iterator[str]:
     if total:
         rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]
         yield from (f"  {line}" for line in columns(("table", "code", ">events"), rows))
-        yield "  newest files:"
+        yield from (f"  in the table {table}" for table in summary.tables)
+        yield from ["  newest files:"] * bool(summary.newest_files)
         yield from (f"    {file}" for file in summary.newest_files)
     if summary.unreadable:
         places = ", ".join(f"{one.file}:{one.line}" for one in summary.unreadable[:UNREADABLE_SHOWN])
@@ -151,6 +152,7 @@ def _as_json(summary: Summary, replayed: int) -> dict[str, object]:
     return {
         "pipeline": summary.pipeline,
         "folders": summary.folders,
+        "tables": summary.tables,
         "entries": sum(summary.counts.values()),
         "replayed": replayed,
         "counts": counts,

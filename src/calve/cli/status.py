@@ -48,7 +48,7 @@ def _lines(report: PipelineReport) -> Iterator[str]:
     yield f"{report.pipeline}: {_state(report)}"
     yield f"  {', '.join(_figures(report))}"
     if report.tables:
-        yield from (f"  {line}" for line in _tables(report.tables))
+        yield from (f"  {line}" for line in _tables(report))
     if homeless := report.rejects_without_table():
         yield f"  rejects without a table: {_counts(homeless)}"
     yield from (_trouble(error) for error in report.errors)
@@ -88,13 +88,18 @@ def _figures(report: PipelineReport) -> Iterator[str]:
         yield f"fresh within {duration(report.freshness_seconds)}"
 
 
-def _tables(tables: dict[str, TableReport]) -> Iterator[str]:
-    timed = any(table.valid_through for table in tables.values())
-    rows = [_row(*item) + ((_through(item[1]),) if timed else ()) for item in sorted(tables.items())]
+def _tables(report: PipelineReport) -> Iterator[str]:
+    timed = any(table.valid_through for table in report.tables.values())
+    named = [(_name(name, report), table) for name, table in sorted(report.tables.items())]
+    rows = [_row(*item) + ((_through(item[1]),) if timed else ()) for item in named]
     yield from columns((*_HEADINGS, "valid through") if timed else _HEADINGS, rows)
 
 
 _HEADINGS = ("table", ">rows", ">commits", "last commit", "rejects", "set to NULL")
+
+
+def _name(table: str, report: PipelineReport) -> str:
+    return f"{table} (dead letters)" if table in report.dead_letter_tables else table
 
 
 def _row(name: str, table: TableReport) -> tuple[str, ...]:

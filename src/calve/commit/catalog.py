@@ -226,6 +226,7 @@ class Catalog:
             sort_order_json=self._iceberg.SortOrderParser.toJson(metadata.sortOrder()),
             has_other_specs=metadata.specs().size() > 1,
             free_spec_id=next((spec.specId() for spec in metadata.specs() if not spec.fields()), None),
+            metadata_location=metadata.metadataFileLocation() or "",
         )
 
     def _strings(self, java_map: Any) -> dict[str, str]:

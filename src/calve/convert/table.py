@@ -28,6 +28,7 @@ class Table:
         has_other_specs: Whether there are partition specs beside the default one.
         free_spec_id: The id of a spec without partitions, None if the table has none.
         io_properties: What a FileIO needs to write there (`table.io().properties()`).
+        metadata_location: Where the metadata was that all of this is from; empty where no file holds it.
     """
 
     identifier: str
@@ -41,6 +42,7 @@ class Table:
     sort_order_json: str = '{"order-id":0,"fields":[]}'
     has_other_specs: bool = False
     free_spec_id: int | None = None
+    metadata_location: str = ""
 
     @cached_property
     def schema(self) -> Schema:

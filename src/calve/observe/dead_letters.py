@@ -1,4 +1,4 @@
-"""Reads a pipeline's dead letters: NDJSON files of entries, streamed, whoever wrote what else into them."""
+"""Reads a pipeline's dead letters: NDJSON files of entries, streamed, whoever wrote what else into them; and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import binascii
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -16,16 +16,18 @@ import msgspec
 import pyarrow.fs as pafs
 
 from calve.errors import SourceError
+from calve.observe.letter_table import LetterTable, tables_in
 from calve.observe.state_folder import Folder
 from calve.observe.status_file import read_report
 
 __all__ = [
     "DeadLetter",
     "Entry",
+    "Place",
     "Summary",
     "Unreadable",
     "entries",
-    "folders_of",
+    "found_at",
     "names",
     "places_of",
     "read",
@@ -35,6 +37,9 @@ __all__ = [
 FOLDER = "dlq"
 SUFFIX = ".ndjson"
 NEWEST_FILES = 5
+
+Place = Folder | LetterTable
+"""Where dead letters are. An entry's file in a table is the task that wrote it, and its line its number there."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,11 +94,20 @@ class Unreadable:
 
 
 class Entry(NamedTuple):
-    """A line of a file of dead letters that is not blank: its number from 1, and its bytes with the line's end."""
+    """An entry of a file or of a task.
+
+    Attributes:
+        line: Its number.
+        start: In a file its first byte, in a table its number.
+        end: Where the next one would start.
+        size_bytes: Its size; in a table about.
+        content: What it says; in a table without event and metadata.
+    """
 
     line: int
     start: int
     end: int
+    size_bytes: int
     content: DeadLetter | Unreadable
 
 
@@ -103,6 +117,7 @@ class Summary:
 
     pipeline: str
     folders: list[str]
+    tables: list[str] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: str = ""
     last: str = ""
@@ -122,62 +137,81 @@ def places_of(state: str, pipeline: str) -> list[str]:
     return places or [f"{state.rstrip('/')}/{pipeline}/{FOLDER}"]
 
 
-def folders_of(state: str, pipeline: str) -> list[Folder]:
-    """Give the folders of `places_of`.
+def found_at(locations: Iterable[str]) -> list[Place]:
+    """Open places of dead letters: folders, and the tables that notes in them speak of.
 
     Raises:
-        SourceError: The status cannot be read.
+        SourceError: A folder cannot be read.
     """
-    return [Folder.at(place) for place in places_of(state, pipeline)]
+    places: list[Place] = []
+    for folder in map(Folder.at, locations):
+        with _told(folder):
+            places += [folder, *tables_in(folder)]
+    return list({place.path: place for place in places}.values())
 
 
-def names(folder: Folder) -> list[str]:
-    """Name the published files of a folder, sorted.
+def names(place: Place) -> list[str]:
+    """Name the published files of a folder, or the tasks of a table, sorted.
 
     Raises:
-        SourceError: The folder cannot be read.
+        SourceError: The place cannot be read.
     """
-    with _told(folder):
-        return [str(info.base_name) for info in _files(folder)]
+    if isinstance(place, LetterTable):
+        return place.tasks()
+    with _told(place):
+        return [str(info.base_name) for info in _files(place)]
 
 
-def entries(folder: Folder, name: str) -> Iterator[Entry]:
-    """Yield the entries of one file; none of one that has vanished.
+def entries(place: Place, name: str) -> Iterator[Entry]:
+    """Yield the entries of one file or task; none of a file that has vanished.
 
     Raises:
-        SourceError: The file cannot be read.
+        SourceError: The place cannot be read.
     """
-    with _told(folder), contextlib.suppress(FileNotFoundError):
+    if isinstance(place, LetterTable):
+        for entry in place.chosen(name):
+            number = entry["number"]
+            content = _parsed(msgspec.json.encode(entry), f"{place.path}/{name}", number)
+            yield Entry(number, number, number + 1, place.entry_bytes, content)
+        return
+    with _told(place), contextlib.suppress(FileNotFoundError):
         start = 0
-        for number, line in enumerate(folder.lines(name), 1):
+        for number, line in enumerate(place.lines(name), 1):
             end = start + len(line) + 1
             if line.strip():
-                yield Entry(number, start, end, _parsed(line, f"{folder.path}/{name}", number))
+                yield Entry(number, start, end, end - start, _parsed(line, f"{place.path}/{name}", number))
             start = end
 
 
-def read(folder: Folder) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
-    """Yield every entry of a folder with its line, file by file in the order of their names.
+def read(place: Place) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
+    """Yield every entry of a place with its line, file by file in the order of their names.
 
     A file that vanishes while it is looked at was moved away: it is passed over.
 
     Raises:
-        SourceError: The folder or a file cannot be read.
+        SourceError: The folder, a file or the table cannot be read.
     """
-    with _told(folder):
-        for name in [info.base_name for info in _files(folder)]:
+    if isinstance(place, LetterTable):
+        for entry in place.entries():
+            line = msgspec.json.encode(entry)
+            yield _parsed(line, f"{place.path}/{entry.get('task', '')}", entry.get("number", 0)), line
+        return
+    with _told(place):
+        for name in [info.base_name for info in _files(place)]:
             with contextlib.suppress(FileNotFoundError):
-                yield from _read_file(folder, name)
+                yield from _read_file(place, name)
 
 
-def summarise(pipeline: str, folders: Sequence[Folder]) -> Summary:
-    """Count the entries of a pipeline's folders.
+def summarise(pipeline: str, places: Sequence[Place]) -> Summary:
+    """Count the entries of a pipeline's places.
 
     Raises:
-        SourceError: A folder or a file cannot be read.
+        SourceError: A place or a file cannot be read.
     """
-    summary = Summary(pipeline, [folder.path for folder in folders])
-    for entry, _ in itertools.chain.from_iterable(map(read, folders)):
+    folders = [place for place in places if isinstance(place, Folder)]
+    tables = [place for place in places if isinstance(place, LetterTable)]
+    summary = Summary(pipeline, [folder.path for folder in folders], [table.path for table in tables])
+    for entry in itertools.chain.from_iterable(map(_contents, places)):
         if isinstance(entry, Unreadable):
             summary.unreadable.append(entry)
             continue
@@ -186,10 +220,17 @@ def summarise(pipeline: str, folders: Sequence[Folder]) -> Summary:
         summary.first = min(summary.first or time, time)
         summary.last = max(summary.last, time)
     files = [info for folder in folders for info in _files(folder)]
-    summary.files = {info.base_name for info in files}
+    summary.files = {info.base_name for info in files} | {task for table in tables for task in table.tasks()}
     newest = sorted(files, key=lambda info: -(info.mtime_ns or 0))
     summary.newest_files = [str(info.path) for info in newest[:NEWEST_FILES]]
     return summary
+
+
+def _contents(place: Place) -> Iterator[DeadLetter | Unreadable]:
+    """Yield what entries say; of a table without the events."""
+    if isinstance(place, LetterTable):
+        return (entry.content for name in names(place) for entry in entries(place, name))
+    return (content for content, _ in read(place))
 
 
 @contextlib.contextmanager

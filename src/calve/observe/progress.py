@@ -75,7 +75,7 @@ def summary(report: PipelineReport) -> str:
     parts: list[str] = [report.state]
     if report.events_per_second >= 1 and report.state not in ("stopped", "failed"):
         parts.append(f"{amount(report.events_per_second)} events/s")
-    parts.append(f"{many(report.rows, 'row')} in {many(len(report.tables), 'table')}")
+    parts.append(f"{many(report.rows, 'row')} in {many(len(report.targets), 'table')}")
     if report.lag_rows > 0:
         parts.append(f"lag {amount(report.lag_rows)} rows")
     elif report.lag_bytes > 0:

@@ -62,6 +62,7 @@ class PipelineReport:
         pid: The process that runs it, on `host`; `process_started` tells a reused process number apart.
         updated: When this was written.
         dlq: The folders or object-store prefixes that its rejects go to; none: the default folder.
+        dead_letter_tables: The tables that its rejects go to; they are among `tables`.
         events: Events read since the pipeline's first start, as are all counts here.
         events_per_second: Over about the last ten seconds.
         rejects: By code, over all tables and over events that have none.
@@ -78,6 +79,7 @@ class PipelineReport:
     started: datetime | None = None
     updated: datetime | None = None
     dlq: list[str] = field(default_factory=list)
+    dead_letter_tables: list[str] = field(default_factory=list)
     events: int = 0
     events_per_second: float = 0.0
     bytes: int = 0
@@ -96,8 +98,13 @@ class PipelineReport:
 
     @property
     def rows(self) -> int:
-        """Rows committed, over all tables."""
-        return sum(table.rows for table in self.tables.values())
+        """Rows committed, over all tables but those of dead letters."""
+        return sum(table.rows for table in self.targets.values())
+
+    @property
+    def targets(self) -> dict[str, TableReport]:
+        """The tables without those of dead letters."""
+        return {name: table for name, table in self.tables.items() if name not in self.dead_letter_tables}
 
     @property
     def last_commit(self) -> datetime | None:

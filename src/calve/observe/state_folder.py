@@ -19,10 +19,17 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a local disk or an object store."""
+    """A folder of a local disk or an object store.
+
+    Attributes:
+        files: The file system it is on.
+        path: Its path there.
+        location: Its absolute path or URI, by which it is found again.
+    """
 
     files: pafs.FileSystem
     path: str
+    location: str
 
     @staticmethod
     def at(location: str) -> Folder:
@@ -32,7 +39,8 @@ class Folder:
             SettingsError: The location cannot be understood.
         """
         if "://" not in location:
-            return Folder(pafs.LocalFileSystem(), os.fspath(Path(location).expanduser().absolute()))
+            path = os.fspath(Path(location).expanduser().absolute())
+            return Folder(pafs.LocalFileSystem(), path, path)
         try:
             files, path = pafs.FileSystem.from_uri(location)
         except (ValueError, OSError) as error:
@@ -42,10 +50,10 @@ class Folder:
                 target=location,
                 hint="Give a local path, or a URI such as s3://bucket/prefix or hdfs://host/path",
             ) from error
-        return Folder(files, path.rstrip("/"))
+        return Folder(files, path.rstrip("/"), location.rstrip("/"))
 
     def __truediv__(self, name: str) -> Folder:
-        return Folder(self.files, f"{self.path}/{name}")
+        return Folder(self.files, f"{self.path}/{name}", f"{self.location}/{name}")
 
     def exists(self) -> bool:
         """Say whether something is there."""

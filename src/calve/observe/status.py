@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -72,6 +72,11 @@ class PipelineStatus:
         self._report.process_started = process_started(self._report.pid)
         self._report.started, self._report.dlq = now(), _places(dlq)
         self._samples = deque([(clock(), self._report.events)])
+
+    def keeps_dead_letters_in(self, tables: Iterable[str]) -> None:
+        """Say which tables get rejects: their rows are not counted as events that arrived."""
+        with self._lock:
+            self._report.dead_letter_tables = sorted(tables)
 
     def set_state(self, state: State) -> None:
         """Say what the pipeline is doing."""

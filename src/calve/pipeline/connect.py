@@ -17,6 +17,7 @@ from calve.errors import CalveError
 from calve.pipeline.plugins import open_source
 from calve.pipeline.run import needs_s3
 from calve.settings import PipelineSettings
+from calve.sinks.iceberg.dead_letters import check_letters
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import missing
 from calve.sources.http.server import try_port
@@ -107,7 +108,8 @@ def _find_table(settings: IcebergSettings, spark: SparkSession) -> None:
     """Ask the catalog for the table, or for any in the namespace when the name depends on the event.
 
     Raises:
-        CalveError: The catalog does not answer, or a table that may not be created is missing.
+        CalveError: The catalog does not answer, a table that may not be created is missing, or the table of dead
+            letters is none.
     """
     found = None
     catalog_name = (settings.catalog or {"name": "lakehouse"}).get("name", "iceberg")
@@ -118,5 +120,8 @@ def _find_table(settings: IcebergSettings, spark: SparkSession) -> None:
             found = catalog.load(settings.table_identifier)
         elif "." in fixed:
             catalog.load(f"{fixed.rpartition('.')[0]}.calve_connect")
+        letters = catalog.load(settings.dlq_table) if settings.dlq_table else None
+        if letters:
+            check_letters(letters)
     if not settings.dynamic and found is None and not settings.auto_create:
         raise missing(settings.table_identifier, catalog_name)

@@ -78,6 +78,7 @@ class Flow:
             committed = ledger.committed
             dlq = self._layout.dead_letters
             self._status = self._watch.pipeline(self._layout.name, str(self._folder), committed.totals, dlq)
+            self._status.keeps_dead_letters_in(self._layout.letter_tables)
             try:
                 self._own(ledger)
             except BaseException as error:
@@ -102,6 +103,7 @@ class Flow:
         )
         try:
             self._trying("start", self._layout.open_tables, leave=True)
+            self._trying("start", self._layout.note_dead_letters, leave=True)
             left = self._recover()
             self._trying("start", self._start_source, leave=True)
             self._committer.start()

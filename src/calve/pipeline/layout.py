@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from calve.commit.catalog import Catalog
@@ -17,6 +18,7 @@ from calve.pipeline.job import Job, Misfit, SinkJob, Target
 from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_source, origin_of
 from calve.route.route import SinkRoute
 from calve.settings import PipelineSettings
+from calve.sinks.iceberg.dead_letters import LetterTarget
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import Source
@@ -42,8 +44,17 @@ def sink_labels(settings: PipelineSettings) -> list[str]:
 
 
 def dead_letter_places(settings: PipelineSettings, folder: Path) -> list[str]:
-    """Say where each sink's dead letters go; `folder` is `<state>/<pipeline>`."""
+    """Say where each sink's dead letters go, or where their table is noted; `folder` is `<state>/<pipeline>`."""
     return [(sink.value.dlq_prefix or str(folder.absolute() / "dlq")).rstrip("/") for sink in settings.sinks]
+
+
+def _letter_targets(targets: Sequence[SinkTargets], folder: Path, log: Log) -> dict[int, LetterTarget]:
+    """Give the tables of dead letters of those sinks that have one."""
+    return {
+        number: LetterTarget(target.catalog, target.settings.dlq_table, folder, log)
+        for number, target in enumerate(targets)
+        if target.settings.dlq_table
+    }
 
 
 class Layout:
@@ -85,6 +96,8 @@ class Layout:
             for place, target in zip(dead_letter_places(settings, folder), self._targets, strict=True)
         ]
         self.dead_letters = list(dict.fromkeys(place.location for place in self._places))
+        self._letters = _letter_targets(self._targets, folder.absolute() / "dlq", log)
+        self.letter_tables = frozenset(one.identifier for one in self._letters.values())
         self.source: Source = rejects or open_source(settings, folder)
         used = [one.metadata for one in self._conditions.values()] + [
             text.metadata for route in self._routes for text in (route.table, route.operation) if text is not None
@@ -108,17 +121,37 @@ class Layout:
             catalog.open()
         for target in self._targets:
             target.open()
+        self.open_dead_letters()
+
+    def open_dead_letters(self) -> None:
+        """Find or create the tables of dead letters."""
+        for letters in self._letters.values():
+            letters.open()
+
+    def note_dead_letters(self) -> None:
+        """Write down where the tables of dead letters are."""
+        for letters in self._letters.values():
+            letters.note()
 
     def begin_batch(self) -> None:
-        """Look anew for tables that were absent."""
+        """Look anew for tables that were absent.
+
+        Raises:
+            CalveError: Rejects cannot be written any more where they are to go.
+        """
+        for letters in self._letters.values():
+            _ = letters.table
         for target in self._targets:
             target.begin_batch()
 
     def refresh(self, catalog: str, table: str) -> None:
         """Load a table again that was committed to."""
-        for key, target in zip(self._keys, self._targets, strict=True):
+        for number, (key, target) in enumerate(zip(self._keys, self._targets, strict=True)):
+            letters = self._letters.get(number)
             if key == catalog:
                 target.refresh(table)
+            if key == catalog and letters and letters.identifier == table:
+                letters.refresh()
 
     def fit(self, misfits: list[Misfit]) -> None:
         """Create or evolve tables side by side."""
@@ -149,13 +182,14 @@ class Layout:
         )
 
     def _sink_job(self, index: int) -> SinkJob:
-        sink, target = self._sinks[index], self._targets[index]
+        sink, target, letters = self._sinks[index], self._targets[index], self._letters.get(index)
+        place = self._places[index]
         return SinkJob(
             label=self._labels[index],
             catalog=self._keys[index],
             route=self._routes[index],
             tables=target.known(),
-            dead_letters=self._places[index],
+            dead_letters=replace(place, table=letters.table) if letters else place,
             branch=sink.branch or "main",
             fields=self._fields[index],
             event_time=None if self._replays else sink.event_time,  # dead letters are late

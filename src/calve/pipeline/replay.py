@@ -79,7 +79,7 @@ def replay(
         CalveError: A replay cannot go on. What it began is finished by the next one.
     """
     one_by_one = [_Replay(settings, state_folder(options) / settings.name, chosen, options) for settings in pipelines]
-    waiting = [one for one in one_by_one if one.waits()]
+    waiting = [one for one in one_by_one if one.has_table or one.waits()]
     for one in one_by_one:
         if one not in waiting:
             tell(Replayed(one.settings.name))
@@ -99,6 +99,7 @@ def replay(
 class _Replay:
     def __init__(self, settings: PipelineSettings, folder: Path, chosen: Chosen, options: RunOptions) -> None:
         self.settings = settings
+        self.has_table = any(sink.value.dlq_table for sink in settings.sinks)
         self._folder = folder
         self._end = End(once=True, give_up_seconds=options.give_up_after.total_seconds())
         self._name = replay_name(settings.name)
@@ -127,6 +128,11 @@ class _Replay:
 
     def run(self, spark: Any, catalogs: Catalogs, watch: Watch) -> Replayed:
         layout = Layout(self.settings, self._folder, catalogs.get, self._source)
+        if self.has_table:  # which is looked at anew
+            layout.open_dead_letters()
+            layout.note_dead_letters()
+            if not self.waits():
+                return Replayed(self.settings.name)
         Flow(spark, layout, self._folder / FOLDER, self._end, watch).run()
         after = next(report for report in watch.reports() if report.pipeline == self._name)
         if not watch.stop.is_set():
@@ -135,7 +141,7 @@ class _Replay:
         return Replayed(
             self.settings.name,
             after.events - before.events,
-            Counter({name: one.rows for name, one in after.tables.items()})
+            Counter({name: one.rows for name, one in after.targets.items()})
             - Counter({name: one.rows for name, one in before.tables.items()}),
             Counter(after.rejects) - Counter(before.rejects),
             after.unrouted - before.unrouted,

@@ -34,6 +34,8 @@ _BUFFER_BYTES = 32 << 20
 """Events of one table that are gathered before they are converted together, at most."""
 _BUFFERS_BYTES = 192 << 20
 """The same for all tables of a task."""
+_DELETES, _LETTERS = ("deletes",), ("dead letters",)
+"""What is written into a table beside its rows."""
 
 
 def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[bytes]:
@@ -74,9 +76,7 @@ class _Task:
         name = f"{job.run}-{job.number}-{number:05d}"
         self._writers = Writers(f"{name}-{attempt}", job.max_open_writers)
         self._rejects = [
-            DeadLetters(
-                sink.dead_letters, f"{name}-{index}.ndjson", attempt, {"pipeline": job.pipeline, "sink": sink.label}
-            )
+            DeadLetters(sink.dead_letters, f"{name}-{index}", attempt, {"pipeline": job.pipeline, "sink": sink.label})
             for index, sink in enumerate(job.sinks)
         ]
         self._buffers: dict[Target, list[pa.Table]] = {}
@@ -97,6 +97,9 @@ class _Task:
         for target, one in self._converters.items():
             if isinstance(one, Reducer) and target not in self._misfits:
                 self._timed("write", self._write_net, target, one)
+        for index, rejects in enumerate(self._rejects):
+            for rows in rejects.rows():
+                self._timed("write", self._write_rejects, index, rows)
         return self._receipt(self._timed("write", self._writers.close))
 
     def discard(self) -> None:
@@ -181,10 +184,15 @@ class _Task:
             self._writers.write(target, reducer.table, properties, net.rows)
         if len(net.deletes):
             key = reducer.key
-            self._writers.write((*target, "deletes"), key.deletes, properties, net.deletes, key.ids)
+            self._writers.write((*target, *_DELETES), key.deletes, properties, net.deletes, key.ids)
 
     def _properties(self, target: Target, table: Table) -> dict[str, str]:
         return {**table.properties, **self._job.sinks[target[0]].write_properties}
+
+    def _write_rejects(self, index: int, rows: pa.Table) -> None:
+        table = self._job.sinks[index].dead_letters.table
+        assert table is not None
+        self._writers.write((index, table.identifier, *_LETTERS), table, table.properties, rows)
 
     def _misfit(self, target: Target, inferred: Inferred | None) -> None:
         known = self._misfits.get(target)
@@ -203,10 +211,10 @@ class _Task:
             {
                 "catalog": self._job.sinks[target[0]].catalog,
                 "table": target[1],
-                "branch": self._job.sinks[target[0]].branch,
+                "branch": "main" if rest == _LETTERS else self._job.sinks[target[0]].branch,
                 "uuid": one.table.uuid,
                 "files": one.files,
-                "rows": 0 if rest else one.rows,
+                "rows": 0 if rest == _DELETES else one.rows,
                 "bytes": one.size_bytes,
                 "event_times": self._times[target].latest if target in self._times else {},
             }

@@ -1,21 +1,26 @@
-"""Rejects on their way to the dead-letter queue: entries, gathered by table, written into one unpublished file.
+"""Rejects on their way to the dead-letter queue: entries, gathered by table, as one unpublished file or as rows.
 
 The driver publishes the file when its batch is staged (`calve.acknowledge.dead_letters`), so each reject is there once.
+Rows of a table of dead letters become data files, which are committed as those of any other table.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime
+import itertools
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from calve.convert.table import Table
 from calve.errors import WriteError
 from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ROW, SINK
 from calve.write.parquet import local_path, sync_folder
@@ -24,15 +29,24 @@ __all__ = ["DeadLetterPlace", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
 _OURS = (EVENT, JSON, MALFORMED, ROW, SINK, OPERATION, ORDER)
+_ROWS = 8192
+"""Entries that become rows at a time."""
 _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True)
 class DeadLetterPlace:
-    """Where a sink's rejects go: a folder or an object store's prefix, and what a FileIO needs to write there."""
+    """Where a sink's rejects go.
+
+    Attributes:
+        location: A folder or an object store's prefix.
+        io_properties: What a FileIO needs to write there.
+        table: The table that gets them instead.
+    """
 
     location: str
     io_properties: dict[str, str] = field(default_factory=dict)
+    table: Table | None = None
 
 
 class DeadLetters:
@@ -40,7 +54,7 @@ class DeadLetters:
 
     Args:
         place: Where they go.
-        name: The published file's name; the same for every attempt of a task.
+        name: The published file's name without its ending; the same for every attempt of a task.
         attempt: Makes the unpublished file's name this attempt's own.
         labels: The entries' `pipeline` and `sink`.
     """
@@ -90,11 +104,26 @@ class DeadLetters:
             spool.close()
             del self._counts[table]
 
+    def rows(self) -> Iterator[pa.Table]:
+        """Yield the entries as rows of the table that gets them; nothing where there is no such table."""
+        table = self._place.table
+        schema = schema_to_pyarrow(table.schema) if table else pa.schema([])
+        number = 0
+        for spool in self._spools.values() if table else ():
+            spool.seek(0)
+            while lines := list(itertools.islice(spool, _ROWS)):
+                yield _rows(lines, {"task": self._name, "number": range(number, number + len(lines))}, schema)
+                number += len(lines)
+
     def close(self) -> dict[str, Any] | None:
-        """Write the unpublished file durably; give its place, its published name and the counts by table and code."""
+        """Give the counts by table and code; without a table, write the file durably, and give its two names."""
         if not self._spools:
             return None
-        path = f"{self._place.location}/_{self._name}-{self._attempt}"
+        if self._place.table:
+            self._forget_all()
+            return {"counts": self._counts}
+        name = f"{self._name}.ndjson"
+        path = f"{self._place.location}/_{name}-{self._attempt}"
         try:
             self._write(path)
         except OSError as error:
@@ -104,7 +133,12 @@ class DeadLetters:
                 target=self._place.location,
                 hint="Check space and permissions of the dead-letter folder; the batch is tried again",
             ) from error
-        return {"path": path, "publish": f"{self._place.location}/{self._name}", "counts": self._counts}
+        return {"path": path, "publish": f"{self._place.location}/{name}", "counts": self._counts}
+
+    def _forget_all(self) -> None:
+        for spool in self._spools.values():
+            spool.close()
+        self._spools = {}
 
     def _write(self, path: str) -> None:
         local = local_path(path)
@@ -125,6 +159,17 @@ class DeadLetters:
             while block := spool.read(1 << 20):
                 file.write(block)
             spool.close()
+
+
+def _rows(lines: Sequence[bytes], added: dict[str, Any], schema: pa.Schema) -> pa.Table:
+    """Give entries as rows of a schema; columns that are not ours become null."""
+    entries = [msgspec.json.decode(line) for line in lines]
+    for entry in entries:
+        entry["metadata"] = _ENCODER.encode(entry["metadata"]).decode()
+        entry["timestamp"] = datetime.datetime.fromisoformat(entry["timestamp"])
+    columns: dict[str, Any] = {name: [entry.get(name) for entry in entries] for name in schema.names}
+    columns |= {"task": [added["task"]] * len(lines), "number": added["number"]}
+    return pa.table([pa.array(columns[each.name], each.type) for each in schema], schema=schema)
 
 
 def _original(event: bytes | None) -> dict[str, Any]:

@@ -41,6 +41,13 @@ def _check_table_name(text: str) -> None:
         raise SettingsError(bad)
 
 
+def _check_letter_table(text: str) -> None:
+    if "${" in text:
+        raise SettingsError("the table of dead letters is one for all events: its name cannot have ${…}")
+    if bad := fault(text):
+        raise SettingsError(bad)
+
+
 def _check_branch(text: str) -> None:
     if not _BRANCH.fullmatch(text) or text.isdecimal():
         raise SettingsError(
@@ -111,12 +118,19 @@ class DeadLetters:
     """Where rejected events go, if it is more than a path."""
 
     s3: S3DeadLetters | None = option(None, "A folder in S3; the same as the text `s3://bucket/prefix`.")
-    table: str | None = option(None, "A dead-letter Iceberg table.", later=True)
+    table: str | None = option(
+        None,
+        "An Iceberg table in the sink's catalog, as `namespace.table`: each rejected event is a row of it, exactly "
+        "once. Made where it does not exist, partitioned by the day of `timestamp`.",
+        check=_check_letter_table,
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a map that names no place."""
+        """Refuse a map that names no place, or two."""
         if not self.s3 and not self.table:
-            yield "", "name a place: a path, or `s3: {bucket: …}`"
+            yield "", "name a place: a path, `s3: {bucket: …}` or `table: namespace.table`"
+        if self.s3 and self.table:
+            yield "table", "cannot be given beside `s3`; keep one"
 
 
 @dataclass(frozen=True)
@@ -190,7 +204,8 @@ class IcebergSettings:
         minimum=1,
     )
     dlq: str | DeadLetters | None = option(
-        None, "Where rejected events go: a folder or an object-store prefix. Absent: `<state>/<pipeline>/dlq`."
+        None,
+        "Where rejected events go: a folder, an object-store prefix, or a `table`. Absent: `<state>/<pipeline>/dlq`.",
     )
 
     @property
@@ -216,11 +231,16 @@ class IcebergSettings:
 
     @property
     def dlq_prefix(self) -> str | None:
-        """Where rejected events go, or None for the folder in the state."""
+        """Where files of rejected events go, or None for the folder in the state."""
         if isinstance(self.dlq, DeadLetters):
             s3 = self.dlq.s3
             return f"s3://{s3.bucket}/{s3.key_path_prefix}".rstrip("/") if s3 else None
         return self.dlq
+
+    @property
+    def dlq_table(self) -> str | None:
+        """The table that rejected events go to, or None for files."""
+        return self.dlq.table if isinstance(self.dlq, DeadLetters) else None
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse what cannot be meant: a bad name, half a catalog, keys that exclude each other."""
@@ -242,6 +262,8 @@ class IcebergSettings:
                     yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
         if self.dlq == "":
             yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
+        if self.dlq_table == self.table_identifier:
+            yield "dlq.table", "is the table that the events go to; name another one"
 
     def _check_catalog(self) -> Iterator[tuple[str, str]]:
         if self.catalog is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import pyarrow as pa
 from calve.errors import SourceError, SourceUnavailableError
 from calve.event.columns import EVENT, SINK
 from calve.observe.dead_letters import DeadLetter
+from calve.observe.letter_table import LetterTable
 from calve.observe.state_folder import Folder
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
@@ -26,16 +27,19 @@ class Part:
     """Entries of one file, as a split's body has them.
 
     Attributes:
-        place: The folder or the object store's prefix.
-        file: The file's name in it.
-        ranges: First byte, byte behind, line of the first entry and number of entries, for each run of entries.
+        place: The folder or the object store's prefix; of a table where its metadata is.
+        file: The file's name in it; of a table the task.
+        ranges: First byte, byte behind, line of the first entry and number of entries, for each run of entries; of a
+            table numbers in place of bytes.
         sink: The number of the only sink that gets them; None: every sink.
+        storage: What is needed to find a table's files, beside the credentials of the environment.
     """
 
     place: str
     file: str
     ranges: list[list[int]]
     sink: int | None = None
+    storage: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ class RejectsReader:
 
 def _lines(part: Part) -> Iterator[tuple[str, bytes]]:
     """Yield each entry's line, with its file and line number."""
+    if LetterTable.is_at(part.place):
+        found = LetterTable(part.place, "", part.storage).lines(part.file, [(span[0], span[1]) for span in part.ranges])
+        yield from ((f"{part.file}:{number}", line) for number, line in found)
+        return
     folder = Folder.at(part.place)
     path = f"{folder.path}/{part.file}"
     try:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from calve.errors import PositionLostError
-from calve.observe.dead_letters import DeadLetter, Entry, entries, names
+from calve.observe.dead_letters import DeadLetter, Entry, Place, entries, found_at, names
+from calve.observe.letter_table import LetterTable
 from calve.observe.log import Log
-from calve.observe.state_folder import Folder
 from calve.sources.rejects.reader import Part, RejectsReader
 from calve.sources.rejects.selection import Selection
 from calve.sources.rejects.taken import Span, Spans, Taken
@@ -36,7 +36,7 @@ class _Waiting(NamedTuple):
 class _Open:
     """A part that grows while a file is looked through."""
 
-    place: str
+    place: Place
     file: str
     sink: int | None
     ranges: list[list[int]] = field(default_factory=list)
@@ -51,11 +51,12 @@ class _Open:
             self.ranges[-1][1], self.ranges[-1][3] = entry.end, self.ranges[-1][3] + 1
         else:
             self.ranges.append([entry.start, entry.end, entry.line, 1])
-        self.size += entry.end - entry.start
+        self.size += entry.size_bytes
         self.entries += 1
 
     def split(self) -> Split:
-        return Split(asdict(Part(self.place, self.file, self.ranges, self.sink)), self.size)
+        storage = dict(self.place.storage) if isinstance(self.place, LetterTable) else {}
+        return Split(asdict(Part(self.place.location, self.file, self.ranges, self.sink, storage)), self.size)
 
 
 class RejectsSource:
@@ -66,7 +67,7 @@ class RejectsSource:
 
     Args:
         folder: `<state>/<pipeline>/replay`.
-        places: Folders and prefixes with dead letters.
+        places: Folders and prefixes with dead letters, and with notes about tables of them.
         selection: Which of them are sent.
         metadata: The attributes that the pipeline's own source gives, with their types.
         own: How the names of files begin that replays of this pipeline write.
@@ -78,9 +79,9 @@ class RejectsSource:
         self.reader = RejectsReader(dict(metadata))
         self._taken = Taken(folder)
         self._folder, self._own = folder, own
-        self._places = {Folder.at(place).path: place for place in reversed(places)}
+        self._places = places
         self._selection = selection
-        self._files: dict[str, str] = {}
+        self._files: dict[str, Place] = {}
         self._waiting: list[_Waiting] = []
         self._log = Log(selection.pipeline)
 
@@ -104,7 +105,7 @@ class RejectsSource:
             SourceError: A folder cannot be read.
         """
         listed = self._listed()
-        return [f"{listed[file]}/{file}" for file in sorted(set(listed) - set(self._files)) if self._is_own(file)]
+        return [_named(listed[file], file) for file in sorted(set(listed) - set(self._files)) if self._is_own(file)]
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Look through the files for entries that have not been sent again.
@@ -170,11 +171,11 @@ class RejectsSource:
     def _left(self, position: Position | None) -> list[_Waiting]:
         return [one for one in self._waiting if one.before >= _count(position)]
 
-    def _listed(self) -> dict[str, str]:
+    def _listed(self) -> dict[str, Place]:
         """Give the place of each file; of one name that is in two places, the first."""
-        found: dict[str, str] = {}
-        for place in reversed(self._places.values()):
-            for file in names(Folder.at(place)):
+        found: dict[str, Place] = {}
+        for place in found_at(self._places):
+            for file in names(place):
                 found.setdefault(file, place)
         return found
 
@@ -191,13 +192,17 @@ class RejectsSource:
                 part.add(entry)
         yield from [part] if part else []
 
-    def _entries(self, file: str, place: str, taken: Spans) -> Iterator[tuple[Entry, int | None]]:
-        for entry in entries(Folder.at(place), file):
-            where = f"{place}/{file}:{entry.line}"
+    def _entries(self, file: str, place: Place, taken: Spans) -> Iterator[tuple[Entry, int | None]]:
+        for entry in entries(place, file):
+            where = f"{_named(place, file)}:{entry.line}"
             if not isinstance(entry.content, DeadLetter):
                 self._log.warning(f"passed over {where}, no dead letter: {entry.content.reason}")
             elif self._selection.takes(entry.content) and not taken.has(file, entry.start):
                 yield entry, self._selection.sink(entry.content, where)
+
+
+def _named(place: Place, file: str) -> str:
+    return f"the table {place.path}, task {file}" if isinstance(place, LetterTable) else f"{place.location}/{file}"
 
 
 def _count(position: Position | None) -> int:

@@ -23,6 +23,7 @@ COMMANDS = {
     "try": "Show what a pipeline would do with sample events.",
     "status": "Show what the pipelines do: rows, rejects, lag, errors.",
     "dlq": "Look at the events that were refused, and why; send them again.",
+    "changes": "Print the row changes of a table, snapshot by snapshot.",
     "doctor": "Check Java, jars, memory and disk, and say how to mend them.",
     "schema": "Print the JSON Schema of the YAML, for your editor.",
 }
@@ -90,6 +91,7 @@ def calve() -> None:
       calve status                        rows, rejects, lag
       calve dlq show                      what was refused, and why
       calve dlq replay orders.yaml        send it again, when it is mended
+      calve changes shop.orders           what became of its rows, one change a line
 
     Exit codes: 0 done, 1 a pipeline failed, 2 the configuration is wrong.
     """

@@ -13,6 +13,7 @@ from calve.settings import PipelineSettings
 from calve.settings.units import duration
 
 __all__ = [
+    "as_duration",
     "code",
     "conf",
     "debug",
@@ -27,7 +28,8 @@ __all__ = [
 ]
 
 
-def _duration(ctx: click.Context, parameter: click.Parameter, value: str) -> timedelta:
+def as_duration(ctx: click.Context, parameter: click.Parameter, value: str) -> timedelta:
+    """Read a duration; the callback of options that are one."""
     try:
         return duration(value)
     except ValueError as error:
@@ -77,7 +79,7 @@ give_up_after = click.option(
     default="2m",
     show_default=True,
     metavar="DURATION",
-    callback=_duration,
+    callback=as_duration,
     help="How long --once, and a run that was asked to stop, go on trying what does not answer.",
 )
 only_pipeline = click.option("--pipeline", metavar="NAME", help="This pipeline only.")

@@ -26,7 +26,7 @@ from calve.errors import (
     WriteError,
 )
 
-__all__ = ["is_instance", "java_errors", "java_exception", "jvm_error"]
+__all__ = ["caused_by", "is_instance", "java_errors", "java_exception", "jvm_error"]
 
 _ICEBERG = "org.apache.iceberg.exceptions."
 _PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"
@@ -125,6 +125,12 @@ def java_exception(error: Exception) -> Any:
     if isinstance(error, Py4JJavaError):
         return error.java_exception
     return error._origin if isinstance(error, CapturedException) else None
+
+
+def caused_by(error: Exception, *names: str) -> bool:
+    """Say whether an exception of one of these Java classes (by full name) is behind a Python one."""
+    found = (name for throwable in _causes(java_exception(error)) for name in _class_names(throwable))
+    return any(name in names for name in found)
 
 
 def is_instance(java_object: Any, name: str) -> bool:

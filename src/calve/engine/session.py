@@ -30,12 +30,14 @@ from calve.engine import archive, jars, java
 from calve.engine.daemon import PRELOAD
 from calve.errors import EngineError
 
-__all__ = ["PRELOADED", "TASK_TRIES", "start", "stop"]
+__all__ = ["PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
 
 TASK_TRIES = 4
 """How often Spark tries a task before the batch fails."""
 PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
 """What a Python worker needs for most tasks and is slow to import."""
+READING = {"spark.sql.caseSensitive": "true", "spark.sql.shuffle.partitions": "64"}
+"""What a session that reads tables with Spark SQL sets: columns may differ in case alone; small shuffles stay cheap."""
 _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """The driver's JVM plans and commits, and rows do not pass through it: compiling it harder costs more than it gives."""
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}

@@ -1,0 +1,60 @@
+"""When two values of a column are the same, in a way that Spark can group by: exactly, to the sign of a zero.
+
+Spark itself takes -0.0 for 0.0 when it groups, and cannot group maps and variants; NaN equals NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
+
+__all__ = ["Comparable", "comparable"]
+
+_EXACT = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
+}
+"""How a nested value is written as text without losing anything."""
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """How to group by a column, and to get its value back.
+
+    Attributes:
+        keys: What to group by; all of them are equal when the values are the same.
+        value: The value, from the columns of the grouped DataFrame.
+        aggregate: What else must be aggregated for `value`.
+    """
+
+    keys: Sequence[Column]
+    value: Column
+    aggregate: Column | None = None
+
+
+def comparable(kind: DataType, column: Column, number: int) -> Comparable:
+    """Say how to group by the `number`th column, of a type."""
+    key, extra = f"_key_{number}", f"_extra_{number}"
+    if isinstance(kind, (FloatType, DoubleType)):
+        zero = f.lit(-0.0).cast(kind)
+        is_negative_zero = (column == 0) & (column.cast("string") == "-0.0")
+        value = f.when(f.col(extra), zero).otherwise(f.col(key))
+        return Comparable([column.alias(key), is_negative_zero.alias(extra)], value)
+    if _is_delicate(kind):
+        text = f.to_json(f.struct(column.alias("value")), _EXACT)
+        return Comparable([text.alias(key)], f.col(extra), f.first(column).alias(extra))
+    return Comparable([column.alias(key)], f.col(key))
+
+
+def _is_delicate(kind: DataType) -> bool:
+    """Whether Spark cannot group by such a nested value, or not exactly."""
+    if isinstance(kind, StructType):
+        return any(_is_delicate(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_delicate(kind.elementType)
+    return isinstance(kind, (FloatType, DoubleType, MapType, VariantType))

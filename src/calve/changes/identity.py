@@ -1,0 +1,83 @@
+"""What makes two rows the same row at different times: columns, a row id, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from calve.engine.jvm import java_errors
+from calve.errors import SettingsError
+
+__all__ = ["ROW_ID", "Identity", "identity_of", "key_column", "quoted"]
+
+ROW_ID = "_row_id"
+"""The name of Iceberg's column that follows a row through all its versions (format version 3)."""
+_STEP = "changes"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How to know a row again.
+
+    Attributes:
+        columns: The identifier columns, in order; a field of a struct is written `struct.field`.
+        by_row_id: Without columns: by Iceberg's row id.
+    """
+
+    columns: tuple[str, ...] = ()
+    by_row_id: bool = False
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns whose values make the key; none: rows are only known by all of their values."""
+        return (ROW_ID,) if self.by_row_id else self.columns
+
+    def __bool__(self) -> bool:
+        return bool(self.key)
+
+    def without_row_id(self) -> Identity:
+        """The same where files have no row ids: those from before an upgrade to version 3."""
+        return replace(self, by_row_id=False)
+
+
+def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -> Identity:
+    """Give how rows of a table are known: by these columns, else by its identifier fields, else by row id.
+
+    Raises:
+        SettingsError: A column is not there, or can be no key.
+    """
+    with java_errors(_STEP, identifier):
+        schema = java_table.schema()
+        if columns:
+            for name in columns:
+                _check(identifier, schema, name)
+            return Identity(tuple(columns))
+        named = sorted((int(field), str(schema.findColumnName(field))) for field in schema.identifierFieldIds())
+        if named:
+            return Identity(tuple(name for _, name in named))
+        return Identity(by_row_id=java_table.operations().current().formatVersion() >= 3)
+
+
+def quoted(name: str) -> str:
+    """Write a column's name so that Spark takes all of it as one name."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def key_column(name: str, columns: Collection[str]) -> Column:
+    """Give the column of a key in a DataFrame of these columns; the name may lead into structs."""
+    return f.col(quoted(name) if name in columns else ".".join(map(quoted, name.split("."))))
+
+
+def _check(identifier: str, schema: Any, name: str) -> None:
+    field = schema.findField(name)
+    if field is not None and field.type().isPrimitiveType():
+        return
+    known = ", ".join(str(column.name()) for column in schema.columns() if column.type().isPrimitiveType())
+    problem = f"is a {field.type().typeId().toString().lower()}" if field is not None else "does not exist"
+    raise SettingsError(
+        f"The key column {name} of {identifier} {problem}", step=_STEP, target=identifier, hint=f"It has: {known}"
+    )

@@ -1,0 +1,166 @@
+"""Asks the JVM which files tell what a snapshot changed, and reads exactly these.
+
+Going through the files over py4j is 16 times slower than in the JVM (measured: 10 s for 40,000 files), so the loops
+are Java (`Planner.java`), compiled by the Janino that Spark brings.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from types import TracebackType
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from calve.changes.snapshot import History, Snapshot, Step
+from calve.engine.jvm import caused_by, java_errors
+from calve.errors import NoTargetError, PositionLostError, UnsupportedError
+
+__all__ = ["ADDED", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]
+
+ADDED, REMOVED, DELETED, RESTORED = SETS = ("ADDED", "REMOVED", "DELETED", "RESTORED")
+"""Rows of new files; rows of files that went; rows of files that stay that are deleted now, and that were before."""
+_STEP = "changes"
+_GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
+_UNSUPPORTED = "java.lang.UnsupportedOperationException"
+
+
+class Planner:
+    """The compiled planner of a session. Compiling takes a second the first time, later 0.3.
+
+    Runs on the driver; may be shared by threads.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm: Any = spark.sparkContext._jvm
+        name = f"Planner{uuid.uuid4().hex}"  # py4j remembers methods by the class's name, whatever its loader
+        source = files("calve.changes").joinpath("Planner.java").read_text()
+        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(source.replace("PLANNER", name).replace("STAGED", f"Staged{name}"))
+        self._class: Any = compiler.getClassLoader().loadClass(name)
+
+    def history(self, identifier: str, java_table: Any, branch: str = "main") -> History:
+        """Say what a table's handle knows of a branch. A table without snapshots has an empty `main`.
+
+        Raises:
+            NoTargetError: There is no such branch.
+        """
+        with java_errors(_STEP, identifier):
+            head = java_table.refs().get(branch)
+            if branch != "main" and (head is None or not head.isBranch()):
+                known = ", ".join(sorted(key for key, ref in java_table.refs().items() if ref.isBranch()))
+                raise NoTargetError(
+                    f"The table {identifier} has no branch {branch}",
+                    step=_STEP,
+                    target=identifier,
+                    hint=f"It has: {known or 'none yet'}",
+                )
+            nothing = self._new(java_table)
+            rows = json.loads(nothing.history(java_table, None if head is None else head.snapshotId()))
+            uuid_ = str(java_table.uuid())
+        line = [Snapshot(*row[:5]) for row in reversed(rows) if row[5]]
+        others = {row[0]: row[1] for row in rows if not row[5]}
+        return History(identifier, uuid_, branch, line, others)
+
+    def plan(self, identifier: str, java_table: Any, step: Step) -> Plan:
+        """Find and stage the files of a step. Close the plan when its rows have been read.
+
+        Raises:
+            PositionLostError: The snapshot or its parent is gone, or files of them.
+        """
+        snapshot = step.snapshot
+        with reading(identifier):
+            java = self._new(java_table)
+            if step.whole:
+                java.planWhole(snapshot.snapshot_id)
+            else:
+                java.plan(snapshot.snapshot_id, self._parent(identifier, java_table, java, snapshot))
+        return Plan(self._spark, identifier, java)
+
+    def _parent(self, identifier: str, java_table: Any, java: Any, snapshot: Snapshot) -> int | None:
+        """The parent, where it is retained; a snapshot that only adds files does not need it."""
+        parent = snapshot.parent_id
+        if parent is None or java_table.snapshot(parent) is not None:
+            return parent
+        if java.onlyAdds(snapshot.snapshot_id):
+            return None
+        raise PositionLostError(
+            f"What the snapshot {snapshot.snapshot_id} of {identifier} changed is no longer known: the one before it, "
+            f"{parent}, has expired",
+            step=_STEP,
+            target=identifier,
+            hint="Start without a position for all that is retained; keep snapshots longer than the changes are read",
+        )
+
+    def _new(self, java_table: Any) -> Any:
+        arguments = self._spark.sparkContext._gateway.new_array(self._jvm.java.lang.Object, 2)
+        arguments[0], arguments[1] = java_table, uuid.uuid4().hex
+        return self._class.getConstructors()[0].newInstance(arguments)
+
+
+class Plan:
+    """The staged files of one step; a context manager, because the JVM keeps them until it is told to forget them."""
+
+    def __init__(self, spark: SparkSession, identifier: str, java: Any) -> None:
+        self._spark = spark
+        self._java = java
+        self.identifier = identifier
+        with java_errors(_STEP, identifier):
+            self.files = {name: int(java.size(name)) for name in SETS}
+            self.rows = {name: int(java.rows(name)) for name in SETS}
+            self.has_lineage = all(java.hasLineage(name) for name in SETS)
+
+    def read(self, name: str) -> DataFrame:
+        """Read one of the sets: the table's columns as they are now.
+
+        The reader's metadata columns can be named, too: `_deleted`; with lineage `_row_id` and
+        `_last_updated_sequence_number`. Rows that are deleted are left out unless `_deleted` is named.
+
+        Raises:
+            UnsupportedError: Spark cannot read one of the columns.
+        """
+        with reading(self.identifier):
+            return DataFrame(self._java.read(name, self._spark._jsparkSession), self._spark)
+
+    def close(self) -> None:
+        """Forget what was staged. May be called twice."""
+        with java_errors(_STEP, self.identifier):
+            self._java.close()
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def reading(identifier: str) -> Iterator[None]:
+    """Let nothing but errors of Calve's tree out of a block that reads a table's snapshots.
+
+    Raises:
+        PositionLostError: A file of them is gone.
+        UnsupportedError: Spark cannot read one of the columns.
+    """
+    try:
+        with java_errors(_STEP, identifier):
+            yield
+    except Exception as error:
+        cause = error.__cause__
+        if isinstance(cause, Exception) and caused_by(cause, *_GONE):
+            hint = "Snapshots expired while they were read; start again without a position for all that is retained"
+            message = f"Files of the snapshots of {identifier} are gone"
+            raise PositionLostError(message, step=_STEP, target=identifier, hint=hint) from error
+        if isinstance(cause, Exception) and caused_by(cause, _UNSUPPORTED):
+            hint = (
+                "Such columns cannot be read by Spark (time, timestamps in nanoseconds); drop them, or change the type"
+            )
+            raise UnsupportedError(str(error).rstrip(". "), step=_STEP, target=identifier, hint=hint) from error
+        raise

@@ -1,0 +1,100 @@
+"""Tells the changes of one table snapshot by snapshot: the room's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from calve.changes.diff import changes
+from calve.changes.identity import Identity, identity_of
+from calve.changes.plan import Planner, reading
+from calve.changes.record import lines
+from calve.changes.snapshot import History, Step, steps
+from calve.errors import PositionLostError
+
+__all__ = ["TableChanges"]
+
+
+class TableChanges:
+    """The changes of a branch of a table, in order. Runs on the driver.
+
+    Args:
+        spark: The session that reads.
+        identifier: The table's name.
+        load: Gives the Java `Table` as it is now.
+        branch: The branch to follow.
+        key: The identifier columns; none: the table's own, or its row ids.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        identifier: str,
+        load: Callable[[], Any],
+        branch: str = "main",
+        key: tuple[str, ...] = (),
+    ) -> None:
+        self._planner = Planner(spark)
+        self._load = load
+        self._key = key
+        self._branch = branch
+        self._table: Any = None
+        self.identifier = identifier
+        self.identity = Identity()
+        self._uuid = ""
+
+    def steps(self, after: int | None = None, until: int | None = None) -> list[Step]:
+        """Look at the table as it is now, and give what there is to tell after one snapshot, up to another one.
+
+        Raises:
+            NoTargetError: There is no such table, branch, or snapshot to end at.
+            PositionLostError: `after` is gone, or was rolled back; or the table is no longer the same one.
+            SettingsError: A key column is not there; or the end is before the start.
+        """
+        table = self._load()
+        history = self._planner.history(self.identifier, table, self._branch)
+        self._check_same(history)
+        self._table, self._uuid = table, history.uuid
+        self.identity = identity_of(self.identifier, table, self._key)
+        return steps(history, after, until)
+
+    @contextmanager
+    def of(self, step: Step) -> Iterator[DataFrame | None]:
+        """Give the changes of a step as `diff.changes` does; they can be read inside of the block.
+
+        Raises:
+            PositionLostError: The snapshot, its parent, or files of them are gone.
+            UnsupportedError: Spark cannot read one of the columns.
+        """
+        if not step.changes_rows:
+            yield None
+            return
+        with self._planner.plan(self.identifier, self._table, step) as plan:
+            yield changes(plan, self.identity)
+
+    def lines(self, step: Step) -> Iterator[str]:
+        """Give the changes of a step as JSON texts, in an order in which they can be applied.
+
+        Raises:
+            PositionLostError: As `of`.
+            UnsupportedError: As `of`.
+        """
+        with self.of(step) as rows:
+            if rows is None:
+                return
+            written = lines(rows, self.identifier, step.snapshot, self.identity)
+            with reading(self.identifier):
+                for (line,) in written.toLocalIterator(prefetchPartitions=True):
+                    yield line
+
+    def _check_same(self, history: History) -> None:
+        if self._uuid not in ("", history.uuid):
+            raise PositionLostError(
+                f"The table {self.identifier} was dropped and made anew",
+                step="changes",
+                target=self.identifier,
+                hint="What was told belongs to the old one; start again without a position for the new one",
+            )

@@ -1,0 +1,147 @@
+"""`calve changes`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calve.cli import options
+from calve.cli.help import Command
+from calve.errors import CalveError, NoTargetError, Verdict
+
+if TYPE_CHECKING:
+    from calve.changes.snapshot import Step
+    from calve.changes.tell import TableChanges
+
+__all__ = ["changes"]
+
+
+@click.command(cls=Command)
+@click.argument("table", metavar="TABLE")
+@click.option(
+    "--catalog",
+    multiple=True,
+    callback=options.pairs("type=rest"),
+    metavar="KEY=VALUE",
+    help="A property of the catalog; may be repeated. [default: the one in ./lakehouse]",
+)
+@click.option("--branch", default="main", show_default=True, metavar="NAME", help="The branch to read.")
+@click.option("--from", "after", type=int, metavar="ID", help="Begin after this snapshot. [default: with all there is]")
+@click.option("--to", "until", type=int, metavar="ID", help="End with this snapshot. [default: the newest]")
+@click.option("--key", multiple=True, metavar="COLUMN", help="An identifier column, to pair updates; may be repeated.")
+@click.option("--follow", is_flag=True, help="Go on with new snapshots, until Ctrl-C.")
+@click.option(
+    "--polling-interval",
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    callback=options.as_duration,
+    help="How often --follow looks for them.",
+)
+@options.master
+@options.conf
+@options.debug
+def changes(table: str, after: int | None, until: int | None, follow: bool, **chosen: Any) -> None:
+    """Print the row changes of a table, snapshot by snapshot: {"event": {…}, "metadata": {…}}, one a line.
+
+    Each change is an INSERT, a DELETE, or an update as UPDATE_BEFORE and UPDATE_AFTER, whatever way the table was
+    written: copy-on-write, position or equality deletes, deletion vectors. Compaction changes no row. Updates are
+    paired by --key, else by the table's identifier fields, else by row id (format version 3); without any of them
+    they are a DELETE and an INSERT.
+
+    Without --from it begins with all rows of the oldest retained snapshot, so that the changes, applied to nothing,
+    give the table. --catalog takes Iceberg's catalog properties, and `name`.
+
+    Examples:
+      calve changes shop.orders
+      calve changes shop.orders --from 4859623548962345 --key id
+      calve changes shop.orders --follow --catalog type=rest --catalog uri=http://127.0.0.1:8181
+      calve changes shop.orders | jq -c 'select(.metadata.iceberg_operation == "DELETE") | .event'
+    """
+    if follow and until is not None:
+        raise click.UsageError("--follow goes on after the newest snapshot: leave out --to")
+    with _stop_asked() as stop, _opened(table, chosen) as told:
+        after = _print(told, told.steps(after, until), stop) or after
+        while follow and not stop.wait(chosen["polling_interval"].total_seconds()):
+            after = _print(told, _new_steps(told, after), stop) or after
+
+
+def _print(told: TableChanges, steps: Sequence[Step], stop: threading.Event) -> int | None:
+    """Print whole snapshots until the end or a wish to stop; give the last one."""
+    out = sys.stdout.buffer
+    last = None
+    for step in steps:
+        if stop.is_set():
+            break
+        for line in told.lines(step):
+            out.write(line.encode() + b"\n")
+        out.flush()
+        last = step.snapshot.snapshot_id
+    return last
+
+
+def _new_steps(told: TableChanges, after: int | None) -> Sequence[Step]:
+    """Look for new snapshots; what does not answer at the moment is asked again."""
+    try:
+        return told.steps(after)
+    except CalveError as error:
+        if error.verdict is not Verdict.AGAIN:
+            raise
+        click.echo(f"Trying again: {error}", err=True)
+        return ()
+
+
+@contextmanager
+def _stop_asked() -> Iterator[threading.Event]:
+    """Let a first Ctrl-C or SIGTERM end after the snapshot that is being printed; a second one ends at once."""
+    stop = threading.Event()
+
+    def asked(number: int, _: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
+    """Start Spark for reading, and open the table."""
+    from calve.changes.tell import TableChanges
+    from calve.commit.catalog import Catalog, embedded  # brings Spark's Python side
+    from calve.commit.sqlite import SqliteCatalog, sqlite_file
+    from calve.commit.storage import needs_s3
+    from calve.engine import session
+
+    properties = dict(chosen["catalog"]) or embedded(Path("lakehouse"))
+    file = sqlite_file(properties)
+    if file is not None and SqliteCatalog(file, properties).load(table) is None:  # tells so without Spark
+        raise _no_table(table, file)
+    conf = session.READING | chosen["conf"]
+    spark = session.start(chosen["master"], conf, needs_s3=needs_s3(properties), preload=())
+    try:
+        catalog = Catalog(spark, properties)
+        yield TableChanges(spark, table, partial(catalog.load_java, table), chosen["branch"], chosen["key"])
+    finally:
+        session.stop(spark)
+
+
+def _no_table(table: str, file: Path) -> NoTargetError:
+    hint = "Name another table, or its catalog with --catalog"
+    if not file.is_file():
+        hint = "Name the catalog with --catalog, or go to the folder that has it"
+    where = f"the catalog {file}" if file.is_file() else f"{file}: there is no such catalog"
+    return NoTargetError(f"There is no table {table} in {where}", step="changes", target=table, hint=hint)

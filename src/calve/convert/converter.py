@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +13,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from calve.convert.build import build_columns, seal, storage_type
+from calve.convert.divide import Found, Owners, divide
 from calve.convert.exact import Exact, Outcome
 from calve.convert.fast import FastPath, Rows, Taken, nothing
 from calve.convert.fields import ALL_FIELDS, Fields
@@ -66,10 +69,10 @@ class Converted:
 
 
 class Converter:
-    """Converts events for one table; compiled once per table, used for many batches (executor, one thread).
+    """Converts events for one table, or for all that are alike; compiled once, used for many batches (executor).
 
     Args:
-        table: The table.
+        table: The table, or one of those with the same columns.
         options: How to convert.
 
     Raises:
@@ -93,23 +96,38 @@ class Converter:
 
     def convert(self, rows: pa.Table) -> Converted:
         """Convert a table with the column `event`, and `json` where `sound` has run (else malformed rows are found)."""
+        found = self._find(rows)
+        return _converted(found, self._look(rows, found.strange))
+
+    def convert_for(self, rows: pa.Table, owners: Owners) -> Iterator[tuple[int, Converted]]:
+        """Convert events of several tables that are alike, all at once; yield each owner with what became of its own.
+
+        Args:
+            rows: As for `convert`.
+            owners: Of each row, the number of its table. Positions in what is yielded are those in `rows`.
+        """
+        for owner, found in divide(self._find(rows), owners):
+            yield owner, _converted(found, self._look(rows, found.strange))
+
+    def _find(self, rows: pa.Table) -> Found:
         taken = self._fast.take(rows) if self._fast else nothing(len(rows))
         slow = _others(len(rows), taken.rows)
         events = rows[EVENT].take(pa.array(slow)).to_pylist() if len(slow) else []
         outcome = self._exact.convert(zip(slow.tolist(), events, strict=True))
-        unknown = self._unknown(rows, taken.unknown, outcome) if self._options.look_for_unknown else None
+        strange = np.zeros(0, np.int64)
+        if self._options.look_for_unknown:
+            again = [each.row for each in outcome.rejects if each.code in _UNKNOWN_FROM]
+            strange = np.unique(np.concatenate([taken.unknown, np.array(outcome.rows + again, np.int64)]))
         table, positions = self._assemble(taken, outcome)
-        return Converted(seal(table), positions, rejects_table(outcome.rejects), outcome.nulled, unknown)
+        return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange)
 
-    def _unknown(self, rows: pa.Table, at: Rows, outcome: Outcome) -> Inferred | None:
-        again = [each.row for each in outcome.rejects if each.code in _UNKNOWN_FROM]
-        chosen = np.unique(np.concatenate([at, np.array(outcome.rows + again, np.int64)]))
-        if not len(chosen):
+    def _look(self, rows: pa.Table, strange: Rows) -> Inferred | None:
+        if not len(strange):
             return None
         options = self._options
-        return unknown_fields(rows.take(pa.array(chosen)), self._schema, options.case_insensitive, options.fields)
+        return unknown_fields(rows.take(pa.array(strange)), self._schema, options.case_insensitive, options.fields)
 
-    def _assemble(self, taken: Taken, outcome: Outcome) -> tuple[pa.Table, pa.Int64Array]:
+    def _assemble(self, taken: Taken, outcome: Outcome) -> tuple[pa.Table, Rows]:
         slow = pa.table(
             [
                 pa.array(values, storage).cast(each.type)
@@ -118,15 +136,20 @@ class Converter:
             schema=self.arrow_schema,
         )
         if taken.found is None or self._fast is None:
-            return slow, pa.array(outcome.rows, pa.int64())
+            return slow, np.array(outcome.rows, np.int64)
         table = pa.table(build_columns(self._fast.select, taken.found, self.arrow_schema), schema=self.arrow_schema)
         if not outcome.rows and taken.good.all():
-            return table, pa.array(taken.rows)
+            return table, taken.rows
         sources = np.concatenate([np.flatnonzero(taken.good), len(table) + np.arange(len(outcome.rows))])
         positions = np.concatenate([taken.rows, np.array(outcome.rows, np.int64)])
         order = np.argsort(positions, kind="stable")
         whole = pa.concat_tables([table, slow]).combine_chunks()
-        return whole.take(pa.array(sources[order])), pa.array(positions[order])
+        return whole.take(pa.array(sources[order])), positions[order]
+
+
+def _converted(found: Found, unknown: Inferred | None) -> Converted:
+    nulled = Counter(column for _, column in found.nulled)
+    return Converted(found.rows, pa.array(found.row), rejects_table(found.rejects), dict(nulled), unknown)
 
 
 def _others(rows: int, taken: Rows) -> Rows:

@@ -67,13 +67,13 @@ class Outcome:
         columns: The good rows' values per column, in the order of the schema.
         rows: The positions of the good rows.
         rejects: The others.
-        nulled: Values that were not coercible and became null, per column.
+        nulled: Values that were not coercible and became null: position and column of each.
     """
 
     columns: list[list[Any]]
     rows: list[int]
     rejects: list[Reject]
-    nulled: dict[str, int]
+    nulled: list[tuple[int, str]]
 
 
 class Exact:
@@ -106,7 +106,7 @@ class Exact:
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
         """Convert events given as (position, text)."""
-        outcome = Outcome([[] for _ in self._columns], [], [], {})
+        outcome = Outcome([[] for _ in self._columns], [], [], [])
         append = [column.append for column in outcome.columns]
         for row, text in texts:
             nulled: list[str] = []
@@ -118,8 +118,7 @@ class Exact:
             outcome.rows.append(row)
             for add, value in zip(append, values, strict=True):
                 add(value)
-            for name in nulled:
-                outcome.nulled[name] = outcome.nulled.get(name, 0) + 1
+            outcome.nulled += [(row, name) for name in nulled]
         return outcome
 
     def _event(self, text: bytes | str | None) -> dict[str, Any]:

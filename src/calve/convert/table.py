@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -48,6 +49,11 @@ class Table:
     def schema(self) -> Schema:
         """The current schema as PyIceberg's."""
         return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def columns_json(self) -> str:
+        """The current schema without its number: tables of which it is the same have the same columns."""
+        return re.sub(r'"schema-id":\s*\d+,?\s*', "", self.schema_json, count=1)
 
     @cached_property
     def spec(self) -> PartitionSpec:

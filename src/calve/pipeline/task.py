@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from calve.convert.converter import Converter
-from calve.convert.event_time import EventTimes, path
+from calve.convert import event_time
+from calve.convert.converter import Converted, Converter
+from calve.convert.divide import Owners
 from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, InvariantError
@@ -21,6 +22,7 @@ from calve.event.columns import JSON, MALFORMED, ORDER
 from calve.event.reject import reject_rows
 from calve.event.sound import sound
 from calve.pipeline.ahead import ahead
+from calve.pipeline.gather import Crowd, Shares
 from calve.pipeline.job import Job, Misfit, Target
 from calve.reduce.reducer import Reducer
 from calve.route.route import Router
@@ -31,9 +33,9 @@ from calve.write.writer import Writers, Written
 __all__ = ["run_task", "run_tasks"]
 
 _BUFFER_BYTES = 32 << 20
-"""Events of one table that are gathered before they are converted together, at most."""
+"""Events that are gathered before they are converted together, at most."""
 _BUFFERS_BYTES = 192 << 20
-"""The same for all tables of a task."""
+"""The same for all that a task gathers."""
 _DELETES, _LETTERS = ("deletes",), ("dead letters",)
 """What is written into a table beside its rows."""
 
@@ -79,11 +81,11 @@ class _Task:
             DeadLetters(sink.dead_letters, f"{name}-{index}", attempt, {"pipeline": job.pipeline, "sink": sink.label})
             for index, sink in enumerate(job.sinks)
         ]
-        self._buffers: dict[Target, list[pa.Table]] = {}
-        self._bytes: dict[Target, int] = {}
-        self._converters: dict[Target, Converter | Reducer] = {}
+        self._alike: dict[Target, Hashable] = {}
+        self._crowds: dict[Hashable, Crowd] = {}
+        self._converters: dict[Hashable, Converter | Reducer] = {}
         self._misfits: dict[Target, Inferred | None] = {}
-        self._times: dict[Target, EventTimes] = {}
+        self._times: dict[Target, event_time.EventTimes] = {}
         self._nulled: dict[Target, dict[str, int]] = {}
         self._seen = {"events": 0, "bytes": 0, "unrouted": 0}
         self._seconds = {"read": 0.0, "route": 0.0, "convert": 0.0, "write": 0.0}
@@ -92,9 +94,11 @@ class _Task:
         with contextlib.closing(ahead(self._job.reader.read(split) for split in splits)) as batches:
             while (batch := self._timed("read", next, batches, None)) is not None:
                 self._take(pa.Table.from_batches([batch]))
-        for target in list(self._buffers):
-            self._flush(target)
-        for target, one in self._converters.items():
+        for key, crowd in self._crowds.items():
+            if crowd.rows:
+                self._flush(key)
+        for key, one in self._converters.items():
+            target = self._crowds[key].targets[0]
             if isinstance(one, Reducer) and target not in self._misfits:
                 self._timed("write", self._write_net, target, one)
         for index, rejects in enumerate(self._rejects):
@@ -113,13 +117,15 @@ class _Task:
         self._seen["bytes"] += events.column(0).nbytes
         if self._straight and MALFORMED not in events.column_names:
             static = self._job.sinks[0].route.table.static
-            self._gather((0, static or ""), events)
+            self._gather(events, [((0, static or ""), None)])
         else:
-            self._timed("route", self._route, events)
-        while sum(self._bytes.values()) > _BUFFERS_BYTES:
-            self._flush(max(self._bytes, key=self._bytes.__getitem__))
+            for rows, shares in self._timed("route", self._route, events):
+                self._gather(rows, shares)
+        while sum(crowd.size_bytes for crowd in self._crowds.values()) > _BUFFERS_BYTES:
+            self._flush(max(self._crowds, key=lambda key: self._crowds[key].size_bytes))
 
-    def _route(self, events: pa.Table) -> None:
+    def _route(self, events: pa.Table) -> list[tuple[pa.Table, Shares]]:
+        """Give the events of each crowd, with their tables."""
         checked = sound(events)
         self._reject((0, ""), events, checked.rejects)
         rows = checked.rows
@@ -128,21 +134,35 @@ class _Task:
             self._seen["unrouted"] += routed.unrouted
         for number, rejects in routed.rejects.items():
             self._reject((number, ""), rows, rejects)
+        shares: dict[Hashable, Shares] = {}
         for number, table, positions in routed.parts:
             target = (number, table)
             if self._only is None or target in self._only:
-                self._gather(target, routed.rows(rows, number, positions))
+                shares.setdefault(self._key(target), []).append((target, positions))
+        return [(routed.rows(rows, alike[0][0][0]), alike) for alike in shares.values()]
 
-    def _gather(self, target: Target, events: pa.Table) -> None:
-        held = self._buffers.setdefault(target, [])
-        held.append(events)
-        self._bytes[target] = self._bytes.get(target, 0) + events.nbytes
-        if self._bytes[target] >= _BUFFER_BYTES or sum(map(len, held)) >= READ_ROWS // 2:
-            self._flush(target)
+    def _key(self, target: Target) -> Hashable:
+        """Give what is the same for tables that are converted together: those of a sink with the same columns."""
+        if target not in self._alike:
+            sink = self._job.sinks[target[0]]
+            table = sink.tables.get(target[1])
+            if sink.changes or not isinstance(table, Table):
+                self._alike[target] = target
+            else:
+                self._alike[target] = (target[0], table.columns_json, sink.refused.get(target[1]))
+        return self._alike[target]
 
-    def _flush(self, target: Target) -> None:
-        events = pa.concat_tables(self._buffers.pop(target)).combine_chunks()
-        del self._bytes[target]
+    def _gather(self, events: pa.Table, shares: Shares) -> None:
+        key = self._key(shares[0][0])
+        crowd = self._crowds.setdefault(key, Crowd())
+        crowd.add(events, shares)
+        if crowd.size_bytes >= _BUFFER_BYTES or crowd.rows >= READ_ROWS // 2:
+            self._flush(key)
+
+    def _flush(self, key: Hashable) -> None:
+        crowd = self._crowds[key]
+        events, owners = crowd.take()
+        target = crowd.targets[0]
         sink = self._job.sinks[target[0]]
         table = sink.tables.get(target[1])
         if table is None:
@@ -154,16 +174,15 @@ class _Task:
                 target, events, reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)
             )
         else:
-            self._convert(target, table, events)
+            converter = self._converters.get(key)
+            if converter is None:
+                converter = self._converters[key] = sink.converter(table)
+            parts = _convert(converter, events, owners)
+            while (part := self._timed("convert", next, parts, None)) is not None:
+                self._converted(crowd.targets[part[0]], events, part[1])
 
-    def _convert(self, target: Target, table: Table, events: pa.Table) -> None:
-        converter = self._converters.get(target)
-        if converter is None:
-            sink = self._job.sinks[target[0]]
-            converter = self._converters[target] = sink.converter(table)
-            if sink.event_time and (column := path(table.schema, sink.event_time)):
-                self._times[target] = EventTimes(column, self._job.origin)
-        converted = self._timed("convert", converter.convert, events)
+    def _converted(self, target: Target, events: pa.Table, converted: Converted) -> None:
+        """Take what became of one table's events."""
         if converted.unknown is not None:
             self._misfit(target, converted.unknown)
         if target in self._misfits:
@@ -172,9 +191,14 @@ class _Task:
         nulled = self._nulled.setdefault(target, {})
         for column, count in converted.nulled.items():
             nulled[column] = nulled.get(column, 0) + count
+        sink = self._job.sinks[target[0]]
+        table = sink.tables[target[1]]
+        assert isinstance(table, Table)
+        if sink.event_time and target not in self._times and (column := event_time.path(table.schema, sink.event_time)):
+            self._times[target] = event_time.EventTimes(column, self._job.origin)
         if target in self._times:
             self._timed("convert", self._times[target].add, converted.rows, events, converted.row)
-        if len(converted.rows) and isinstance(converter, Converter):
+        if len(converted.rows) and not sink.changes:
             self._timed("write", self._writers.write, target, table, self._properties(target, table), converted.rows)
 
     def _write_net(self, target: Target, reducer: Reducer) -> None:
@@ -240,3 +264,10 @@ class _Task:
             return function(*arguments)
         finally:
             self._seconds[step] += time.perf_counter() - start
+
+
+def _convert(converter: Converter | Reducer, events: pa.Table, owners: Owners) -> Iterator[tuple[int, Converted]]:
+    if isinstance(converter, Reducer):  # has one table
+        yield 0, converter.convert(events)
+    else:
+        yield from converter.convert_for(events, owners)

@@ -53,7 +53,7 @@ class Routed:
     unrouted: int = 0
     operations: dict[int, pa.Array] = field(default_factory=dict)
 
-    def rows(self, rows: pa.Table, number: int, positions: pa.Array | None) -> pa.Table:
+    def rows(self, rows: pa.Table, number: int, positions: pa.Array | None = None) -> pa.Table:
         """Give the rows of a part out of those that were routed, with `_operation` if the sink has the setting."""
         if number in self.operations:
             rows = rows.append_column(OPERATION, self.operations[number])

@@ -77,13 +77,20 @@ class ParquetFile:
         """How long the file is so far, without what is gathered."""
         return int(self._sink.tell()) if self._sink is not None else 0
 
-    def add(self, rows: pa.Table) -> None:
-        """Take rows of the table's Arrow schema."""
+    @property
+    def is_open(self) -> bool:
+        """Whether something of it is written, so that it takes more than memory."""
+        return self._sink is not None
+
+    def add(self, rows: pa.Table) -> int:
+        """Take rows of the table's Arrow schema; give their size."""
+        size_bytes = int(rows.nbytes)
         self._pending.append(rows)
-        self.pending_bytes += rows.nbytes
+        self.pending_bytes += size_bytes
         self.rows += len(rows)
         if self.pending_bytes >= self._layout.group_bytes:
             self.flush()
+        return size_bytes
 
     def flush(self) -> None:
         """Write what is gathered, sorted, as a row group; as several where it is larger than one may be."""
@@ -101,7 +108,10 @@ class ParquetFile:
             raise _failed(self.path, error) from error
 
     def close(self) -> Closed:
-        """Finish the file; a local one is then on disk. It is sorted if all its rows were sorted together."""
+        """Finish the file; a local one is then on disk, but for its name: `sync_folder`.
+
+        It is sorted if all its rows were sorted together.
+        """
         self.flush()
         try:
             self._writer.close()
@@ -153,7 +163,6 @@ class _LocalFile:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
         self._file: BinaryIO = path.open("xb", buffering=0)
         self.closed = False
 
@@ -172,7 +181,6 @@ class _LocalFile:
 
     def sync(self) -> None:
         os.fsync(self._file.fileno())
-        sync_folder(self._path.parent)
 
     def close(self) -> None:
         self._file.close()

@@ -1,28 +1,33 @@
-"""Writes typed rows of many tables into data files, with a bounded number of them open."""
+"""Writes typed rows of many tables into data files, with bounded memory and a bounded number of them open."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.locations import LocationProvider, load_location_provider
 
 from calve.convert.table import Table
 from calve.stop_point import reach
 from calve.write.content_file import Described, data_file
-from calve.write.parquet import ParquetFile, ParquetLayout, remove
+from calve.write.finish import Finishing
+from calve.write.parquet import ParquetFile, ParquetLayout, local_path, remove, sync_folder
 from calve.write.partition import Partition, Partitioner
 from calve.write.properties import WriteProperties
 from calve.write.sort import Sorter
 
 __all__ = ["Writers", "Written", "check"]
 
-_PENDING_BYTES = 256 << 20
-"""Rows that all open files of a task together may gather in memory."""
+_KEPT_BYTES = 256 << 20
+"""Rows that may wait in the memory of a task until they are written."""
+_PART_BYTES = 4096
+"""What keeping any rows costs, however few they are."""
+_Key = tuple[Hashable, Partition]
 
 
 @dataclass
@@ -35,17 +40,22 @@ class Written:
     size_bytes: int = 0
 
 
-class _TableWriter:
-    def __init__(self, table: Table, properties: dict[str, str], equality_ids: Sequence[int]) -> None:
-        self.table = table
+class _Alike:
+    """What the files of tables have in common that have the same columns, partitions, order and wishes."""
+
+    def __init__(self, table: Table, wishes: WriteProperties, equality_ids: Sequence[int]) -> None:
         self.partitioner = Partitioner(table)
-        wishes = WriteProperties.read(table.identifier, properties)
-        self.locations = load_location_provider(table.location, wishes.places)
         sorter = Sorter(table)
         self.described = Described(table, wishes, sorter.columns, equality_ids)
         paths = {table.schema.find_column_name(key) or "": path for path, key in self.described.columns.items()}
         self.layout = ParquetLayout(schema_to_pyarrow(table.schema), paths, self.described.bounded, wishes, sorter)
         self.target_bytes = wishes.target_bytes
+
+
+class _TableWriter(NamedTuple):
+    table: Table
+    locations: LocationProvider
+    alike: _Alike
 
 
 def check(table: Table, properties: dict[str, str]) -> tuple[str, ...]:
@@ -65,7 +75,9 @@ def check(table: Table, properties: dict[str, str]) -> tuple[str, ...]:
 
 
 class Writers:
-    """All open data files of one task attempt; runs on an executor.
+    """All data files of one task attempt; runs on an executor.
+
+    Rows wait in memory for as long as there is room, so that each file is written as a whole if it can be.
 
     Args:
         name: Makes file names unique for this pipeline, batch, task and attempt; never the same twice.
@@ -75,11 +87,16 @@ class Writers:
     def __init__(self, name: str, max_open: int) -> None:
         self._name = name
         self._max_open = max_open
+        self._alike: dict[Hashable, _Alike] = {}
         self._tables: dict[Hashable, _TableWriter] = {}
-        self._open: dict[tuple[Hashable, Partition], ParquetFile] = {}  # in the order of their last use
+        self._files: dict[_Key, ParquetFile] = {}
+        self._open: dict[_Key, None] = {}  # those that have something on disk, in the order of their last use
+        self._kept_bytes = 0
         self._written: dict[Any, Written] = {}
         self._count = 0
         self._made: list[tuple[str, dict[str, str]]] = []
+        self._folders: set[Path] = set()
+        self._finishing = Finishing(self._finished)
 
     def write(
         self,
@@ -95,70 +112,99 @@ class Writers:
             key: Under which `close` gives what was written.
             table: The table; the same one for a key each time.
             properties: The table's properties with `write_properties` laid over them.
-            rows: Columns as `schema_to_pyarrow(table.schema)` gives them.
+            rows: Columns as `schema_to_pyarrow(table.schema)` gives them; perhaps a part of many tables' rows.
             equality_ids: For equality deletes: the field ids of the key, which `table` is reduced to.
         """
         writer = self._tables.get(key)
         if writer is None:
-            writer = self._tables[key] = _TableWriter(table, properties, equality_ids)
-        for partition, part in writer.partitioner.divide(rows):
-            file = self._file((key, partition), writer)
-            file.add(part)
+            writer = self._tables[key] = self._writer(table, properties, equality_ids)
+        for partition, part in writer.alike.partitioner.divide(rows):
+            self._add((key, partition), writer, part)
             reach("task.in-write")
-            if file.size_bytes + file.pending_bytes // 4 >= writer.target_bytes:  # zstd leaves about a quarter
-                self._close((key, partition))
-        self._stay_small()
+        if self._kept_bytes > _KEPT_BYTES:
+            self._flush()
 
     def close(self) -> dict[Any, Written]:
         """Close every file and give what was written, by key."""
-        for key in list(self._open):
+        for key in list(self._files):
             self._close(key)
+        self._finishing.finish()
+        for folder in self._folders:
+            sync_folder(folder)
         return self._written
 
     def discard(self) -> None:
         """Remove what this attempt made: it is not staged, so nothing can refer to it."""
-        for file in self._open.values():
+        self._finishing.abandon()
+        for file in self._files.values():
             file.discard()
         for path, io_properties in self._made:
             try:
                 remove(path, io_properties)
             except Exception:  # left for orphan removal
                 continue
-        self._open.clear()
+        self._files.clear()
 
-    def _file(self, key: tuple[Hashable, Partition], writer: _TableWriter) -> ParquetFile:
-        file = self._open.pop(key, None)
+    def _writer(self, table: Table, properties: dict[str, str], equality_ids: Sequence[int]) -> _TableWriter:
+        wishes = WriteProperties.read(table.identifier, properties)
+        own = table.columns_json, table.spec_json, table.sort_order_json, tuple(equality_ids), repr(wishes)
+        if own not in self._alike:
+            self._alike[own] = _Alike(table, wishes, equality_ids)
+        return _TableWriter(table, load_location_provider(table.location, wishes.places), self._alike[own])
+
+    def _add(self, key: _Key, writer: _TableWriter, rows: pa.Table) -> None:
+        file = self._files.get(key)
         if file is None:
-            if len(self._open) >= self._max_open:
-                self._close(next(iter(self._open)))
-            name = f"{self._name}-{self._count:05d}.parquet"
-            self._count += 1
-            partition: Any = key[1] if key[1].path else None  # it has the one method that the providers ask for
-            path = writer.locations.new_data_location(name, partition)
-            file = ParquetFile(path, writer.layout, writer.table.io_properties)
-        self._open[key] = file
-        return file
+            file = self._files[key] = self._new_file(key, writer)
+        self._kept_bytes += file.add(rows) + _PART_BYTES
+        if file.is_open:
+            self._opened(key)
+        if file.size_bytes + file.pending_bytes // 4 >= writer.alike.target_bytes:  # zstd leaves about a quarter
+            self._close(key)
 
-    def _close(self, key: tuple[Hashable, Partition]) -> None:
-        file = self._open[key]
+    def _new_file(self, key: _Key, writer: _TableWriter) -> ParquetFile:
+        name = f"{self._name}-{self._count:05d}.parquet"
+        self._count += 1
+        partition: Any = key[1] if key[1].path else None  # it has the one method that the providers ask for
+        path = writer.locations.new_data_location(name, partition)
+        return ParquetFile(path, writer.alike.layout, writer.table.io_properties)
+
+    def _opened(self, key: _Key) -> None:
+        self._open.pop(key, None)
+        self._open[key] = None
+        if len(self._open) > self._max_open:
+            self._close(next(iter(self._open)))
+
+    def _flush(self) -> None:
+        """Let no row wait any more. Rows of many tables share memory, which is free only when none of them waits."""
+        for key, file in sorted(self._files.items(), key=lambda one: -one[1].pending_bytes):
+            if file.pending_bytes:
+                file.flush()
+                self._opened(key)
+        self._kept_bytes = 0
+
+    def _close(self, key: _Key) -> None:
+        file = self._files.pop(key)
+        self._open.pop(key, None)
+        self._finishing.submit(file.pending_bytes, lambda: self._finish(key, file))
+
+    def _finish(self, key: _Key, file: ParquetFile) -> tuple[_Key, ParquetFile, int, msgspec.Raw]:
+        """Close a file and describe it, on another thread."""
         writer = self._tables[key[0]]
-        closed = file.close()
-        del self._open[key]
+        try:
+            closed = file.close()
+        except BaseException:
+            file.discard()
+            raise
         self._made.append((file.path, writer.table.io_properties))
-        written = self._written.setdefault(key[0], Written(writer.table))
-        described = data_file(file.path, closed, key[1], writer.described)
-        written.files.append(msgspec.Raw(msgspec.json.encode(described)))
+        described = data_file(file.path, closed, key[1], writer.alike.described)
+        return key, file, closed.size_bytes, msgspec.Raw(msgspec.json.encode(described))
+
+    def _finished(self, found: tuple[_Key, ParquetFile, int, msgspec.Raw]) -> None:
+        (key, _), file, size_bytes, described = found
+        if (local := local_path(file.path)) is not None:
+            self._folders.add(local.parent)
+        written = self._written.setdefault(key, Written(self._tables[key].table))
+        written.files.append(described)
         written.rows += file.rows
-        written.size_bytes += closed.size_bytes
-
-    def _stay_small(self) -> None:
-        gathered = sum(file.pending_bytes for file in self._open.values())
-        for file in _largest_first(self._open):
-            if gathered <= _PENDING_BYTES:
-                return
-            gathered -= file.pending_bytes
-            file.flush()
-
-
-def _largest_first(files: dict[tuple[Hashable, Partition], ParquetFile]) -> Iterator[ParquetFile]:
-    yield from sorted(files.values(), key=lambda file: -file.pending_bytes)
+        written.size_bytes += size_bytes

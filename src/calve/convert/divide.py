@@ -1,0 +1,67 @@
+"""What became of the events of several tables that were converted together, divided by table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from calve.event.reject import Reject
+
+__all__ = ["Found", "Owners", "divide"]
+
+Owners = npt.NDArray[np.int32]
+"""Of each event, the number of its table."""
+_Rows = npt.NDArray[np.int64]
+_FEW = 1 << 16  # numbers of 16 bits are sorted by radix
+
+
+class Found(NamedTuple):
+    """What became of events; positions are those in the input.
+
+    Attributes:
+        rows: The good rows, typed.
+        row: Their positions, ascending.
+        rejects: The other rows.
+        nulled: Values that were not coercible and became null: position and column.
+        strange: Positions of events that may have fields without a column.
+    """
+
+    rows: pa.Table
+    row: _Rows
+    rejects: list[Reject]
+    nulled: list[tuple[int, str]]
+    strange: _Rows
+
+
+def divide(found: Found, owners: Owners) -> Iterator[tuple[int, Found]]:
+    """Yield each owner of an event with its part; rows keep their order and share the memory of one copy."""
+    present = np.flatnonzero(np.bincount(owners)).tolist()
+    if len(present) == 1:
+        yield present[0], found
+        return
+    order, bounds = _sorted(owners[found.row], present)
+    rows, row = found.rows.take(pa.array(order)), found.row[order]
+    strange_order, strange_bounds = _sorted(owners[found.strange], present)
+    strange = found.strange[strange_order]
+    rejects: dict[int, list[Reject]] = defaultdict(list)
+    for reject in found.rejects:
+        rejects[int(owners[reject.row])].append(reject)
+    nulled: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for each in found.nulled:
+        nulled[int(owners[each[0]])].append(each)
+    for number, owner in enumerate(present):
+        mine, odd = slice(*bounds[number : number + 2]), slice(*strange_bounds[number : number + 2])
+        part = rows.slice(mine.start, mine.stop - mine.start)
+        yield owner, Found(part, row[mine], rejects[owner], nulled[owner], strange[odd])
+
+
+def _sorted(owners: Owners, present: list[int]) -> tuple[_Rows, list[int]]:
+    """Give the stable order by owner, and where each of those present begins in it, with the end."""
+    few: npt.NDArray[Any] = owners.astype(np.uint16) if present[-1] < _FEW else owners
+    order = np.argsort(few, kind="stable")
+    return order, [*np.searchsorted(few[order], present).tolist(), len(few)]

@@ -1,0 +1,60 @@
+"""Finishes files side by side, so that a task does not wait for its disk or its object store file by file."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+__all__ = ["Finishing"]
+
+_THREADS = 8
+_BYTES = 64 << 20
+"""Rows that files which are being finished may hold, beyond those of one file."""
+T = TypeVar("T")
+
+
+class Finishing(Generic[T]):
+    """A bounded queue of work on other threads, whose results are taken on the caller's.
+
+    Args:
+        done: Takes each result, in the order of `submit`.
+    """
+
+    def __init__(self, done: Callable[[T], None]) -> None:
+        self._done = done
+        self._pool = ThreadPoolExecutor(_THREADS, "calve-finish")
+        self._queue: deque[tuple[Future[T], int]] = deque()
+        self._bytes = 0
+
+    def submit(self, size_bytes: int, work: Callable[[], T]) -> None:
+        """Do work that keeps so many bytes in memory; waits for earlier work while there is too much of it.
+
+        Raises:
+            CalveError: What earlier work raised.
+        """
+        self._queue.append((self._pool.submit(work), size_bytes))
+        self._bytes += size_bytes
+        while len(self._queue) > 1 and (len(self._queue) > _THREADS or self._bytes > _BYTES):
+            self._settle()
+
+    def finish(self) -> None:
+        """Wait for all work.
+
+        Raises:
+            CalveError: What work raised.
+        """
+        while self._queue:
+            self._settle()
+        self._pool.shutdown()
+
+    def abandon(self) -> None:
+        """Wait until no work goes on, whatever becomes of it."""
+        self._pool.shutdown(cancel_futures=True)
+        self._queue.clear()
+
+    def _settle(self) -> None:
+        future, size_bytes = self._queue.popleft()
+        self._bytes -= size_bytes
+        self._done(future.result())

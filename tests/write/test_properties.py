@@ -114,7 +114,7 @@ def test_pages_have_the_rows_and_the_version_that_the_table_asks_for(tmp_path):
 
 def test_a_dictionary_is_there_or_not_as_the_table_asks(tmp_path):
     prefix = f"{PARQUET}dict-encoding-enabled.column."
-    distinct = [(number, "x") for number in range(1000)]
+    distinct = [(number, "x") for number in range(3000)]
     [left] = written(tmp_path / "a", {}, *distinct)
     [asked] = written(tmp_path / "b", {f"{prefix}id": "true", f"{prefix}p": "false"}, *distinct)
     assert [chunk(left, i).has_dictionary_page for i in (0, 1)] == [False, True]

@@ -11,6 +11,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from calve.convert.table import Table
 from calve.errors import WriteError
+from calve.write import writer
 from calve.write.writer import Writers
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", StringType()))
@@ -84,3 +85,29 @@ def test_a_folder_that_cannot_be_written_is_a_write_error(tmp_path):
     writers.write("k", table(tmp_path), {}, rows((1, "x")))
     with pytest.raises(WriteError, match="Cannot write"):
         writers.close()
+
+
+def test_files_of_rows_that_share_memory_are_written_when_these_rows_are_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "_KEPT_BYTES", 100_000)
+    writers = Writers("w", max_open=3)
+    for start in range(0, 2000, 100):
+        many = rows(*((number, "x") for number in range(start, start + 100)))
+        for key in range(10):
+            writers.write(key, table(tmp_path, PartitionSpec(), f"t{key}"), {}, many.slice(key * 10, 10))
+            assert writers._kept_bytes <= 100_000
+            assert len(writers._open) <= 3
+    for key, written in writers.close().items():
+        paths = [msgspec.json.decode(file)["file-path"] for file in written.files]
+        ids = [id for path in paths for id in pq.read_table(path).column("id").to_pylist()]
+        assert sorted(ids) == [id for id in range(2000) if id // 10 % 10 == key]
+
+
+def test_when_a_file_cannot_be_finished_none_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "data_file", lambda *_: 1 / 0)
+    writers = Writers("w", max_open=1)
+    for p in "xyz":
+        writers.write("k", table(tmp_path), {}, rows((1, p)))
+    with pytest.raises(ZeroDivisionError):
+        writers.close()
+    writers.discard()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

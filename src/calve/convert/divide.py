@@ -41,8 +41,8 @@ class Found(NamedTuple):
 def divide(found: Found, owners: Owners) -> Iterator[tuple[int, Found]]:
     """Yield each owner of an event with its part; rows keep their order and share the memory of one copy."""
     present = np.flatnonzero(np.bincount(owners)).tolist()
-    if len(present) == 1:
-        yield present[0], found
+    if len(present) < 2:
+        yield from ((owner, found) for owner in present)
         return
     order, bounds = _sorted(owners[found.row], present)
     rows, row = found.rows.take(pa.array(order)), found.row[order]

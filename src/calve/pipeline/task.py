@@ -194,8 +194,8 @@ class _Task:
         sink = self._job.sinks[target[0]]
         table = sink.tables[target[1]]
         assert isinstance(table, Table)
-        if sink.event_time and target not in self._times and (column := event_time.path(table.schema, sink.event_time)):
-            self._times[target] = event_time.EventTimes(column, self._job.origin)
+        if sink.event_time and target not in self._times and (where := event_time.path(table.schema, sink.event_time)):
+            self._times[target] = event_time.EventTimes(where, self._job.origin)
         if target in self._times:
             self._timed("convert", self._times[target].add, converted.rows, events, converted.row)
         if len(converted.rows) and not sink.changes:

@@ -178,7 +178,7 @@ class Writers:
     def _flush(self) -> None:
         """Let no row wait any more. Rows of many tables share memory, which is free only when none of them waits."""
         for key, file in sorted(self._files.items(), key=lambda one: -one[1].pending_bytes):
-            if file.pending_bytes:
+            if file.pending_bytes and key in self._files:  # it may have been closed to make room for another one
                 file.flush()
                 self._opened(key)
         self._kept_bytes = 0

@@ -293,3 +293,36 @@ def test_a_dead_letter_table_that_cannot_be_meant_is_refused(dlq: str, said: str
 
 def test_what_a_later_version_brings_may_be_given_its_default() -> None:
     assert sink("table_identifier: a.b, upsert: false, write_mode: equality-delete").upsert is False
+
+
+NEEDS = "schema: {columns: [{name: id, type: long, required: true}, {name: n, type: long}]}, auto_create: true"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (f"include_keys: [n], {NEEDS}", "include_keys: leaves out the field of the required column id"),
+        (f"exclude_keys: [n, id], {NEEDS}", "exclude_keys[1]: leaves out the field of the required column id"),
+        (
+            "include_keys: [n], upsert: true, identifier_columns: [key.id]",
+            "include_keys: leaves out the field of the identifier column key.id",
+        ),
+    ],
+)
+def test_keys_that_leave_out_what_every_row_needs_are_warned_of(options: str, said: str) -> None:
+    (warning,) = parse_text(SOURCE % f"table_identifier: a.b, {options}", PLUGINS, environment={}).warnings
+    assert f"{warning.path}: {warning.message}" == f"p.sink[0].iceberg.{said}: every event will be rejected"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        f"include_keys: [id], {NEEDS}",
+        f"exclude_keys: [n], {NEEDS}",
+        f"include_keys: [ID], case_insensitive: true, {NEEDS}",
+        "include_keys: [n], identifier_columns: [id]",
+        f"{NEEDS}",
+    ],
+)
+def test_keys_that_leave_all_that_is_needed_are_not_warned_of(options: str) -> None:
+    assert parse_text(SOURCE % f"table_identifier: a.b, {options}", PLUGINS, environment={}).warnings == []

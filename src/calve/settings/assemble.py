@@ -9,7 +9,7 @@ from typing import Any
 from calve.errors import SettingsError
 from calve.settings.bind import INVALID, Binder
 from calve.settings.leaf import scalar_text
-from calve.settings.node import Node, kind, paths
+from calve.settings.node import Node, kind, locate, paths
 from calve.settings.option import declared
 from calve.settings.pipeline import (
     DEFAULT_ROUTE,
@@ -114,6 +114,9 @@ class Assembly:
         value = self.binder.record(self._plugins.sinks[name], _without(node, others), self._path(here), shared)
         if common is INVALID:
             return INVALID
+        if value is not INVALID:
+            for key, message in common.oddities(getattr(value, "needs", dict)()):
+                self.warnings.append(Problem(locate(node, key), self._path(f"{here}.{key}"), message))
         lists = {key: tuple(getattr(common, key)) for key in shared}
         return SinkEntry(name, value, here, node.at.line, **lists)
 

@@ -68,6 +68,19 @@ class SinkKeys:
                 if "/" in key:
                     yield f"{name}[{index}]", "a key is the name of a top-level field and cannot contain `/`"
 
+    def oddities(self, needs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Warn of fields that are left out although the sink needs them.
+
+        Args:
+            needs: What each of these fields is for.
+        """
+        for field_name, purpose in needs.items():
+            said = f"leaves out the field of {purpose}: every event will be rejected"
+            if self.include_keys and field_name not in self.include_keys:
+                yield "include_keys", said
+            elif field_name in self.exclude_keys:
+                yield f"exclude_keys[{self.exclude_keys.index(field_name)}]", said
+
 
 @dataclass(frozen=True)
 class Plugin:

@@ -265,6 +265,19 @@ class IcebergSettings:
         if self.dlq_table == self.table_identifier:
             yield "dlq.table", "is the table that the events go to; name another one"
 
+    def needs(self) -> dict[str, str]:
+        """Give the fields without which every event is rejected, as far as the settings tell, and what they are for.
+
+        With `case_insensitive` a field may be spelled in many ways, and none is named.
+        """
+        if self.case_insensitive:
+            return {}
+        required = self.schema.columns if self.schema else []
+        found = {column.name: f"the required column {column.name}" for column in required if column.required}
+        if self.changes:
+            found |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
+        return found
+
     def _check_catalog(self) -> Iterator[tuple[str, str]]:
         if self.catalog is None:
             return

@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 
 from calve.expression import compile_condition, compile_format
-from calve.route.route import Router, SinkRoute
+from calve.route.route import Gate, Router, SinkRoute
 
 
 def batch(*events):
@@ -12,7 +12,8 @@ def batch(*events):
 
 def router(*tables, routes=None):
     conditions = {name: compile_condition(text) for name, text in (routes or {}).items()}
-    return Router(conditions, [SinkRoute(compile_format(table), names) for table, names in tables])
+    gates = [(Gate("p", conditions, names),) if names else () for _, names in tables]
+    return Router([SinkRoute(compile_format(table), gate) for (table, _), gate in zip(tables, gates, strict=True)])
 
 
 def parts(routed):

@@ -56,6 +56,9 @@ def named(pipelines: list[PipelineSettings], name: str | None) -> list[PipelineS
         SettingsError: There is none of this name.
     """
     found = [one for one in pipelines if name in (None, one.name)]
+    if feeder := next((one.name for one in pipelines if name in one.feeds), None):
+        message = f"The pipeline {name} is a part of {feeder}, which feeds it"
+        raise SettingsError(message, step="settings", target=name or "", hint=f"Choose that one: --pipeline {feeder}")
     if not found:
         known = ", ".join(one.name for one in pipelines)
         message = f"the configuration has no pipeline {name}"

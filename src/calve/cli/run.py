@@ -53,7 +53,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
         Log().warning(str(warning))
-    Log().info(f"starting {', '.join(one.name for one in parsed.pipelines)}")
+    Log().info(f"starting {', '.join(one.title for one in parsed.pipelines)}")
     run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
     with ExitStack() as stack:
         watch = stack.enter_context(Watch())

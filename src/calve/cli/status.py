@@ -34,7 +34,7 @@ def status(state: str, pipeline: str | None, as_json: bool) -> None:
       calve status --state /var/lib/calve --pipeline orders
       calve status --json | jq '.pipelines[].tables'
     """
-    reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline)]
+    reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline, *report.feeds)]
     if not reports:
         raise no_pipelines(state, pipeline)
     if as_json:
@@ -45,7 +45,8 @@ def status(state: str, pipeline: str | None, as_json: bool) -> None:
 
 
 def _lines(report: PipelineReport) -> Iterator[str]:
-    yield f"{report.pipeline}: {_state(report)}"
+    feeds = f" (feeds {', '.join(report.feeds)})" if report.feeds else ""
+    yield f"{report.pipeline}{feeds}: {_state(report)}"
     yield f"  {', '.join(_figures(report))}"
     if report.tables:
         yield from (f"  {line}" for line in _tables(report))

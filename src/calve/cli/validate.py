@@ -37,7 +37,8 @@ def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
         click.echo(f"Error: {problem}", err=True)
     if problems:
         ctx.exit(failures.FAILED)
-    click.echo(f"OK: {many(len(parsed.pipelines), 'pipeline')}: {', '.join(one.name for one in parsed.pipelines)}")
+    count = sum(1 + len(one.feeds) for one in parsed.pipelines)
+    click.echo(f"OK: {many(count, 'pipeline')}: {', '.join(one.title for one in parsed.pipelines)}")
 
 
 def _try(pipelines: list[PipelineSettings]) -> list[str]:

@@ -61,6 +61,7 @@ class PipelineReport:
     Attributes:
         pid: The process that runs it, on `host`; `process_started` tells a reused process number apart.
         updated: When this was written.
+        feeds: The pipelines that run as a part of it, because they take their events from it.
         dlq: The folders or object-store prefixes that its rejects go to; none: the default folder.
         dead_letter_tables: The tables that its rejects go to; they are among `tables`.
         events: Events read since the pipeline's first start, as are all counts here.
@@ -78,6 +79,7 @@ class PipelineReport:
     process_started: int = 0
     started: datetime | None = None
     updated: datetime | None = None
+    feeds: list[str] = field(default_factory=list)
     dlq: list[str] = field(default_factory=list)
     dead_letter_tables: list[str] = field(default_factory=list)
     events: int = 0

@@ -83,6 +83,11 @@ class PipelineStatus:
         with self._lock:
             self._report.state = state
 
+    def feeds(self, pipelines: Sequence[str]) -> None:
+        """Say which pipelines run as a part of this one."""
+        with self._lock:
+            self._report.feeds = list(pipelines)
+
     def batch_written(self, counts: BatchCounts, seconds: float) -> None:
         """Count a batch that has been staged; once for each batch, whoever staged it."""
         with self._lock:

@@ -97,7 +97,7 @@ def _opens(settings: PipelineSettings) -> None:
 def _sink_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) -> Iterator[Probe]:
     for one in pipelines:
         for sink in one.sinks:
-            yield f"{one.name}: the sink {sink.name}", _sink_probe(sink.value, spark)
+            yield f"{sink.pipeline}: the sink {sink.name}", _sink_probe(sink.value, spark)
 
 
 def _sink_probe(settings: IcebergSettings, spark: SparkSession) -> Callable[[], None]:

@@ -79,6 +79,7 @@ class Flow:
             dlq = self._layout.dead_letters
             self._status = self._watch.pipeline(self._layout.name, str(self._folder), committed.totals, dlq)
             self._status.keeps_dead_letters_in(self._layout.letter_tables)
+            self._status.feeds(self._layout.feeds)
             try:
                 self._own(ledger)
             except BaseException as error:

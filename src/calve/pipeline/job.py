@@ -15,7 +15,6 @@ from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
-from calve.expression import Condition
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.route import SinkRoute
@@ -95,7 +94,6 @@ class Job:
     pipeline: str
     run: str
     reader: Reader
-    conditions: dict[str, Condition]
     sinks: tuple[SinkJob, ...]
     max_open_writers: int
     origin: tuple[str, ...] = ()

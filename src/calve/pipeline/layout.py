@@ -16,15 +16,15 @@ from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.job import Job, Misfit, SinkJob, Target
 from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_source, origin_of
-from calve.route.route import SinkRoute
-from calve.settings import PipelineSettings
+from calve.route.route import Gate, SinkRoute
+from calve.settings import PipelineSettings, SinkEntry
 from calve.sinks.iceberg.dead_letters import LetterTarget
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import Source
 from calve.write.dead_letters import DeadLetterPlace
 
-__all__ = ["Layout", "dead_letter_places", "replay_name", "sink_labels"]
+__all__ = ["Layout", "dead_letter_places", "replay_name", "sink_labels", "sink_places"]
 
 _POOL = 8
 
@@ -38,9 +38,22 @@ def replay_name(pipeline: str) -> str:
 
 
 def sink_labels(settings: PipelineSettings) -> list[str]:
-    """Name the sinks in dead letters: by their plugin, or by their place where several are of one."""
-    names = [sink.name for sink in settings.sinks]
-    return [sink.name if names.count(sink.name) == 1 else sink.path for sink in settings.sinks]
+    """Name the sinks in dead letters: by their plugin, or by their place where several are of one.
+
+    Those of a pipeline that the first one feeds have its name before them: `errors.iceberg`.
+    """
+    names = [_within(settings, sink, sink.name) for sink in settings.sinks]
+    places = sink_places(settings)
+    return [name if names.count(name) == 1 else place for name, place in zip(names, places, strict=True)]
+
+
+def sink_places(settings: PipelineSettings) -> list[str]:
+    """Say where the sinks stand: `sink[1].iceberg`, or `errors.sink[1].iceberg` in a pipeline that is fed."""
+    return [_within(settings, sink, sink.path) for sink in settings.sinks]
+
+
+def _within(settings: PipelineSettings, sink: SinkEntry, name: str) -> str:
+    return name if sink.pipeline == settings.name else f"{sink.pipeline}.{name}"
 
 
 def dead_letter_places(settings: PipelineSettings, folder: Path) -> list[str]:
@@ -73,13 +86,15 @@ class Layout:
         self.name = replay_name(settings.name) if rejects else settings.name
         self._pipeline = settings.name
         self._replays = rejects is not None
+        self.feeds = () if rejects else settings.feeds
         names = metadata_of(settings)
-        self._conditions = {name: compile_condition(text, names) for name, text in settings.routes.items()}
         self._sinks: list[IcebergSettings] = [sink.value for sink in settings.sinks]
         self._labels = sink_labels(settings)
         self._fields = [Fields(frozenset(sink.include_keys), frozenset(sink.exclude_keys)) for sink in settings.sinks]
         self._routes = [
-            SinkRoute(compile_format(sink.value.table_identifier, names), sink.routes, _operation(sink.value, names))
+            SinkRoute(
+                compile_format(sink.value.table_identifier, names), _gates(sink, names), _operation(sink.value, names)
+            )
             for sink in settings.sinks
         ]
         log = Log(self.name)
@@ -99,9 +114,7 @@ class Layout:
         self._letters = _letter_targets(self._targets, folder.absolute() / "dlq", log)
         self.letter_tables = frozenset(one.identifier for one in self._letters.values())
         self.source: Source = rejects or open_source(settings, folder)
-        used = [one.metadata for one in self._conditions.values()] + [
-            text.metadata for route in self._routes for text in (route.table, route.operation) if text is not None
-        ]
+        used = [route.metadata for route in self._routes]
         self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(settings, reader, frozenset().union(*used))
@@ -173,7 +186,6 @@ class Layout:
             pipeline=self._pipeline,
             run=f"{self.name}-{state_id[:8]}-{batch:08d}-{self._nonce}",
             reader=self._reader,
-            conditions=self._conditions,
             sinks=sinks,
             max_open_writers=min(sink.max_open_writers for sink in self._sinks),
             origin=self._origin,
@@ -203,6 +215,15 @@ class Layout:
             write_properties=dict(sink.write_properties),
             refused=dict(target.refused),
         )
+
+
+def _gates(sink: SinkEntry, names: Collection[str]) -> tuple[Gate, ...]:
+    return tuple(
+        Gate(
+            gate.pipeline, {name: compile_condition(text, names) for name, text in gate.conditions.items()}, gate.routes
+        )
+        for gate in sink.gates
+    )
 
 
 def _operation(sink: IcebergSettings, names: Collection[str]) -> Format | None:

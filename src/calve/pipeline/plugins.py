@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from calve.expression import compile_condition
-from calve.settings import PipelineSettings, Plugins
+from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.file import source as file
 from calve.sources.file.settings import FileSettings
@@ -74,8 +74,8 @@ _SOURCES = {
 }
 
 PLUGINS = Plugins(
-    sources={name: kind.settings for name, kind in _SOURCES.items()},
-    sinks={"iceberg": IcebergSettings},
+    sources={**{name: kind.settings for name, kind in _SOURCES.items()}, "pipeline": FromPipeline},
+    sinks={"iceberg": IcebergSettings, "pipeline": ToPipeline},
     condition=compile_condition,
 )
 

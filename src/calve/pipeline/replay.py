@@ -15,7 +15,7 @@ from calve.observe.dead_letters import places_of
 from calve.observe.report import PipelineReport
 from calve.observe.watch import Watch
 from calve.pipeline.flow import End, Flow
-from calve.pipeline.layout import Layout, dead_letter_places, replay_name, sink_labels
+from calve.pipeline.layout import Layout, dead_letter_places, replay_name, sink_labels, sink_places
 from calve.pipeline.plugins import metadata_of
 from calve.pipeline.run import Catalogs, RunOptions, needs_s3, state_folder
 from calve.settings import PipelineSettings
@@ -104,7 +104,7 @@ class _Replay:
         self._end = End(once=True, give_up_seconds=options.give_up_after.total_seconds())
         self._name = replay_name(settings.name)
         names = {label: number for number, label in enumerate(sink_labels(settings))}
-        paths = {sink.path: number for number, sink in enumerate(settings.sinks)}
+        paths = {place: number for number, place in enumerate(sink_places(settings))}
         selection = Selection(settings.name, paths | names, chosen.code, chosen.table)
         places = [*dead_letter_places(settings, folder), *places_of(options.state, settings.name)]
         self._source = RejectsSource(

@@ -72,7 +72,7 @@ class _Task:
         self._job = job
         self._number = number
         self._only = None if job.only is None else job.only[number]
-        self._router = Router(job.conditions, [sink.route for sink in job.sinks])
+        self._router = Router([sink.route for sink in job.sinks])
         # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
         self._straight = self._router.is_static and len(job.sinks) == 1
         name = f"{job.run}-{job.number}-{number:05d}"

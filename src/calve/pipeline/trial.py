@@ -171,11 +171,7 @@ class _Rehearsed:
             for name in catalog.created:
                 self._table(key, name)
         job = self._layout.job("", 0, 0, None)
-        asking = {f"the route {name}": condition.metadata for name, condition in job.conditions.items()}
-        for label, sink in zip(self._labels, job.sinks, strict=True):
-            asking[f"the table_identifier of {label}"] = sink.route.table.metadata
-            if sink.route.operation is not None:
-                asking[f"the operation of {label}"] = sink.route.operation.metadata
+        asking = self._asking(job)
         missing = {what: sorted(names - metadata.keys()) for what, names in asking.items() if names - metadata.keys()}
         if len(events):
             nulls = {name: None for names in missing.values() for name in names}
@@ -184,12 +180,24 @@ class _Rehearsed:
             _explain(self._catalogs.made[key], name, table)
         return Trial(self._events, list(self._tables.values()), missing)
 
+    def _asking(self, job: Job) -> dict[str, frozenset[str]]:
+        """Give what asks for metadata, and for which."""
+        asking: dict[str, frozenset[str]] = {}
+        for label, sink in zip(self._labels, job.sinks, strict=True):
+            for gate in sink.route.gates:
+                of = "" if gate.pipeline == job.pipeline else f" of {gate.pipeline}"
+                asking |= {f"the route {name}{of}": one.metadata for name, one in gate.conditions.items()}
+            asking[f"the table_identifier of {label}"] = sink.route.table.metadata
+            if sink.route.operation is not None:
+                asking[f"the operation of {label}"] = sink.route.operation.metadata
+        return asking
+
     def _route(self, job: Job, events: pa.Table) -> dict[Target, pa.Table]:
         """Give the events of each table, with their positions as `ROW`."""
         events = events.append_column(ORDER, pa.array(range(len(events)), pa.int64()))
         checked = sound(events)
         self._reject((0, ""), range(len(events)), checked.rejects)
-        routed = Router(job.conditions, [sink.route for sink in job.sinks]).route(checked.rows)
+        routed = Router([sink.route for sink in job.sinks]).route(checked.rows)
         for number, rejects in routed.rejects.items():
             self._reject((number, ""), checked.rows[ROW].to_pylist(), rejects)
         return {

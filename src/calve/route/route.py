@@ -15,10 +15,34 @@ from calve.event.reject import Code, reject_rows
 from calve.expression import Condition, Format
 from calve.route.names import fault
 
-__all__ = ["Routed", "Router", "SinkRoute"]
+__all__ = ["Gate", "Routed", "Router", "SinkRoute"]
 
 DEFAULT_ROUTE = "_default"
 _FIELD = "table_identifier"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What one pipeline lets through on an event's way to a sink.
+
+    Attributes:
+        pipeline: Its name.
+        conditions: All its routes by name.
+        routes: Names of those of which one must match; `_default`: none of all does.
+    """
+
+    pipeline: str
+    conditions: Mapping[str, Condition]
+    routes: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """BOOLEAN, never NULL."""
+        anything = " or ".join(f"({condition.sql})" for condition in self.conditions.values()) or "false"
+        terms = [
+            f"(not ({anything}))" if name == DEFAULT_ROUTE else f"({self.conditions[name].sql})" for name in self.routes
+        ]
+        return f"({' or '.join(terms)})"
 
 
 @dataclass(frozen=True)
@@ -27,13 +51,20 @@ class SinkRoute:
 
     Attributes:
         table: The compiled `table_identifier`.
-        routes: Names of the routes it takes; empty takes every event.
+        gates: What an event must pass, one after the other; empty takes every event.
         operation: The compiled `operation`; None where every event is an INSERT.
     """
 
     table: Format
-    routes: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
     operation: Format | None = None
+
+    @property
+    def metadata(self) -> frozenset[str]:
+        """The metadata attributes that anything of it asks for."""
+        asked = [condition.metadata for gate in self.gates for condition in gate.conditions.values()]
+        asked += [text.metadata for text in (self.table, self.operation) if text is not None]
+        return frozenset().union(*asked)
 
 
 @dataclass
@@ -64,13 +95,12 @@ class Router:
     """Compiled routes of a pipeline; runs on executors.
 
     Args:
-        conditions: The pipeline's routes by name.
-        sinks: Its sinks, in order.
+        sinks: The pipeline's sinks, in order.
     """
 
-    def __init__(self, conditions: Mapping[str, Condition], sinks: list[SinkRoute]) -> None:
+    def __init__(self, sinks: list[SinkRoute]) -> None:
         self._sinks = sinks
-        self._columns = _columns(conditions, sinks)
+        self._columns = _columns(sinks)
 
     @property
     def is_static(self) -> bool:
@@ -83,7 +113,7 @@ class Router:
         routed = Routed([], {})
         taken = None
         for number, sink in enumerate(self._sinks):
-            mask = _any(found, [f"sink_{number}"]) if sink.routes else None
+            mask = _any(found, [f"sink_{number}"]) if sink.gates else None
             mask = _meant_for(number, rows, mask)
             taken = _either(taken, mask, len(rows))
             rejects: list[pa.Table] = []
@@ -138,16 +168,12 @@ def _operations(routed: Routed, number: int, found: pa.Table, mask: pa.Array | N
     return pc.and_(taken, meant), [reject_rows(wrong, Code.UNKNOWN_OPERATION, "operation", why)] if len(wrong) else []
 
 
-def _columns(conditions: Mapping[str, Condition], sinks: list[SinkRoute]) -> dict[str, str]:
+def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
     """Give the SELECT's columns: `sink_<n>`: is the row taken, `table_<n>`: where to, `operation_<n>`: to do what."""
     columns = {}
     for number, sink in enumerate(sinks):
-        if sink.routes:
-            anything = " or ".join(f"({condition.sql})" for condition in conditions.values()) or "false"
-            terms = [
-                f"(not ({anything}))" if name == DEFAULT_ROUTE else f"({conditions[name].sql})" for name in sink.routes
-            ]
-            columns[f"sink_{number}"] = " or ".join(terms)
+        if sink.gates:
+            columns[f"sink_{number}"] = " and ".join(gate.sql for gate in sink.gates)
         if sink.table.static is None:
             columns[f"table_{number}"] = sink.table.sql
         if sink.operation is not None:

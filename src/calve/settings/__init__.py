@@ -1,5 +1,6 @@
 """One declaration per option, and what follows from it."""
 
+from calve.settings.connectors import FromPipeline, ToPipeline
 from calve.settings.option import Size, option
 from calve.settings.parse import parse, parse_text
 from calve.settings.pipeline import Parsed, PipelineSettings, Plugin, Plugins, SinkEntry
@@ -8,6 +9,7 @@ from calve.settings.reference import reference
 from calve.settings.schema import json_schema
 
 __all__ = [
+    "FromPipeline",
     "Location",
     "Parsed",
     "PipelineSettings",
@@ -17,6 +19,7 @@ __all__ = [
     "SettingsErrors",
     "SinkEntry",
     "Size",
+    "ToPipeline",
     "json_schema",
     "option",
     "parse",

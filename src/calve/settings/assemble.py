@@ -8,11 +8,13 @@ from typing import Any
 
 from calve.errors import SettingsError
 from calve.settings.bind import INVALID, Binder
+from calve.settings.connectors import Ends
 from calve.settings.leaf import scalar_text
 from calve.settings.node import Node, kind, locate, paths
 from calve.settings.option import declared
 from calve.settings.pipeline import (
     DEFAULT_ROUTE,
+    Gate,
     PipelineKeys,
     PipelineSettings,
     Plugin,
@@ -43,11 +45,13 @@ class Assembly:
     Attributes:
         binder: Collects the errors.
         warnings: What is odd but no error.
+        ends: Source and sinks, as far as they are right, even if the pipeline is not; None: not even a map was found.
     """
 
     def __init__(self, plugins: Plugins, name: str) -> None:
         self.binder = Binder()
         self.warnings: list[Problem] = []
+        self.ends: Ends | None = None
         self._plugins = plugins
         self._name = name
 
@@ -64,6 +68,8 @@ class Assembly:
         processors = self._processors(self._spelled(node, "processor"))
         routes = self._routes(self._spelled(node, "route"))
         sinks = self._sinks(node, routes)
+        places = _places(node)
+        self.ends = Ends(self._name, _sound([source])[0], _sound(sinks), places)
         if "buffer" in node.value:
             message = "is ignored: Calve needs no buffer between source and sinks"
             self.warnings.append(Problem(node.keys["buffer"], self._path("buffer"), message))
@@ -79,7 +85,7 @@ class Assembly:
             delay=keys.delay,
             file=node.at.file,
             line=node.at.line,
-            places=_places(node),
+            places=places,
         )
 
     def _source(self, node: Node) -> Any:
@@ -118,7 +124,8 @@ class Assembly:
             for key, message in common.oddities(getattr(value, "needs", dict)()):
                 self.warnings.append(Problem(locate(node, key), self._path(f"{here}.{key}"), message))
         lists = {key: tuple(getattr(common, key)) for key in shared}
-        return SinkEntry(name, value, here, node.at.line, **lists)
+        gates = (Gate(self._name, routes, lists["routes"]),) if lists["routes"] else ()
+        return SinkEntry(name, value, here, node.at.line, self._name, gates, **lists)
 
     def _check_routes(self, node: Node, path: str, routes: dict[str, str]) -> None:
         given = node.value.get("routes") if isinstance(node.value, dict) else None
@@ -207,6 +214,11 @@ class Assembly:
 
     def _path(self, path: str) -> str:
         return f"{self._name}.{path}"
+
+
+def _sound(plugins: list[Any]) -> list[Any]:
+    """Give None for each plugin with something wrong."""
+    return [None if INVALID in (one, getattr(one, "value", None)) else one for one in plugins]
 
 
 def _only(node: Node, keys: list[str]) -> Node:

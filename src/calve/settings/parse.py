@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from calve.settings.assemble import Assembly
+from calve.settings.connectors import Ends, faults, joined
 from calve.settings.files import Merged
 from calve.settings.node import Node
-from calve.settings.pipeline import Parsed, Plugins
+from calve.settings.pipeline import Parsed, PipelineSettings, Plugins
 from calve.settings.problems import Location, Problem, SettingsErrors, shown
 
 __all__ = ["DATA_PREPPER", "TOP_LEVEL", "parse", "parse_text"]
@@ -52,7 +53,8 @@ def parse_text(
 def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
     problems = merged.problems
     warnings: list[Problem] = []
-    pipelines = []
+    pipelines: list[PipelineSettings | None] = []
+    ends: list[Ends | None] = []
     for name, node in merged.entries.items():
         if name in TOP_LEVEL:
             _check_top_level(name, node, problems, warnings)
@@ -61,13 +63,17 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
             problems.append(Problem(node.at, name, refused))
         assembly = Assembly(plugins, name)
         pipelines.append(assembly.pipeline(node))
+        ends.append(assembly.ends)
         problems += assembly.binder.problems
         warnings += assembly.warnings
     if not pipelines and not problems:
         problems.append(Problem(Location(source), "", "no pipeline is defined"))
+    problems += faults(list(filter(None, ends)), merged.entries.keys() - {*TOP_LEVEL})
+    if not problems:
+        whole, problems = joined(list(filter(None, pipelines)))
     if problems:
         raise SettingsErrors(problems)
-    return Parsed([pipeline for pipeline in pipelines if pipeline], sorted(warnings))
+    return Parsed(whole, sorted(warnings))
 
 
 def _check_top_level(name: str, node: Node, problems: list[Problem], warnings: list[Problem]) -> None:

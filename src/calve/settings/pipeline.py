@@ -11,7 +11,17 @@ from calve.settings.node import nearest
 from calve.settings.option import option
 from calve.settings.problems import Location, Problem
 
-__all__ = ["DEFAULT_ROUTE", "Parsed", "PipelineKeys", "PipelineSettings", "Plugin", "Plugins", "SinkEntry", "SinkKeys"]
+__all__ = [
+    "DEFAULT_ROUTE",
+    "Gate",
+    "Parsed",
+    "PipelineKeys",
+    "PipelineSettings",
+    "Plugin",
+    "Plugins",
+    "SinkEntry",
+    "SinkKeys",
+]
 
 DEFAULT_ROUTE = "_default"
 """The route of the events that no other route takes."""
@@ -100,15 +110,34 @@ class Plugin:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """What one pipeline lets through on an event's way to a sink.
+
+    Attributes:
+        pipeline: Its name.
+        conditions: All its routes: conditions by name.
+        routes: Names of those of which one must match; `_default`: none of all does.
+    """
+
+    pipeline: str
+    conditions: Mapping[str, str]
+    routes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SinkEntry(Plugin):
     """A sink.
 
     Attributes:
-        routes: Names of the routes whose events it takes; empty: all events.
+        pipeline: The pipeline it stands in, which `path` begins below.
+        gates: What an event must pass, pipeline by pipeline; none where it takes all.
+        routes: Names of the routes of its pipeline whose events it takes; empty: all events.
         include_keys: If not empty, only these top-level fields are written.
         exclude_keys: These top-level fields are not written.
     """
 
+    pipeline: str = ""
+    gates: tuple[Gate, ...] = ()
     routes: tuple[str, ...] = ()
     include_keys: tuple[str, ...] = ()
     exclude_keys: tuple[str, ...] = ()
@@ -129,6 +158,7 @@ class PipelineSettings:
         file: The file it stands in.
         line: The line of its name.
         places: Where each key path stands; ask `where`.
+        feeds: The pipelines that take their events from it, also through others; their sinks are among its own.
     """
 
     name: str
@@ -141,6 +171,12 @@ class PipelineSettings:
     file: str
     line: int
     places: dict[str, Location] = field(default_factory=dict, repr=False, compare=False)
+    feeds: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Its name, and those of the pipelines that run as a part of it."""
+        return f"{self.name} (feeds {', '.join(self.feeds)})" if self.feeds else self.name
 
     def where(self, path: str) -> Location:
         """Find where a key path stands, e.g. `sink[0].iceberg.table_identifier` or `route.errors`.
@@ -156,7 +192,7 @@ class PipelineSettings:
 
 @dataclass(frozen=True)
 class Parsed:
-    """All pipelines of a configuration, in the order of the files, and what is odd but no error."""
+    """All pipelines with a source of their own, in the order of the files, and what is odd but no error."""
 
     pipelines: list[PipelineSettings]
     warnings: list[Problem]

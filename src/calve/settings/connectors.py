@@ -1,0 +1,170 @@
+"""Pipelines that take their events from another one: checked at both ends, and joined into one with all the sinks.
+
+A connector is another branch of the same stream. So the pipelines behind it become a part of the first one: their
+sinks are its sinks, each behind the routes of every pipeline on the way. Nothing lies between them that could lose or
+double an event (docs/decisions/0009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from calve.settings.option import option
+from calve.settings.pipeline import PipelineSettings, Plugin, SinkEntry
+from calve.settings.problems import Location, Problem, unknown
+
+__all__ = ["Ends", "FromPipeline", "ToPipeline", "faults", "joined"]
+
+
+@dataclass(frozen=True)
+class FromPipeline:
+    """Takes the events that a sink of another pipeline of the configuration sends here."""
+
+    name: str = option(doc="That pipeline; one of its sinks is `pipeline` with the name of this one.", minimum=1)
+
+
+@dataclass(frozen=True)
+class ToPipeline:
+    """Sends events to another pipeline of the configuration; both run as one, under the name of the first."""
+
+    name: str = option(doc="That pipeline; its source is `pipeline` with the name of this one.", minimum=1)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where a pipeline begins and ends, as far as that could be read.
+
+    Attributes:
+        source: None: it was wrong.
+        sinks: None for each that was wrong.
+        places: Where each key path stands.
+    """
+
+    name: str
+    source: Plugin | None
+    sinks: Sequence[SinkEntry | None]
+    places: Mapping[str, Location]
+
+    @property
+    def upstream(self) -> str | None:
+        """The pipeline it takes its events from; None: it has a source of its own, or a wrong one."""
+        return self.source.value.name if self.source and isinstance(self.source.value, FromPipeline) else None
+
+    def connectors(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each pipeline it sends to, and the key path of this name."""
+        for sink in self.sinks:
+            if sink and isinstance(sink.value, ToPipeline):
+                yield sink.value.name, f"{sink.path}.name"
+
+    def problem(self, path: str, message: str) -> Problem:
+        """Make an error about a key path."""
+        return Problem(self.places[path], f"{self.name}.{path}", message)
+
+
+def faults(ends: Sequence[Ends], names: Collection[str]) -> Iterator[Problem]:
+    """Find connectors whose other end is missing, is another one, or is their own.
+
+    Args:
+        ends: Of every pipeline that could be read.
+        names: Of all pipelines.
+    """
+    by_name = {one.name: one for one in ends}
+    for one in ends:
+        yield from _of_source(one, by_name, names)
+        yield from _of_sinks(one, by_name, names)
+    yield from _circles(by_name)
+
+
+def joined(pipelines: Sequence[PipelineSettings]) -> tuple[list[PipelineSettings], list[Problem]]:
+    """Join pipelines whose connectors are sound; give those that have a source of their own, and what is wrong."""
+    by_name = {one.name: one for one in pipelines}
+    roots = [one for one in pipelines if not isinstance(one.source.value, FromPipeline)]
+    whole = [_whole(one, by_name) for one in roots]
+    wrong = [problem for one in whole for check in (_fieldless, _processed) for problem in check(one, by_name)]
+    return whole, wrong
+
+
+def _of_source(one: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -> Iterator[Problem]:
+    path, upstream = "source.pipeline.name", one.upstream
+    if upstream is None:
+        return
+    if upstream not in names:
+        yield one.problem(path, unknown("pipeline", upstream, {*names} - {one.name}))
+    elif (other := by_name.get(upstream)) and all(other.sinks) and one.name not in dict(other.connectors()):
+        yield one.problem(path, f"{upstream} sends nothing here; add `- pipeline: {{name: {one.name}}}` to its sinks")
+
+
+def _of_sinks(one: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -> Iterator[Problem]:
+    met: set[str] = set()
+    for name, path in one.connectors():
+        other = by_name.get(name)
+        if name in met:
+            yield one.problem(path, f"{name} gets these events already; name all its routes at one sink")
+        elif name not in names:
+            yield one.problem(path, unknown("pipeline", name, {*names} - {one.name}))
+        elif other and other.source and other.upstream != one.name:
+            takes = f"from {other.upstream}" if other.upstream else f"from its own source, {other.source.name}"
+            yield one.problem(
+                path, f"{name} takes its events {takes}; its source must be `pipeline: {{name: {one.name}}}`"
+            )
+        met.add(name)
+
+
+def _circles(by_name: Mapping[str, Ends]) -> Iterator[Problem]:
+    """Follow each pipeline to its source; a circle is told once."""
+    known: set[str] = set()
+    for start in by_name:
+        way: list[str] = []
+        at = start
+        while at in by_name and at not in known:
+            known.add(at)
+            way.append(at)
+            at = by_name[at].upstream or ""
+        if at in way:
+            circle = [*way[way.index(at) :], at]
+            message = f"events go round in a circle: {' → '.join(reversed(circle))}"
+            yield by_name[at].problem("source.pipeline.name", message)
+
+
+def _whole(root: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> PipelineSettings:
+    sinks: list[SinkEntry] = []
+    feeds: list[str] = []
+    waiting = list(reversed(root.sinks))
+    while waiting:
+        sink = waiting.pop()
+        if isinstance(sink.value, ToPipeline):
+            feeds.append(sink.value.name)
+            waiting += [_behind(sink, inner) for inner in reversed(by_name[sink.value.name].sinks)]
+        else:
+            sinks.append(sink)
+    return replace(root, sinks=sinks, feeds=tuple(feeds))
+
+
+def _behind(connector: SinkEntry, inner: SinkEntry) -> SinkEntry:
+    """Give a sink as it is seen from before the connector: further routes, and fewer fields."""
+    include = [key for key in inner.include_keys if not connector.include_keys or key in connector.include_keys]
+    return replace(
+        inner,
+        gates=(*connector.gates, *inner.gates),
+        include_keys=tuple(include) if inner.include_keys else connector.include_keys,
+        exclude_keys=(*connector.exclude_keys, *inner.exclude_keys),
+    )
+
+
+def _processed(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
+    for one in (by_name[name] for name in whole.feeds):
+        if one.processors:
+            message = (
+                f"a pipeline that takes its events from another can have no processors yet; move them to {whole.name}"
+            )
+            yield one.problem("processor", message)
+
+
+def _fieldless(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
+    for sink in whole.sinks:
+        own = next(one for one in by_name[sink.pipeline].sinks if one.path == sink.path)
+        included = bool(own.include_keys or sink.include_keys)
+        if included and not {*sink.include_keys} - {*sink.exclude_keys}:
+            message = "writes no field: include_keys and exclude_keys here and on the way leave none"
+            yield by_name[sink.pipeline].problem(sink.path, message)

@@ -1,6 +1,8 @@
 import json
 
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calve.expression import compile_condition, compile_format
 from calve.route.route import Gate, Router, SinkRoute
@@ -73,3 +75,22 @@ def test_an_event_for_one_sink_only_goes_to_no_other_and_counts_as_unrouted_when
     routed = router(("a.b", ("one",)), ("c.d", ("one",)), routes={"one": "/t == 1"}).route(rows)
     assert parts(routed) == {(0, "a.b"): [0, 1], (1, "c.d"): [1]}
     assert routed.unrouted == 1
+
+
+NAMES = st.lists(st.sampled_from(["one", "two", "_default"]), min_size=1, max_size=3, unique=True).map(tuple)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), NAMES), max_size=3))
+def test_an_event_passes_when_it_passes_every_gate_and_default_is_what_is_left_at_its_own(gates):
+    conditions = {
+        field: {name: compile_condition(f"/{field} == {number}") for number, name in enumerate(("one", "two"), 1)}
+        for field in "ab"
+    }
+    events = [{"a": a, "b": b} for a in (1, 2, 3) for b in (1, 2, None)]
+    route = SinkRoute(compile_format("x.y"), tuple(Gate("p", conditions[field], names) for field, names in gates))
+    routed = Router([route]).route(batch(*events))
+    words = {1: "one", 2: "two"}
+    passed = [n for n, one in enumerate(events) if all(words.get(one[f], "_default") in names for f, names in gates)]
+    found = parts(routed).get((0, "x.y"), [])
+    assert (list(range(len(events))) if found is None else found) == passed
+    assert routed.unrouted == len(events) - len(passed)

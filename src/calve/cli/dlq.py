@@ -119,7 +119,8 @@ def _form(entry: DeadLetter, line: bytes, chosen: dict[str, object]) -> bytes:
 
 
 def _text(entry: DeadLetter) -> str:
-    head = (entry.time(), entry.pipeline, entry.table or "no table", entry.code, entry.field or "")
+    sink = entry.sink if entry.sink and "." in entry.sink else ""  # else there is only one
+    head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "")
     lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
     if entry.metadata:
         lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")

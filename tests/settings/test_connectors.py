@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from calve.settings import FromPipeline, Parsed, Plugins, SettingsErrors, ToPipeline, parse, parse_text
 
@@ -136,6 +139,46 @@ def test_the_keys_of_all_sinks_on_the_way_hold() -> None:
 )
 def test_ends_that_do_not_meet_are_told_with_their_place(text: str, told: list[str]) -> None:
     assert refused(text) == told
+
+
+PIPELINES = st.lists(
+    st.tuples(
+        st.sampled_from(["every", "p0", "p1", "p2", "p3"]),
+        st.lists(st.sampled_from(["", "p0", "p1", "p2", "p3"]), max_size=3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PIPELINES)
+def test_pipelines_are_joined_without_loss_if_all_ends_meet_and_are_refused_if_not(ends: list[Any]) -> None:
+    sources = {f"p{number}": source for number, (source, _) in enumerate(ends)}
+    sent = [(f"p{number}", sink) for number, (_, sinks) in enumerate(ends) for sink in sinks if sink]
+    taken = [(source, name) for name, source in sources.items() if source != "every"]
+    text = "".join(pipeline(f"p{number}", source, *sinks, "") for number, (source, sinks) in enumerate(ends))
+    if sorted(sent) != sorted(taken) or any(goes_round(name, sources) for name in sources):
+        assert refused(text)
+        return
+    found = read(text).pipelines
+    assert [one.name for one in found] == [name for name, source in sources.items() if source == "every"]
+    assert sorted([*(one.name for one in found), *(name for one in found for name in one.feeds)]) == sorted(sources)
+    sinks = [(sink.pipeline, sink.path) for one in found for sink in one.sinks]
+    assert sorted(sinks) == sorted(
+        (f"p{number}", f"sink[{place}].strict")
+        for number, (_, sinks) in enumerate(ends)
+        for place, sink in enumerate([*sinks, ""])
+        if not sink
+    )
+
+
+def goes_round(name: str, sources: dict[str, str]) -> bool:
+    met = set()
+    while name in sources and name not in met:
+        met.add(name)
+        name = sources[name]
+    return name in met
 
 
 def test_connectors_are_told_together_with_all_else_that_is_wrong() -> None:

@@ -2,7 +2,7 @@
 
 A connector is another branch of the same stream. So the pipelines behind it become a part of the first one: their
 sinks are its sinks, each behind the routes of every pipeline on the way. Nothing lies between them that could lose or
-double an event (docs/decisions/0009).
+double an event (docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -116,12 +116,12 @@ def _circles(by_name: Mapping[str, Ends]) -> Iterator[Problem]:
     known: set[str] = set()
     for start in by_name:
         way: list[str] = []
-        at = start
-        while at in by_name and at not in known:
+        at: str | None = start
+        while at is not None and at in by_name and at not in known:
             known.add(at)
             way.append(at)
-            at = by_name[at].upstream or ""
-        if at in way:
+            at = by_name[at].upstream
+        if at is not None and at in way:
             circle = [*way[way.index(at) :], at]
             message = f"events go round in a circle: {' → '.join(reversed(circle))}"
             yield by_name[at].problem("source.pipeline.name", message)

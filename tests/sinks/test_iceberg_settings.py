@@ -220,9 +220,7 @@ def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [
-        ("write_mode", "copy-on-write"),
-    ],
+    [],
 )
 def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value: str) -> None:
     assert errors(f"table_identifier: a.b, {key}: {value}") == [f"{key}: is not available in this version of Calve"]

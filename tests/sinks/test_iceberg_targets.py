@@ -4,7 +4,7 @@ import logging
 
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, StructType, TimeType
 
 from calve.convert.table import Absent, Table
 from calve.errors import UnsupportedError
@@ -90,3 +90,17 @@ def test_a_property_that_cannot_be_read_is_warned_of_once_and_the_table_is_writt
     assert record.levelno == logging.WARNING
     assert "the table t has write.parquet.row-group-size-bytes: 'abc'" in record.getMessage()
     assert isinstance(made.known()["t"], Table)
+
+
+def test_a_column_that_spark_cannot_read_is_told_at_the_start_of_a_merge_mode():
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "in", StructType(NestedField(3, "at", TimeType()))),
+        identifier_field_ids=[1],
+    )
+    timed = Table("t", "u", "/t", schema.model_dump_json(), '{"spec-id":0,"fields":[]}')
+    for mode in ("merge-on-read", "copy-on-write"):
+        settings = IcebergSettings(table_identifier="t", upsert=True, write_mode=mode)
+        with pytest.raises(UnsupportedError, match=r"has no type for in\.at \(time\)"):
+            SinkTargets(Tables(t=timed), settings, "t", Log("p")).open()
+    SinkTargets(Tables(t=timed), IcebergSettings(table_identifier="t", upsert=True), "t", Log("p")).open()

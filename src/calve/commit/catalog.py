@@ -62,6 +62,7 @@ class Catalog:
     """
 
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        self.spark = spark
         given = dict(properties) or embedded(Path("lakehouse"))
         self.name = given.pop("name", "iceberg")
         self.properties = _PATIENCE | given if given.get("type") == "rest" else given
@@ -222,12 +223,16 @@ class Catalog:
             spec_json=self._iceberg.PartitionSpecParser.toJson(metadata.spec()),
             format_version=metadata.formatVersion(),
             properties=self._strings(metadata.properties()),
-            io_properties=for_executors(self._strings(java_table.io().properties())),
+            io_properties=self.io_properties(java_table),
             sort_order_json=self._iceberg.SortOrderParser.toJson(metadata.sortOrder()),
             has_other_specs=metadata.specs().size() > 1,
             free_spec_id=next((spec.specId() for spec in metadata.specs() if not spec.fields()), None),
             metadata_location=metadata.metadataFileLocation() or "",
         )
+
+    def io_properties(self, java_table: Any) -> dict[str, str]:
+        """Give what executors read and write a table's files with."""
+        return for_executors(self._strings(java_table.io().properties()))
 
     def _strings(self, java_map: Any) -> dict[str, str]:
         """A Java map as a dict in one call; py4j alone needs one for each key."""

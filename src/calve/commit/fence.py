@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
 from calve.commit.catalog import Catalog
-from calve.commit.content_files import ContentFiles
+from calve.commit.merge import EQUALITY_DELETE, WriteMode, delete_rows
 from calve.commit.retry import retried
 from calve.engine.jvm import is_instance, java_errors
 from calve.errors import CommitError, OvertakenError
@@ -47,11 +47,13 @@ class Target:
         uuid: The UUID of the table that the files were written for; empty: any.
         branch: The branch that gets the snapshot. If there is none it begins where `main` is, in the same commit; in a
             table without a snapshot it begins empty, and `main` stays without one.
+        write_mode: How equality deletes among the files reach the table: as they are, or as what Spark makes of them.
     """
 
     identifier: str
     uuid: str = ""
     branch: str = "main"
+    write_mode: WriteMode = EQUALITY_DELETE
 
 
 @dataclass(frozen=True)
@@ -143,14 +145,15 @@ def _attempt(
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
         summary |= {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
         if all(file["content"] == _DATA for file in added.values()):
-            _stage(catalog.content_files, transaction, target.branch, list(added.values()), summary)
+            _stage(catalog, transaction, target, list(added.values()), summary)
         else:
             for batch in batches:  # an equality delete holds for rows of earlier snapshots only
-                own = summary | {"calve.batch": str(batch)}
-                _stage(catalog.content_files, transaction, target.branch, files[batch], own)
+                _stage(catalog, transaction, target, files[batch], summary | {"calve.batch": str(batch)})
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
         snapshot_id = _swap(table, transaction, start, target.branch)
+        if target.write_mode != EQUALITY_DELETE:
+            _remove_staged_deletes(table.io(), added.values())
     rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
     return Outcome(batches, snapshot_id, len(added), rows)
 
@@ -200,17 +203,21 @@ def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
 
 
 def _stage(
-    content_files: ContentFiles,
+    catalog: Catalog,
     transaction: Any,
-    branch: str,
+    target: Target,
     files: Sequence[ContentFile],
     summary: Mapping[str, str],
 ) -> None:
-    is_append = all(file["content"] == _DATA for file in files)
-    update = transaction.newAppend() if is_append else transaction.newRowDelta()
-    if branch != "main":
-        update = update.toBranch(branch)
-    stage = content_files.append if is_append else content_files.change
+    """Add the files of one batch to the transaction: deletes first, as they hold for earlier rows."""
+    deletes = [file for file in files if file["content"] != _DATA]
+    if deletes and target.write_mode != EQUALITY_DELETE:
+        delete_rows(catalog, transaction, target.branch, target.write_mode, deletes)
+        files, deletes = [file for file in files if file["content"] == _DATA], []
+    update = transaction.newRowDelta() if deletes else transaction.newAppend()
+    if target.branch != "main":
+        update = update.toBranch(target.branch)
+    stage = catalog.content_files.change if deletes else catalog.content_files.append
     stage(update, transaction.table().specs(), files)
     for key, value in summary.items():
         update.set(key, value)
@@ -227,19 +234,30 @@ def _swap(table: Any, transaction: Any, start: Any, branch: str) -> int:
     except Py4JJavaError as error:
         if is_instance(error.java_exception, _REFUSED):
             for made in [one for one in current.snapshots() if start.snapshot(one.snapshotId()) is None]:
-                _remove_manifests(table.io(), made)
+                _remove_made(table.io(), made)
         raise
     reach("commit.after-swap")
     snapshot_id: int = snapshot.snapshotId()
     return snapshot_id
 
 
-def _remove_manifests(io: Any, snapshot: Any) -> None:
-    """Delete what a refused attempt wrote: only after a definite no, and only manifests of its own snapshot.
+def _remove_staged_deletes(io: Any, files: Iterable[ContentFile]) -> None:
+    """Delete the keys that were merged: no snapshot has them."""
+    for file in files:
+        if file["content"] != _DATA:
+            with contextlib.suppress(Py4JJavaError):
+                io.deleteFile(file["file-path"])
 
-    What cannot be deleted is left for the removal of orphans.
+
+def _remove_made(io: Any, snapshot: Any) -> None:
+    """Delete what a refused attempt wrote: only after a definite no, and only what its own snapshot brought.
+
+    Staged files stay, for the next attempt; what cannot be deleted is left for the removal of orphans.
     """
     with contextlib.suppress(Py4JJavaError):
+        if snapshot.summary().get("spark.app.id"):  # a MERGE of ours, which wrote its files for this attempt
+            for file in [*snapshot.addedDataFiles(io), *snapshot.addedDeleteFiles(io)]:
+                io.deleteFile(file.location())
         for manifest in snapshot.allManifests(io):
             if manifest.snapshotId() == snapshot.snapshotId():
                 io.deleteFile(manifest.path())

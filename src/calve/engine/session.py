@@ -121,7 +121,8 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
         "spark.sql.ui.retainedExecutions": "20",
     }
     if master.startswith("local"):
-        return settings | {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        return settings | loopback | {"spark.sql.shuffle.partitions": "8"}
     return settings | {"spark.jars": ",".join(map(str, files))}
 
 

@@ -16,6 +16,7 @@ from calve.commit import fence
 from calve.commit.catalog import Catalog
 from calve.commit.fence import Mark, append
 from calve.commit.ledger import Ledger
+from calve.commit.merge import EQUALITY_DELETE, WriteMode
 from calve.errors import CalveError, CommitError, InvariantError, SinkUnavailableError, Verdict
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
@@ -210,7 +211,7 @@ class Committer:
         files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
         oldest = next(iter(entries.values()))[0]
         try:
-            target = fence.Target(table.name, oldest["uuid"], table.target[2])
+            target = fence.Target(table.name, oldest["uuid"], table.target[2], _write_mode(entries))
             outcome = append(table.catalog, target, mark, files, summary)
         except CalveError as error:
             self._hold(table, error)
@@ -293,3 +294,9 @@ class Committer:
         with self._lock:
             staged, size = self._progress.waiting()
         self._status.staged(staged, size)
+
+
+def _write_mode(entries: Mapping[int, list[dict[str, Any]]]) -> WriteMode:
+    """Give the mode of staged batches; the merge modes take what was staged for equality deletes, too."""
+    modes = [entry.get("write_mode", EQUALITY_DELETE) for found in entries.values() for entry in found]
+    return next((mode for mode in reversed(modes) if mode != EQUALITY_DELETE), EQUALITY_DELETE)

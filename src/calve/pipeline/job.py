@@ -41,6 +41,7 @@ class SinkJob:
         changes: Whether rows are updated and deleted by key, not only appended.
         identifier_columns: The key; empty means the table's identifier fields.
         upsert: An INSERT replaces an older row of the same key.
+        write_mode: How deletes reach a table when they are committed.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
 
@@ -59,6 +60,7 @@ class SinkJob:
     changes: bool = False
     identifier_columns: tuple[str, ...] = ()
     upsert: bool = False
+    write_mode: str = "equality-delete"
     write_properties: dict[str, str] = field(default_factory=dict)
     refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 

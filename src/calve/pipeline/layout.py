@@ -212,6 +212,7 @@ class Layout:
             changes=sink.changes,
             identifier_columns=tuple(sink.identifier_columns),
             upsert=sink.upsert,
+            write_mode=sink.write_mode,
             write_properties=dict(sink.write_properties),
             refused=dict(target.refused),
         )

@@ -237,6 +237,7 @@ class _Task:
                 "table": target[1],
                 "branch": "main" if rest == _LETTERS else self._job.sinks[target[0]].branch,
                 "uuid": one.table.uuid,
+                "write_mode": self._job.sinks[target[0]].write_mode,
                 "files": one.files,
                 "rows": 0 if rest == _DELETES else one.rows,
                 "bytes": one.size_bytes,

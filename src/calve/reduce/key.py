@@ -82,7 +82,7 @@ class Key:
         """The table as its equality deletes are written: the key, in its partition or for the whole table."""
         if self.names_partition:
             return self.only
-        return replace(self.only, spec_json=json.dumps({"spec-id": self._table.free_spec_id, "fields": []}))
+        return replace(self.only, spec_json=json.dumps({"spec-id": self._table.free_spec_id or 0, "fields": []}))
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:

@@ -161,7 +161,9 @@ class IcebergSettings:
     )
     upsert: bool = option(False, "An INSERT replaces an existing row of the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
-        "equality-delete", "How updates and deletes are written.", later=True
+        "equality-delete",
+        "How updates and deletes are written: as the keys of rows that go, as position deletes or deletion vectors, or "
+        "by rewriting the files that have these rows. May be changed at any time.",
     )
     auto_create: bool = option(
         False, "Create a table that does not exist: from `schema`, or else from the events of the first batch."

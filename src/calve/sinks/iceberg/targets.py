@@ -5,9 +5,18 @@ from __future__ import annotations
 import threading
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+from pyiceberg.types import (
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 
 from calve.commit.catalog import Catalog
+from calve.commit.merge import EQUALITY_DELETE
 from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
 from calve.convert.evolve import plan_evolution
@@ -21,6 +30,8 @@ from calve.sinks.iceberg.settings import IcebergSettings
 from calve.write.writer import check
 
 __all__ = ["SinkTargets", "missing"]
+
+_NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType)
 
 
 class SinkTargets:
@@ -140,9 +151,11 @@ class SinkTargets:
                 target=table.identifier,
                 hint="Set its property `format-version` to 2, e.g. with ALTER TABLE … SET TBLPROPERTIES",
             )
-        if table.free_spec_id is None and not Key(table, self.settings.identifier_columns).names_partition:
-            return self.catalog.add_free_spec(table.identifier)
-        return table
+        if self.settings.write_mode != EQUALITY_DELETE or table.free_spec_id is not None:
+            return table
+        if Key(table, self.settings.identifier_columns).names_partition:
+            return table
+        return self.catalog.add_free_spec(table.identifier)
 
     def _fit_known(self, known: Table, inferred: Inferred | None) -> None:
         try:
@@ -186,6 +199,8 @@ class SinkTargets:
         """Look at what a table asks of its writer; what cannot be read is told once."""
         if not isinstance(table, Table):
             return
+        if self.settings.changes and self.settings.write_mode != EQUALITY_DELETE:
+            _check_types(table, self.settings.write_mode)
         for complaint in check(table, {**table.properties, **self.settings.write_properties}):
             self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
 
@@ -219,6 +234,23 @@ class SinkTargets:
             return table
         bad = Key(table, self.settings.identifier_columns).fault
         return Absent(Code.NO_KEY.value, bad) if bad else table
+
+
+def _check_types(table: Table, write_mode: str) -> None:
+    """Look for columns that Spark, which finds the rows to delete, cannot read.
+
+    Raises:
+        UnsupportedError: There is one.
+    """
+    for name in table.schema.column_names:
+        kind = table.schema.find_type(name)
+        if isinstance(kind, _NOT_IN_SPARK):
+            raise UnsupportedError(
+                f"Spark, which finds the rows for write_mode {write_mode}, has no type for {name} ({kind})",
+                step="start",
+                target=table.identifier,
+                hint="Set write_mode: equality-delete",
+            )
 
 
 def missing(table: str, catalog: str) -> NoTargetError:

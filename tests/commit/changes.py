@@ -1,0 +1,157 @@
+"""Batches of changes on a real table, through a real task and the fence, beside a dictionary that takes them too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyiceberg.table import StaticTable
+
+from calve.commit.catalog import Catalog
+from calve.commit.fence import Mark, Target, append
+from calve.convert.definition import schema_from_columns
+from calve.expression import compile_format
+from calve.pipeline.job import Job, SinkJob
+from calve.pipeline.task import run_task
+from calve.reduce.key import Key, identified
+from calve.route.route import SinkRoute
+from calve.sources.source import Split
+from calve.write.dead_letters import DeadLetterPlace
+
+NAME = "db.rows"
+
+KINDS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "long": ("long", lambda key: key),
+    "uuid": ("uuid", lambda key: f"0f8fad5b-d9cb-469f-a165-7086772895{key:02x}"),
+    "decimal": ("decimal(9, 2)", lambda key: f"{key}.50"),
+    "timestamptz": ("timestamptz", lambda key: f"2026-01-01T00:00:{key:02d}Z"),
+    "date": ("date", lambda key: f"2026-01-{key + 1:02d}"),
+    "binary": ("binary", lambda key: ["AAEC", "AAED", "AAEE", "AAEF", "AAEG", "AAEH"][key]),
+    "fixed": ("fixed[3]", lambda key: ["AAEC", "AAED", "AAEE", "AAEF", "AAEG", "AAEH"][key]),
+    "string": ("string", lambda key: f"k`|\"'é\\ {key}"),
+}
+"""Types of a key: how a table declares them, and the JSON value of the n-th of six keys."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """A reader of events that are given."""
+
+    lines: tuple[bytes, ...]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield them in two batches."""
+        half = len(self.lines) // 2
+        for part in (self.lines[:half], self.lines[half:]):
+            nothing = pa.nulls(len(part), pa.string())
+            yield pa.record_batch({"event": pa.array(part, pa.binary()), "malformed": nothing})
+
+
+@dataclass
+class Changing:
+    """A table with rows of `id`, `sub`, `place`, `value`; `id` and `sub` are its key."""
+
+    catalog: Catalog
+    folder: Path
+    kind: str
+    specs: list[tuple[str, str]]
+    version: int
+    branch: str = "main"
+    oracle: dict[tuple[int, int], tuple[Any, int]] = field(default_factory=dict)
+    batch: int = 0
+
+    def create(self) -> None:
+        """Make the table."""
+        types = {"id": KINDS[self.kind][0], "sub": "struct<n: int>", "place": "string", "value": "long"}
+        columns = [{"name": name, "type": kind, "required": name != "place"} for name, kind in types.items()]
+        schema = schema_from_columns(columns)
+        schema = identified(schema, ["id", "sub.n"])
+        self.catalog.create(NAME, schema.model_dump_json(), self.specs, {"format-version": str(self.version)})
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Give the table what global deletes need, as the sink does."""
+        table = self.catalog.load(NAME)
+        assert table
+        if table.free_spec_id is None and not Key(table).names_partition:
+            self.catalog.add_free_spec(NAME)
+
+    def stage(self, changes: list[tuple[str, int, int, Any]], upsert: bool = False) -> list[dict[str, Any]]:
+        """Bring changes (word, key, sub key, place) into files and into the oracle; give the files."""
+        self.batch += 1
+        events = []
+        for number, (word, key, sub, place) in enumerate(changes):
+            event = {"op": word, "id": KINDS[self.kind][1](key), "sub": {"n": sub}}
+            if word == "d":
+                self.oracle.pop((key, sub), None)
+            else:
+                value = self.batch * 1000 + number
+                self.oracle[key, sub] = (place, value)
+                event |= {"place": place, "value": value}
+            events.append(json.dumps(event).encode())
+        table = self.catalog.load(NAME)
+        assert table
+        sink = SinkJob(
+            label="iceberg",
+            catalog="",
+            route=SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", [])),
+            tables={NAME: table},
+            dead_letters=DeadLetterPlace(str(self.folder / "dlq")),
+            changes=True,
+            upsert=upsert,
+        )
+        job = Job("p", f"p-{self.batch:08d}", Events(tuple(events)), {}, (sink,), 100)
+        receipt = run_task(job, [Split({}, 1)], 0)
+        assert "error" not in receipt, receipt
+        assert not receipt["rejects"]
+        return [msgspec.json.decode(bytes(file)) for one in receipt["tables"] for file in one["files"]]
+
+    def commit(self, files: dict[int, list[dict[str, Any]]], mode: str) -> None:
+        """Commit staged batches."""
+        append(self.catalog, Target(NAME, "", self.branch, mode), Mark("p", "s", self.batch), files)  # type: ignore[arg-type]
+
+    def expected(self) -> list[list[Any]]:
+        """Give the rows of the oracle as `[n-th key, sub key, place, value]`."""
+        return sorted([key, sub, place, value] for (key, sub), (place, value) in self.oracle.items())
+
+    def in_spark(self) -> list[list[Any]]:
+        """Give the rows as Spark reads them."""
+        name = f"lakehouse.{NAME}" + ("" if self.branch == "main" else f".branch_{self.branch}")
+        rows = self.catalog.spark.sql(f"select id, sub.n, place, value from {name}").collect()
+        return self._known([list(row) for row in rows])
+
+    def in_pyiceberg(self) -> list[list[Any]]:
+        """Give the rows as PyIceberg reads them; there must be no equality deletes."""
+        metadata = self.catalog.load_java(NAME).operations().current().metadataFileLocation()
+        table = StaticTable.from_metadata(metadata)
+        snapshot = table.snapshot_by_name(self.branch)
+        if snapshot is None:
+            return []
+        rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+        return self._known([[row["id"], row["sub"]["n"], row["place"], row["value"]] for row in rows])
+
+    def _known(self, rows: list[list[Any]]) -> list[list[Any]]:
+        return sorted([self._number(row[0]), *row[1:]] for row in rows)
+
+    def _number(self, value: Any) -> int:
+        """Find which of the six keys a value is."""
+        match self.kind:
+            case "long":
+                return int(value)
+            case "decimal":
+                return int(value)
+            case "uuid":
+                return int(str(value)[-2:], 16)
+            case "timestamptz":
+                return int(value.second)
+            case "date":
+                return int(value.day) - 1
+            case "binary" | "fixed":
+                return bytes(value)[2] - 2
+            case _:
+                return int(value[-1])

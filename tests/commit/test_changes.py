@@ -1,0 +1,139 @@
+"""Batches of changes leave in a table what they leave in a dictionary: every write mode, key, spec, format version."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from calve.commit import fence
+from calve.commit.catalog import Catalog, embedded
+from commit.changes import KINDS, NAME, Changing
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+
+EXAMPLES = int(os.environ.get("CALVE_CHANGES_EXAMPLES", "12"))
+MODES = ("equality-delete", "merge-on-read", "copy-on-write")
+SPECS: list[list[tuple[str, str]]] = [
+    [],
+    [("place", "identity")],
+    [("id", "bucket[2]")],
+    [("id", "identity"), ("value", "bucket[2]")],
+]
+DEATHS = ("commit.before-swap", "commit.after-swap")
+
+
+class Death(BaseException):
+    """Ends an attempt where a kill would."""
+
+
+change = st.tuples(st.sampled_from("cuudd"), st.integers(0, 5), st.integers(0, 1), st.sampled_from(["x", "y", None]))
+batch = st.tuples(
+    st.lists(change, min_size=1, max_size=8), st.sampled_from(MODES), st.sampled_from([None, None, *DEATHS])
+)
+
+
+def well_formed(changes: list[tuple[Any, ...]], known: set[tuple[int, int]]) -> list[tuple[Any, ...]]:
+    """An INSERT is of a key that is not there, as its source would promise."""
+    made = []
+    for word, key, sub, place in changes:
+        made.append(("u" if word == "c" and (key, sub) in known else word, key, sub, place))
+        (known.discard if word == "d" else known.add)((key, sub))
+    return made
+
+
+@settings(
+    max_examples=EXAMPLES,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    specs=st.sampled_from(SPECS),
+    version=st.sampled_from([2, 3]),
+    batches=st.lists(batch, min_size=2, max_size=4),
+)
+def test_the_table_is_the_dictionary_after_every_commit(
+    spark: SparkSession, tmp_path_factory: Any, kind: str, specs: Any, version: int, batches: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("lake")
+    catalog = named(spark, folder)
+    table = Changing(catalog, folder, kind, specs, version)
+    table.create()
+    clean = True
+    for changes, mode, death in batches:
+        files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle)))}
+        clean = clean and (mode != "equality-delete" or all(one["content"] == "DATA" for one in files[table.batch]))
+        die_at(death, lambda files=files, mode=mode: table.commit(files, mode))
+        table.commit(files, mode)
+        assert table.in_spark() == table.expected()
+        if clean:
+            assert table.in_pyiceberg() == table.expected()
+
+
+def named(spark: SparkSession, folder: Path) -> Catalog:
+    """Make a catalog that Spark's SQL knows as `lakehouse`; a new one takes the place of the old one."""
+    properties = embedded(folder)
+    spark._jsparkSession.sessionState().catalogManager().reset()
+    for key, value in {"": "org.apache.iceberg.spark.SparkCatalog", "cache-enabled": "false", **properties}.items():
+        spark.conf.set("spark.sql.catalog.lakehouse" + (f".{key}" if key else ""), value)
+    return Catalog(spark, properties)
+
+
+def die_at(point: str | None, action: Any) -> None:
+    """Do something that ends at a named point, if there is one."""
+    if point is None:
+        return
+
+    def reach(reached: str) -> None:
+        if reached == point:
+            raise Death
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fence, "reach", reach)
+        with contextlib.suppress(Death):
+            action()
+
+
+@pytest.mark.parametrize(("mode", "branch"), [("merge-on-read", "b"), ("copy-on-write", "main")])
+def test_a_merge_that_another_writer_overtook_is_done_again_and_leaves_no_file_behind(
+    spark: SparkSession, tmp_path: Path, mode: str, branch: str
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [("place", "identity")], 2, branch)
+    table.create()
+    table.commit({1: table.stage([("c", key, 0, "x") for key in range(6)])}, mode)
+    files = {
+        2: table.stage([("d", 1, 0, None), ("u", 2, 0, "y")]),
+        3: table.stage([("u", 2, 0, "x"), ("d", 3, 0, None)]),
+    }
+    overtaking = [lambda: table.catalog.load_java(NAME).newFastAppend().toBranch(branch).commit()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fence, "reach", lambda point: overtaking.pop()() if "before" in point and overtaking else None)
+        table.commit(files, mode)
+    assert not overtaking
+    assert table.in_spark() == table.in_pyiceberg() == table.expected()
+    java = table.catalog.load_java(NAME)
+    assert "write.merge.mode" not in dict(java.properties())
+    known = {row[0] for row in spark.sql(f"select file_path from lakehouse.{NAME}.all_files").collect()}
+    there = {str(path) for path in (tmp_path / "db").rglob("*.parquet")}
+    assert there == known
+
+
+def test_a_property_of_the_table_that_a_merge_needs_for_itself_is_the_same_afterwards(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [], 3)
+    table.create()
+    table.catalog.load_java(NAME).updateProperties().set("write.merge.mode", "copy-on-write").commit()
+    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x")])}, "merge-on-read")
+    table.commit({2: table.stage([("d", 1, 0, None)])}, "merge-on-read")
+    java = table.catalog.load_java(NAME)
+    assert dict(java.properties())["write.merge.mode"] == "copy-on-write"
+    assert dict(java.currentSnapshot().summary())["total-position-deletes"] == "1"
+    assert table.in_spark() == table.expected()

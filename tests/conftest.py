@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from services.kafka import Kafka
 from services.objects import ObjectStore
+from services.opensearch import OpenSearch
 
 settings.register_profile("calve", deadline=None)  # no timed assertions: machines are shared
 settings.load_profile("calve")
@@ -26,6 +27,13 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectSto
     """An object store with a REST catalog for everybody; tests that break one start their own."""
     with ObjectStore(tmp_path_factory.mktemp("objects")) as store:
         yield store
+
+
+@pytest.fixture(scope="session")
+def opensearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSearch]:
+    """An OpenSearch node for everybody; tests that break one start their own."""
+    with OpenSearch(tmp_path_factory.mktemp("opensearch")) as node:
+        yield node
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

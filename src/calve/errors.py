@@ -24,6 +24,7 @@ __all__ = [
     "RouteError",
     "SchemaConflictError",
     "SettingsError",
+    "SinkRefusedError",
     "SinkUnavailableError",
     "SourceError",
     "SourceUnavailableError",
@@ -141,6 +142,12 @@ class WriteError(CalveError):
 
 class SinkUnavailableError(WriteError):
     """A catalog or a storage does not answer at the moment."""
+
+
+class SinkRefusedError(WriteError):
+    """A server does not take Calve for who it says it is, or the other way round."""
+
+    verdict = Verdict.ASK
 
 
 class UnsupportedError(WriteError):

@@ -73,7 +73,7 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = START_SECO
         time.sleep(0.02)
 
 
-def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path, seconds: float = START_SECONDS) -> None:
     """Wait until a server answers on its port.
 
     Raises:
@@ -88,7 +88,7 @@ def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> Non
             probe.settimeout(1)
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    wait_until(answers, f"port {port} answers")
+    wait_until(answers, f"port {port} answers", seconds)
 
 
 def _hold() -> tuple[int | None, list[socket.socket]]:

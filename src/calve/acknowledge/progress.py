@@ -74,6 +74,9 @@ class Progress:
             rows: dict[str, int] = {}
             for table in record["tables"]:
                 rows[table["table"]] = rows.get(table["table"], 0) + table["rows"]
+            for index in record.get("documents", ()):
+                rows[index["index"]] = rows.get(index["index"], 0) + index["rows"]
+                self._done.superseded(index["index"], index["superseded"])
             for name, number in rows.items():
                 self._done.table_committed(name, number, None)
             for target, time in event_times(record).items():

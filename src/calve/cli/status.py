@@ -91,9 +91,13 @@ def _figures(report: PipelineReport) -> Iterator[str]:
 
 def _tables(report: PipelineReport) -> Iterator[str]:
     timed = any(table.valid_through for table in report.tables.values())
+    ordered = any(table.superseded for table in report.tables.values())
     named = [(_name(name, report), table) for name, table in sorted(report.tables.items())]
-    rows = [_row(*item) + ((_through(item[1]),) if timed else ()) for item in named]
-    yield from columns((*_HEADINGS, "valid through") if timed else _HEADINGS, rows)
+    rows = [
+        _row(*item) + ((_through(item[1]),) if timed else ()) + ((f"{item[1].superseded:,}",) if ordered else ())
+        for item in named
+    ]
+    yield from columns((*_HEADINGS, *["valid through"] * timed, *[">superseded"] * ordered), rows)
 
 
 _HEADINGS = ("table", ">rows", ">commits", "last commit", "rejects", "set to NULL")

@@ -125,6 +125,9 @@ def _reason(reject: Reject) -> str:
 
 def _table(table: TableFate) -> Iterator[str]:
     done = "would be created" if table.created else "would get columns" if table.statements else "fits as it is"
+    if table.documents:
+        yield f"{table.table}: {many(table.rows, 'event')} for the index, which decides whether it takes them"
+        return
     yield f"{table.table}: {many(table.rows, 'row')}, {done}"
     for statement in table.statements:
         yield from (f"  {line}" for line in statement.splitlines())
@@ -134,7 +137,8 @@ def _table(table: TableFate) -> Iterator[str]:
 
 def _summary(found: Trial) -> str:
     rows = sum(table.rows for table in found.tables)
-    counts = [f"{many(rows, 'row')} for {many(len([one for one in found.tables if one.rows]), 'table')}"]
+    what = "target" if any(table.documents for table in found.tables) else "table"
+    counts = [f"{many(rows, 'row')} for {many(len([one for one in found.tables if one.rows]), what)}"]
     rejected = sum(bool(event.rejects) for event in found.events)
     unrouted = sum(not event.tables and not event.rejects for event in found.events)
     counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} passed over"] * bool(unrouted)

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,13 @@ class Committed:
         batch: The last committed batch, 0 for none.
         position: The source's position behind it.
         totals: What the pipeline counts over its whole life.
+        moment: The batch's `Planned.moment`.
     """
 
     batch: int = 0
     position: Position | None = None
     totals: dict[str, Any] = field(default_factory=dict)
+    moment: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ class Ledger:
             return found.staged if found else None
 
     def begin(self, batch: int, planned: Planned) -> None:
-        """Record what a batch reads, before it runs: a replay reads exactly the same events.
+        """Record what a batch reads, and its moment, before it runs: a replay reads exactly the same events.
 
         Raises:
             InvariantError: It is not the next batch.
@@ -163,6 +166,7 @@ class Ledger:
         if batch != self.last_batch + 1:
             raise InvariantError(f"Batch {batch} cannot follow batch {self.last_batch}", step="ledger")
         reach("ledger.before-begin")
+        planned = replace(planned, moment=self._next_moment())
         self._publish(batch, "begun", asdict(planned))
         reach("ledger.after-begin")
         with self._mutex:
@@ -195,7 +199,7 @@ class Ledger:
             found = self._pending.get(batch)
             if found is None or found.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
-            committed = Committed(batch, found.planned.position, totals)
+            committed = Committed(batch, found.planned.position, totals, found.planned.moment)
             reach("ledger.before-committed")
             durable.replace(self.folder / "committed.json", asdict(committed))
             reach("ledger.after-committed")
@@ -203,6 +207,12 @@ class Ledger:
             for old in [old for old in self._pending if old <= batch]:
                 del self._pending[old]
                 self._remove_records(old)
+
+    def _next_moment(self) -> int:
+        """Give the time; where clocks go backwards or batches are quick, a tenth of a second after the last batch."""
+        with self._mutex:
+            moments = [self._committed.moment, *(one.planned.moment for one in self._pending.values())]
+        return max(int(time.time() * 10), max(moments) + 1)
 
     def _publish(self, batch: int, kind: str, value: dict[str, Any]) -> None:
         file = self._file(batch, kind)
@@ -239,7 +249,7 @@ class Ledger:
         if plan is None:
             raise InvariantError(f"{self._file(batch, 'begun')} is missing", step="ledger", target=str(self.folder))
         splits = [Split(**split) for split in plan["splits"]]
-        planned = Planned(splits, plan["position"], tuple(plan.get("waiting", ())))
+        planned = Planned(splits, plan["position"], tuple(plan.get("waiting", ())), plan.get("moment", 0))
         return Pending(batch, planned, durable.read(self._file(batch, "staged")))
 
 

@@ -1,6 +1,6 @@
 """Names of the columns that a batch of events has on its way."""
 
-__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ROW", "SINK"]
+__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ROW", "SINK", "VERSION"]
 
 EVENT = "event"
 """binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
@@ -16,3 +16,6 @@ OPERATION = "_operation"
 """int8, only where a sink applies changes: what an event does to its row (`event.operation.Operation`)."""
 ORDER = "_order"
 """int64, only where a sink applies changes: the place of an event among those of its task."""
+VERSION = "event_version"
+"""int64, only where a sink writes documents: the place of an event in the order of all (`event.version`). Kept as
+metadata of dead letters, so that an old event that is sent again does not overwrite newer ones."""

@@ -51,6 +51,12 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_rejects", "Events in the dead-letter queue.", ("table", "code"), _rejects),
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),
     (
+        "calve_superseded_events",
+        "Events that an index had newer ones of, or had already.",
+        ("table",),
+        lambda r: [([name], table.superseded) for name, table in r.tables.items() if table.superseded],
+    ),
+    (
         "calve_committed_rows",
         "Rows visible in the table.",
         ("table",),

@@ -39,7 +39,8 @@ class Trouble:
 
 @dataclass
 class TableReport:
-    """One target table: what was committed, what was refused (by code), what became NULL (by column).
+    """One target table: what was committed, what was refused (by code), what became NULL (by column); of an index, for
+    how many events it had newer ones.
 
     `valid_through` is the event time through which it is complete, where the sink knows `event_time`.
     """
@@ -50,6 +51,7 @@ class TableReport:
     snapshot_id: int | None = None
     rejects: dict[str, int] = field(default_factory=dict)
     nulled: dict[str, int] = field(default_factory=dict)
+    superseded: int = 0
     valid_through: datetime | None = None
     error: Trouble | None = None
 

@@ -114,6 +114,11 @@ class PipelineStatus:
             report.snapshot_id, report.last_commit = snapshot_id, at or now()
             report.error = None
 
+    def superseded(self, index: str, events: int) -> None:
+        """Count events that an index has newer ones of, or has already."""
+        with self._lock:
+            self._table(index).superseded += events
+
     def valid_through(self, table: str, time: datetime | None) -> None:
         """Say through which event time a table is complete; None: nothing new is known."""
         if time is not None:

@@ -29,13 +29,13 @@ class Writer:
     """What a batch needs to be written.
 
     Attributes:
-        job: Makes the job of a pass: the batch, the pass, the tables to write by task (None: all).
+        job: Makes the job of a pass: the batch, its moment, the pass, the tables to write by task (None: all).
         fit: Creates or evolves tables for the misfits that tasks found.
         in_order: Whether one task takes the whole batch, because what happens to a row must stay in its order.
     """
 
     spark: SparkSession
-    job: Callable[[int, int, Only], Job]
+    job: Callable[[int, int, int, Only], Job]
     fit: Callable[[list[Any]], None]
     in_order: bool = False
 
@@ -47,9 +47,12 @@ class Writer:
         """
         receipts: Receipts = []
         groups = divide(planned.splits, 1 if self.in_order else self.spark.sparkContext.defaultParallelism)
+        numbers = {id(split): number for number, split in enumerate(planned.splits)}
+        places = [[numbers[id(split)] for split in group] for group in groups]
         only: Only = None
         for number in range(_PASSES):
-            found = run_job(self.spark, self.job(batch, number, only), groups)
+            job = dataclasses.replace(self.job(batch, planned.moment, number, only), places=places)
+            found = run_job(self.spark, job, groups)
             receipts += found
             misfits = merge_misfits(found)
             if not misfits:
@@ -76,13 +79,14 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
         writer: Runs its tasks.
 
     Returns:
-        The staged record: `batch`, `position`, `tables`, `rejects`, `nulled`, counts and `since`.
+        The staged record: `batch`, `position`, `tables`, `documents`, `rejects`, `nulled`, counts and `since`.
     """
     staged = ledger.staged(batch)
     if staged is not None:
         return staged
     if ledger.begun(batch) is None:
         ledger.begin(batch, planned)  # a replay reads the same splits
+    planned = ledger.begun(batch) or planned  # with its moment
     started = time.monotonic()
     record = _record(batch, planned, since, writer.write(batch, planned))
     record["seconds"] = round(time.monotonic() - started, 3)
@@ -107,6 +111,7 @@ def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> d
         "bytes": sum(receipt["bytes"] for receipt in first),
         "unrouted": sum(receipt["unrouted"] for receipt in first),
         "tables": [table for receipt in receipts for table in receipt["tables"]],
+        "documents": [one for receipt in receipts for one in receipt["documents"]],
         "rejects": [one for receipt in receipts for one in receipt["rejects"]],
         "nulled": [one for receipt in receipts for one in receipt["nulled"]],
         "steps": {step: round(sum(receipt["seconds"][step] for receipt in receipts), 3) for step in steps},

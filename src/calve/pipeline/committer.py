@@ -281,6 +281,9 @@ class Committer:
             with self._lock:
                 totals = self._progress.count(record)
             self._ledger.set_committed(record["batch"], totals)
+            for index in record.get("documents", ()):
+                self._status.table_committed(index["index"], index["rows"], None)
+                self._status.superseded(index["index"], index["superseded"])
             with self._lock:
                 self._progress.forget(record)
             self._status.freshness(max(0.0, time.time() - record["since"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import tempfile
 import threading
@@ -20,6 +21,9 @@ from calve.settings import PipelineSettings
 from calve.sinks.iceberg.dead_letters import check_letters
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import missing
+from calve.sinks.opensearch.client import Client, access_of
+from calve.sinks.opensearch.settings import OpenSearchSettings
+from calve.sinks.opensearch.template import reach
 from calve.sources.http.server import try_port
 
 __all__ = ["check"]
@@ -38,6 +42,9 @@ def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
         A sentence for each problem, in the order of the configuration.
     """
     probes = [(f"{one.name}: the source {one.source.name}", _source_probe(one)) for one in pipelines]
+    probes += _cluster_probes(pipelines)
+    if all(isinstance(sink.value, OpenSearchSettings) for one in pipelines for sink in one.sinks):
+        return _answers(probes)
     try:
         spark = session.start(needs_s3=needs_s3(pipelines))
     except CalveError as error:
@@ -97,7 +104,16 @@ def _opens(settings: PipelineSettings) -> None:
 def _sink_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) -> Iterator[Probe]:
     for one in pipelines:
         for sink in one.sinks:
-            yield f"{sink.pipeline}: the sink {sink.name}", _sink_probe(sink.value, spark)
+            if isinstance(sink.value, IcebergSettings):
+                yield f"{sink.pipeline}: the sink {sink.name}", _sink_probe(sink.value, spark)
+
+
+def _cluster_probes(pipelines: Sequence[PipelineSettings]) -> Iterator[Probe]:
+    for one in pipelines:
+        for sink in one.sinks:
+            if isinstance(sink.value, OpenSearchSettings):
+                client = Client(access_of(sink.value))
+                yield f"{sink.pipeline}: the sink {sink.name}", functools.partial(reach, client)
 
 
 def _sink_probe(settings: IcebergSettings, spark: SparkSession) -> Callable[[], None]:

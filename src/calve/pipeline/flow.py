@@ -103,8 +103,8 @@ class Flow:
             self._spark, lambda *pass_: layout.job(ledger.state_id, *pass_), layout.fit, layout.in_order
         )
         try:
-            self._trying("start", self._layout.open_tables, leave=True)
-            self._trying("start", self._layout.note_dead_letters, leave=True)
+            self._trying("start", layout.open, leave=True)
+            self._trying("start", layout.note_dead_letters, leave=True)
             left = self._recover()
             self._trying("start", self._start_source, leave=True)
             self._committer.start()

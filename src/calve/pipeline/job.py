@@ -7,7 +7,7 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,10 +18,11 @@ from calve.convert.table import Absent, Table
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.route import SinkRoute
+from calve.sinks.opensearch.documents import Writing
 from calve.sources.source import Reader
 from calve.write.dead_letters import DeadLetterPlace
 
-__all__ = ["Job", "Misfit", "SinkJob", "Target", "merge_misfits"]
+__all__ = ["DocumentJob", "Job", "Misfit", "SinkJob", "Target", "merge_misfits"]
 
 Target = tuple[int, str]
 """A table of a pipeline: the number of its sink, and its identifier."""
@@ -29,7 +30,7 @@ Target = tuple[int, str]
 
 @dataclass(frozen=True)
 class SinkJob:
-    """One sink's part of a job.
+    """A sink's part of a job that writes files, which the driver commits to tables.
 
     Attributes:
         label: The sink's name in dead letters.
@@ -83,12 +84,31 @@ class SinkJob:
 
 
 @dataclass(frozen=True)
+class DocumentJob:
+    """A sink's part of a job that writes documents as it goes, with nothing left to commit.
+
+    Attributes:
+        label: The sink's name in dead letters.
+        writing: How documents are written.
+        fields: The fields of an event that are written.
+    """
+
+    label: str
+    route: SinkRoute
+    dead_letters: DeadLetterPlace
+    writing: Writing
+    fields: Fields = ALL_FIELDS
+
+
+@dataclass(frozen=True)
 class Job:
     """One pass over a batch; pickled into its tasks.
 
     Attributes:
         run: Makes file names unique: pipeline, state and batch.
         origin: The metadata attributes that tell where an event came from, as far as its source is divided.
+        moment: When the batch was begun, as the ledger has it (`Planned.moment`).
+        places: By task: its splits' numbers in the batch's plan.
         number: The pass: 0, then 1 and more for the tables that had misfits.
         only: What to write in this pass: tables by the number of the task that could not write them; None for all.
     """
@@ -96,11 +116,18 @@ class Job:
     pipeline: str
     run: str
     reader: Reader
-    sinks: tuple[SinkJob, ...]
+    sinks: tuple[SinkJob | DocumentJob, ...]
     max_open_writers: int
     origin: tuple[str, ...] = ()
     number: int = 0
     only: Mapping[int, frozenset[Target]] | None = None
+    moment: int = 0
+    places: Sequence[Sequence[int]] = ()
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether a sink writes documents, which needs the order of events."""
+        return any(isinstance(sink, DocumentJob) for sink in self.sinks)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from calve.expression import compile_condition
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sources.file import source as file
 from calve.sources.file.settings import FileSettings
 from calve.sources.http import source as http
@@ -75,7 +76,7 @@ _SOURCES = {
 
 PLUGINS = Plugins(
     sources={**{name: kind.settings for name, kind in _SOURCES.items()}, "pipeline": FromPipeline},
-    sinks={"iceberg": IcebergSettings, "pipeline": ToPipeline},
+    sinks={"iceberg": IcebergSettings, "opensearch": OpenSearchSettings, "pipeline": ToPipeline},
     condition=compile_condition,
 )
 

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from calve.commit.ledger import Ledger
 from calve.engine import session
+from calve.event.columns import VERSION
 from calve.observe.dead_letters import places_of
 from calve.observe.report import PipelineReport
 from calve.observe.watch import Watch
@@ -108,7 +111,7 @@ class _Replay:
         selection = Selection(settings.name, paths | names, chosen.code, chosen.table)
         places = [*dead_letter_places(settings, folder), *places_of(options.state, settings.name)]
         self._source = RejectsSource(
-            folder / FOLDER, list(map(_absolute, places)), selection, metadata_of(settings), f"{self._name}-"
+            folder / FOLDER, list(map(_absolute, places)), selection, _metadata(settings), f"{self._name}-"
         )
         self._before: Mapping[str, Any] = {}
 
@@ -148,6 +151,12 @@ class _Replay:
             self._source.rejected_again(),
             max(after.lag_rows, 0) if watch.stop.is_set() else 0,
         )
+
+
+def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
+    """Give what dead letters know beside their events; where documents are written, the place in the order of all."""
+    documents = any(sink.name == "opensearch" for sink in settings.sinks)
+    return {**metadata_of(settings), **({VERSION: pa.int64()} if documents else {})}
 
 
 def _absolute(place: str) -> str:

@@ -62,17 +62,7 @@ def catalog_key(properties: Mapping[str, str]) -> str:
 
 def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
     """Whether any sink lives on S3, so that Iceberg's bundle for it is needed."""
-    return any(
-        storage.needs_s3(
-            {
-                **(sink.value.catalog or {}),
-                "dlq": sink.value.dlq_prefix or "",
-                "location": sink.value.table_location or "",
-            }
-        )
-        for one in pipelines
-        for sink in one.sinks
-    )
+    return any(storage.needs_s3(sink.value.places) for one in pipelines for sink in one.sinks)
 
 
 def state_folder(options: RunOptions) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from calve.convert import event_time
@@ -18,14 +19,16 @@ from calve.convert.divide import Owners
 from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, InvariantError
-from calve.event.columns import JSON, MALFORMED, ORDER
+from calve.event.columns import JSON, MALFORMED, ORDER, VERSION
 from calve.event.reject import reject_rows
 from calve.event.sound import sound
+from calve.event.version import versions
 from calve.pipeline.ahead import ahead
 from calve.pipeline.gather import Crowd, Shares
-from calve.pipeline.job import Job, Misfit, Target
+from calve.pipeline.job import DocumentJob, Job, Misfit, SinkJob, Target
 from calve.reduce.reducer import Reducer
 from calve.route.route import Router
+from calve.sinks.opensearch.documents import Documents
 from calve.sources.source import READ_ROWS, Split
 from calve.write.dead_letters import DeadLetters
 from calve.write.writer import Writers, Written
@@ -74,7 +77,7 @@ class _Task:
         self._only = None if job.only is None else job.only[number]
         self._router = Router([sink.route for sink in job.sinks])
         # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
-        self._straight = self._router.is_static and len(job.sinks) == 1
+        self._straight = self._router.is_static and len(job.sinks) == 1 and not job.has_documents
         name = f"{job.run}-{job.number}-{number:05d}"
         self._writers = Writers(f"{name}-{attempt}", job.max_open_writers)
         self._rejects = [
@@ -87,13 +90,18 @@ class _Task:
         self._misfits: dict[Target, Inferred | None] = {}
         self._times: dict[Target, event_time.EventTimes] = {}
         self._nulled: dict[Target, dict[str, int]] = {}
+        self._documents = {
+            number: Documents(sink.writing, sink.fields)
+            for number, sink in enumerate(job.sinks)
+            if isinstance(sink, DocumentJob)
+        }
         self._seen = {"events": 0, "bytes": 0, "unrouted": 0}
         self._seconds = {"read": 0.0, "route": 0.0, "convert": 0.0, "write": 0.0}
 
     def run(self, splits: list[Split]) -> dict[str, Any]:
-        with contextlib.closing(ahead(self._job.reader.read(split) for split in splits)) as batches:
+        with contextlib.closing(ahead(self._read(at, split) for at, split in enumerate(splits))) as batches:
             while (batch := self._timed("read", next, batches, None)) is not None:
-                self._take(pa.Table.from_batches([batch]))
+                self._take(batch)
         for key, crowd in self._crowds.items():
             if crowd.rows:
                 self._flush(key)
@@ -106,11 +114,26 @@ class _Task:
                 self._timed("write", self._write_rejects, index, rows)
         return self._receipt(self._timed("write", self._writers.close))
 
+    def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
+        """Read a split, with versions where documents are written; an event that is sent again brings its own."""
+        job, count = self._job, sum(map(len, self._job.places))
+        rows = 0
+        for batch in job.reader.read(split):
+            events = pa.Table.from_batches([batch])
+            if job.has_documents:
+                found = versions(job.moment, (job.places[self._number][at], count), rows, len(events))
+                if VERSION in events.column_names:
+                    found = pc.coalesce(events[VERSION], found)
+                    events = events.drop_columns([VERSION])
+                events = events.append_column(VERSION, found)
+                rows += len(events)
+            yield events
+
     def discard(self) -> None:
         self._writers.discard()
 
     def _take(self, events: pa.Table) -> None:
-        if any(sink.changes for sink in self._job.sinks):
+        if any(isinstance(sink, SinkJob) and sink.changes for sink in self._job.sinks):
             order = range(self._seen["events"], self._seen["events"] + len(events))
             events = events.append_column(ORDER, pa.array(order, pa.int64()))
         self._seen["events"] += len(events)
@@ -145,8 +168,8 @@ class _Task:
         """Give what is the same for tables that are converted together: those of a sink with the same columns."""
         if target not in self._alike:
             sink = self._job.sinks[target[0]]
-            table = sink.tables.get(target[1])
-            if sink.changes or not isinstance(table, Table):
+            table = None if isinstance(sink, DocumentJob) else sink.tables.get(target[1])
+            if isinstance(sink, DocumentJob) or sink.changes or not isinstance(table, Table):
                 self._alike[target] = target
             else:
                 self._alike[target] = (target[0], table.columns_json, sink.refused.get(target[1]))
@@ -164,6 +187,9 @@ class _Task:
         events, owners = crowd.take()
         target = crowd.targets[0]
         sink = self._job.sinks[target[0]]
+        if isinstance(sink, DocumentJob):
+            self._reject(target, events, self._timed("write", self._documents[target[0]].write, target[1], events))
+            return
         table = sink.tables.get(target[1])
         if table is None:
             rows = events if JSON in events.column_names else sound(events).rows
@@ -191,7 +217,7 @@ class _Task:
         nulled = self._nulled.setdefault(target, {})
         for column, count in converted.nulled.items():
             nulled[column] = nulled.get(column, 0) + count
-        sink = self._job.sinks[target[0]]
+        sink = self._table_sink(target)
         table = sink.tables[target[1]]
         assert isinstance(table, Table)
         if sink.event_time and target not in self._times and (where := event_time.path(table.schema, sink.event_time)):
@@ -211,7 +237,7 @@ class _Task:
             self._writers.write((*target, *_DELETES), key.deletes, properties, net.deletes, key.ids)
 
     def _properties(self, target: Target, table: Table) -> dict[str, str]:
-        return {**table.properties, **self._job.sinks[target[0]].write_properties}
+        return {**table.properties, **self._table_sink(target).write_properties}
 
     def _write_rejects(self, index: int, rows: pa.Table) -> None:
         table = self._job.sinks[index].dead_letters.table
@@ -233,11 +259,11 @@ class _Task:
     def _receipt(self, written: dict[Any, Written]) -> dict[str, Any]:
         tables = [
             {
-                "catalog": self._job.sinks[target[0]].catalog,
+                "catalog": self._table_sink(target).catalog,
                 "table": target[1],
-                "branch": "main" if rest == _LETTERS else self._job.sinks[target[0]].branch,
+                "branch": "main" if rest == _LETTERS else self._table_sink(target).branch,
                 "uuid": one.table.uuid,
-                "write_mode": self._job.sinks[target[0]].write_mode,
+                "write_mode": self._table_sink(target).write_mode,
                 "files": one.files,
                 "rows": 0 if rest == _DELETES else one.rows,
                 "bytes": one.size_bytes,
@@ -248,6 +274,7 @@ class _Task:
         ]
         return {
             "tables": tables,
+            "documents": [one for documents in self._documents.values() for one in documents.written()],
             "rejects": [kept for kept in (one.close() for one in self._rejects) if kept],
             "misfits": [Misfit(target, inferred).to_json() for target, inferred in self._misfits.items()],
             "nulled": [
@@ -258,6 +285,11 @@ class _Task:
             **self._seen,
             "seconds": self._seconds,
         }
+
+    def _table_sink(self, target: Target) -> SinkJob:
+        sink = self._job.sinks[target[0]]
+        assert isinstance(sink, SinkJob)
+        return sink
 
     def _timed(self, step: str, function: Any, *arguments: Any) -> Any:
         start = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +19,11 @@ from calve.convert.infer import infer
 from calve.convert.table import Absent
 from calve.engine import session
 from calve.errors import SchemaConflictError
-from calve.event.columns import EVENT, MALFORMED, ORDER, ROW
-from calve.event.reject import reject_rows
+from calve.event.columns import EVENT, MALFORMED, ORDER, ROW, VERSION
+from calve.event.reject import reject_rows, rejects_table
 from calve.event.sound import sound
-from calve.pipeline.job import Job, Misfit, SinkJob, Target
+from calve.event.version import versions
+from calve.pipeline.job import DocumentJob, Job, Misfit, SinkJob, Target
 from calve.pipeline.layout import Layout, sink_labels
 from calve.pipeline.run import needs_s3
 from calve.route.route import Router
@@ -79,6 +81,7 @@ class TableFate:
         statements: What would be done to it first, as SQL; empty: it fits as it is.
         created: Whether it would be created.
         nulled: How many values of each column would become null because they do not fit its type.
+        documents: Whether it is an index of documents, whose mapping is not looked at.
     """
 
     catalog: str
@@ -87,6 +90,7 @@ class TableFate:
     statements: list[str] = field(default_factory=list)
     created: bool = False
     nulled: dict[str, int] = field(default_factory=dict)
+    documents: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,7 @@ class _Rehearsed:
         self._catalogs = catalogs
         self._layout = Layout(settings, Path("calve-state") / settings.name, catalogs.get)
         self._labels = sink_labels(settings)
+        self._moment = int(time.time() * 10)
         self._events: list[EventFate] = []
         self._tables: dict[tuple[str, str], TableFate] = {}
 
@@ -170,14 +175,15 @@ class _Rehearsed:
         for key, catalog in self._catalogs.made.items():
             for name in catalog.created:
                 self._table(key, name)
-        job = self._layout.job("", 0, 0, None)
+        job = self._layout.job("", 0, self._moment, 0, None)
         asking = self._asking(job)
         missing = {what: sorted(names - metadata.keys()) for what, names in asking.items() if names - metadata.keys()}
         if len(events):
             nulls = {name: None for names in missing.values() for name in names}
             self._write(self._route(job, _with_metadata(events, {**nulls, **metadata})))
         for (key, name), table in self._tables.items():
-            _explain(self._catalogs.made[key], name, table)
+            if key in self._catalogs.made:
+                _explain(self._catalogs.made[key], name, table)
         return Trial(self._events, list(self._tables.values()), missing)
 
     def _asking(self, job: Job) -> dict[str, frozenset[str]]:
@@ -187,7 +193,7 @@ class _Rehearsed:
             for gate in sink.route.gates:
                 of = "" if gate.pipeline == job.pipeline else f" of {gate.pipeline}"
                 asking |= {f"the route {name}{of}": one.metadata for name, one in gate.conditions.items()}
-            asking[f"the table_identifier of {label}"] = sink.route.table.metadata
+            asking[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
             if sink.route.operation is not None:
                 asking[f"the operation of {label}"] = sink.route.operation.metadata
         return asking
@@ -207,7 +213,7 @@ class _Rehearsed:
     def _write(self, parts: dict[Target, pa.Table]) -> None:
         """Make tables fit and convert the events for them, in passes as a batch does."""
         for _ in range(_PASSES):
-            sinks = self._layout.job("", 0, 0, None).sinks
+            sinks = self._layout.job("", 0, self._moment, 0, None).sinks
             found = [self._place(sinks[target[0]], target, rows) for target, rows in parts.items()]
             misfits = [misfit for misfit in found if misfit]
             if not misfits:
@@ -218,7 +224,10 @@ class _Rehearsed:
         message = f"The events still do not fit after {_PASSES} passes: {names}"
         raise SchemaConflictError(message, step="convert", target=names)
 
-    def _place(self, sink: SinkJob, target: Target, rows: pa.Table) -> Misfit | None:
+    def _place(self, sink: SinkJob | DocumentJob, target: Target, rows: pa.Table) -> Misfit | None:
+        if isinstance(sink, DocumentJob):
+            self._index(sink, target, rows)
+            return None
         name, origins = target[1], rows[ROW].to_pylist()
         known = sink.tables.get(name)
         if known is None:
@@ -238,6 +247,18 @@ class _Rehearsed:
         for row in converted.row.to_pylist():
             self._events[origins[row]].tables.append(Place(self._labels[target[0]], name))
         return None
+
+    def _index(self, sink: DocumentJob, target: Target, rows: pa.Table) -> None:
+        """Shape the events of an index, and send nothing."""
+        name, origins = target[1], rows[ROW].to_pylist()
+        numbers = versions(0, (0, 1), 0, len(rows))
+        lines = sink.writing.shape.lines(rows.append_column(VERSION, numbers), sink.fields)
+        refused = lines.rejects or rejects_table([])
+        self._reject(target, origins, refused)
+        taken = set(range(len(rows))) - set(refused["row"].to_pylist())
+        self._tables.setdefault((sink.label, name), TableFate(sink.label, name, documents=True)).rows += len(taken)
+        for row in sorted(taken):
+            self._events[origins[row]].tables.append(Place(self._labels[target[0]], name))
 
     def _table(self, catalog: str, name: str) -> TableFate:
         return self._tables.setdefault((catalog, name), TableFate(self._catalogs.made[catalog].name, name))

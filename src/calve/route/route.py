@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ from calve.route.names import fault
 __all__ = ["Gate", "Routed", "Router", "SinkRoute"]
 
 DEFAULT_ROUTE = "_default"
-_FIELD = "table_identifier"
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,18 @@ class SinkRoute:
     """Where one sink's events go.
 
     Attributes:
-        table: The compiled `table_identifier`.
+        table: The compiled name of the table or index.
         gates: What an event must pass, one after the other; empty takes every event.
         operation: The compiled `operation`; None where every event is an INSERT.
+        field: The option that gives the name.
+        fault: Says what is wrong with a name, or None.
     """
 
     table: Format
     gates: tuple[Gate, ...] = ()
     operation: Format | None = None
+    field: str = "table_identifier"
+    fault: Callable[[str], str | None] = fault
 
     @property
     def metadata(self) -> frozenset[str]:
@@ -145,13 +148,13 @@ class Router:
         if len(missing):
             rejects.append(
                 reject_rows(
-                    _back(missing, chosen), Code.EXPRESSION_ERROR, _FIELD, "table_identifier cannot be evaluated"
+                    _back(missing, chosen), Code.EXPRESSION_ERROR, sink.field, f"{sink.field} cannot be evaluated"
                 )
             )
         for name, here in _groups(names):
-            wrong = fault(name)
+            wrong = sink.fault(name)
             if wrong:
-                rejects.append(reject_rows(_back(here, chosen), Code.BAD_TABLE_NAME, _FIELD, wrong))
+                rejects.append(reject_rows(_back(here, chosen), Code.BAD_TABLE_NAME, sink.field, wrong))
             else:
                 routed.parts.append((number, name, _back(here, chosen)))
         return rejects

@@ -68,11 +68,14 @@ class Planned:
     Attributes:
         waiting: The parts of the source, each read in order, that have more behind the position: of Kafka
             `topic/partition`. A source whose parts come in no order of time names one that no event comes from.
+        moment: When the ledger recorded it, in tenths of a second since the epoch; later than any batch before it, and
+            the same in a replay. 0 before that.
     """
 
     splits: list[Split]
     position: Position = field(default_factory=dict)
     waiting: tuple[str, ...] = ()
+    moment: int = field(default=0, compare=False)
 
 
 class Reader(Protocol):

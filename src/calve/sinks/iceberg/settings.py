@@ -17,8 +17,9 @@ from calve.errors import SettingsError
 from calve.expression import compile_format
 from calve.route.names import fault
 from calve.settings import Size, option
+from calve.sinks.dead_letters import S3DeadLetters, prefix
 
-__all__ = ["Column", "DeadLetters", "IcebergSettings", "PartitionField", "S3DeadLetters", "TableSchema"]
+__all__ = ["Column", "DeadLetters", "IcebergSettings", "PartitionField", "TableSchema"]
 
 CATALOG_NEEDS = {
     "rest": ("uri",),
@@ -103,14 +104,6 @@ class TableSchema:
             schema = schema_from_columns([asdict(column) for column in self.columns])
             fields = [asdict(field) for field in self.partition_spec]
             yield from _check_partitions("partition_spec", fields, schema)
-
-
-@dataclass(frozen=True)
-class S3DeadLetters:
-    """Dead letters in S3, with Data Prepper's keys."""
-
-    bucket: str = option(doc="The bucket.", minimum=1)
-    key_path_prefix: str = option("", "The folder in it.")
 
 
 @dataclass(frozen=True)
@@ -234,10 +227,12 @@ class IcebergSettings:
     @property
     def dlq_prefix(self) -> str | None:
         """Where files of rejected events go, or None for the folder in the state."""
-        if isinstance(self.dlq, DeadLetters):
-            s3 = self.dlq.s3
-            return f"s3://{s3.bucket}/{s3.key_path_prefix}".rstrip("/") if s3 else None
-        return self.dlq
+        return prefix(self.dlq.s3 if isinstance(self.dlq, DeadLetters) else self.dlq)
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where the sink stores things, and how, as catalog properties."""
+        return {**(self.catalog or {}), "dlq": self.dlq_prefix or "", "location": self.table_location or ""}
 
     @property
     def dlq_table(self) -> str | None:

@@ -1,0 +1,100 @@
+"""An OpenSearch sink on the driver: its cluster, and its part of a job. Tasks write; nothing is left to commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from calve.commit.catalog import Catalog
+from calve.convert.fields import Fields
+from calve.convert.infer import Inferred
+from calve.expression import Format, compile_format
+from calve.pipeline.gates import gates
+from calve.pipeline.job import DocumentJob
+from calve.route.route import SinkRoute
+from calve.settings import SinkEntry
+from calve.sinks.opensearch.client import Client, access_of
+from calve.sinks.opensearch.documents import Writing
+from calve.sinks.opensearch.index_name import dated, fault, normal, normal_sql
+from calve.sinks.opensearch.lines import compile_shape
+from calve.sinks.opensearch.settings import OpenSearchSettings
+from calve.sinks.opensearch.template import prepare
+from calve.write.dead_letters import DeadLetterPlace
+
+__all__ = ["DocumentSink"]
+
+
+class DocumentSink:
+    """What a pipeline asks of a sink of documents; runs on the driver.
+
+    Args:
+        entry: The sink, as parsed.
+        label: Its name in dead letters.
+        metadata: The attributes that events have.
+        place: Where its dead letters go.
+
+    Attributes:
+        in_order: Whether one task must take the whole of a batch: documents are read, changed and written again.
+    """
+
+    commits = None
+    catalogs: dict[str, Catalog] = {}  # noqa: RUF012
+
+    def __init__(self, entry: SinkEntry, label: str, metadata: Collection[str], place: str) -> None:
+        settings: OpenSearchSettings = entry.value
+        self._settings = settings
+        self._label = label
+        self._names = metadata
+        self._gates = gates(entry, metadata)
+        self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
+        self.dead_letters = DeadLetterPlace(place)
+        self.in_order = compile_shape(settings, metadata, "").reads
+        self.flush_seconds = settings.flush_seconds
+        self.max_batch_bytes = int(settings.max_batch_bytes)
+
+    @property
+    def metadata(self) -> frozenset[str]:
+        """The metadata attributes that it asks for."""
+        route = SinkRoute(self._index(0), self._gates)
+        return route.metadata | compile_shape(self._settings, self._names, "").metadata
+
+    def open(self) -> None:
+        """Reach the cluster, and put its template."""
+        prepare(Client(access_of(self._settings)), self._settings)
+
+    def begin_batch(self) -> None:
+        """Do nothing: indexes come into being with their documents."""
+
+    def refresh(self, catalog: str, table: str) -> None:
+        """Do nothing: it has no tables."""
+
+    def fit(self, table: str, inferred: Inferred | None) -> None:
+        """Do nothing: no task asks for it."""
+
+    def job(self, moment: int, prefix: str, replays: bool) -> DocumentJob:
+        """Give its part of the job of a batch.
+
+        Args:
+            moment: The batch's, which gives the date in the index's name.
+            prefix: Begins the ids of documents that have none of their own.
+            replays: Whether dead letters are sent again, which have their versions with them.
+        """
+        settings = self._settings
+        writing = Writing(
+            access=access_of(settings),
+            shape=compile_shape(settings, self._names, prefix),
+            bulk_bytes=settings.bulk_bytes,
+            version_type=settings.document_version_type,
+            max_retries=settings.max_retries,
+        )
+        route = SinkRoute(self._index(moment), self._gates, field="index", fault=fault)
+        return DocumentJob(self._label, route, self.dead_letters, writing, self._fields)
+
+    def _index(self, moment: int) -> Format:
+        text = dated(self._settings.index, moment)
+        found = compile_format(text, self._names)
+        if not self._settings.normalize_index:
+            return found
+        if found.static is not None:
+            return compile_format(normal(found.static))
+        return dataclasses.replace(found, sql=normal_sql(found.sql))

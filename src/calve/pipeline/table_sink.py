@@ -1,0 +1,125 @@
+"""An Iceberg sink on the driver: its catalog, its tables, and its part of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from calve.commit.catalog import Catalog
+from calve.commit.storage import for_executors
+from calve.convert.fields import Fields
+from calve.convert.infer import Inferred
+from calve.expression import compile_format
+from calve.observe.log import Log
+from calve.pipeline.committer import CommitSettings
+from calve.pipeline.gates import gates
+from calve.pipeline.job import SinkJob
+from calve.route.route import SinkRoute
+from calve.settings import SinkEntry
+from calve.sinks.iceberg.dead_letters import LetterTarget
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.iceberg.targets import SinkTargets
+from calve.write.dead_letters import DeadLetterPlace
+
+__all__ = ["CatalogOf", "TableSink"]
+
+CatalogOf = Callable[[Mapping[str, str]], tuple[str, Catalog]]
+"""Gives a catalog, and the key under which receipts name it, for the properties of a sink."""
+
+
+class TableSink:
+    """What a pipeline asks of a sink of tables; runs on the driver.
+
+    Args:
+        entry: The sink, as parsed.
+        label: Its name in dead letters.
+        metadata: The attributes that events have.
+        catalog_of: Opens its catalog.
+        place: Where its dead letters go.
+
+    Attributes:
+        letters: The table of its dead letters, if it has one.
+        in_order: Whether one task must take the whole of a batch.
+        commits: When staged files are committed.
+        max_open_writers: Files that a task keeps open.
+    """
+
+    def __init__(
+        self, entry: SinkEntry, label: str, metadata: Collection[str], catalog_of: CatalogOf, place: str, log: Log
+    ) -> None:
+        settings: IcebergSettings = entry.value
+        self._settings = settings
+        self._label = label
+        self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
+        operation = None if settings.operation is None else compile_format(settings.operation, metadata)
+        self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
+        self._key, self.catalog = catalog_of(settings.catalog or {})
+        self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log)
+        letters = settings.dlq_table
+        self.letters = LetterTarget(self.catalog, letters, Path(place), log) if letters else None
+        self.dead_letters = DeadLetterPlace(place, for_executors(self.catalog.properties))
+        self.in_order = settings.changes
+        self.max_open_writers = settings.max_open_writers
+        self.flush_seconds = settings.flush_interval.total_seconds()
+        self.max_batch_bytes = int(settings.max_batch_bytes)
+        self.commits = CommitSettings(settings.commit_interval.total_seconds(), int(settings.commit_size))
+
+    @property
+    def catalogs(self) -> dict[str, Catalog]:
+        """The catalog, by the key under which receipts name it."""
+        return {self._key: self.catalog}
+
+    @property
+    def metadata(self) -> frozenset[str]:
+        """The metadata attributes that it asks for."""
+        return self._route.metadata
+
+    def open(self) -> None:
+        """Find or create the static table."""
+        self._targets.open()
+
+    def begin_batch(self) -> None:
+        """Look anew for tables that were absent.
+
+        Raises:
+            CalveError: Rejects cannot be written any more where they are to go.
+        """
+        if self.letters:
+            _ = self.letters.table
+        self._targets.begin_batch()
+
+    def refresh(self, catalog: str, table: str) -> None:
+        """Load a table again that was committed to."""
+        if catalog == self._key:
+            self._targets.refresh(table)
+        if catalog == self._key and self.letters and self.letters.identifier == table:
+            self.letters.refresh()
+
+    def fit(self, table: str, inferred: Inferred | None) -> None:
+        """Create or evolve a table."""
+        self._targets.fit(table, inferred)
+
+    def job(self, moment: int, prefix: str, replays: bool) -> SinkJob:
+        """Give its part of the job of a batch, whatever its moment; dead letters that are sent again are late."""
+        settings, place = self._settings, self.dead_letters
+        return SinkJob(
+            label=self._label,
+            catalog=self._key,
+            route=self._route,
+            tables=self._targets.known(),
+            dead_letters=replace(place, table=self.letters.table) if self.letters else place,
+            branch=settings.branch or "main",
+            fields=self._fields,
+            event_time=None if replays else settings.event_time,
+            infers=settings.auto_create,
+            evolves=settings.schema_evolution,
+            on_type_mismatch=settings.on_type_mismatch,
+            case_insensitive=settings.case_insensitive,
+            changes=settings.changes,
+            identifier_columns=tuple(settings.identifier_columns),
+            upsert=settings.upsert,
+            write_mode=settings.write_mode,
+            write_properties=dict(settings.write_properties),
+            refused=dict(self._targets.refused),
+        )

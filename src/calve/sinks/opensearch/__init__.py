@@ -1,0 +1,1 @@
+"""The OpenSearch sink: its settings, and what writes documents."""

@@ -1,0 +1,240 @@
+"""Sends lines for `_bulk`: in requests of bounded size, repeated until each document is taken or refused."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from calve.errors import SinkUnavailableError
+from calve.sinks.opensearch.client import Answer, Client
+
+__all__ = ["Bulk", "Refused", "Sent"]
+
+_FIRST_SECONDS = 0.05
+_LONGEST_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0
+"""How long a task goes on while nothing is taken; then the batch fails, and the driver tries it again."""
+_CONFLICT = 409
+_FILTER = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
+
+_Rows = npt.NDArray[np.int64]
+
+
+class Refused(NamedTuple):
+    """A document that OpenSearch will not take: its line's number, and why."""
+
+    row: int
+    reason: str
+
+
+@dataclass
+class Sent:
+    """What became of lines.
+
+    Attributes:
+        refused: By OpenSearch, for good.
+        superseded: How many were not written because the index has newer ones, or has them already.
+    """
+
+    refused: list[Refused]
+    superseded: int = 0
+
+
+class _Cause(msgspec.Struct):
+    reason: str | None = None
+
+
+class _Error(msgspec.Struct):
+    type: str = ""
+    reason: str | None = None
+    caused_by: _Cause | None = None
+
+    def text(self) -> str:
+        parts = (self.type, self.reason, self.caused_by and self.caused_by.reason)
+        return ": ".join(dict.fromkeys(part for part in parts if part))
+
+
+class _Item(msgspec.Struct):
+    status: int
+    error: _Error | None = None
+
+
+class _Answer(msgspec.Struct):
+    errors: bool
+    items: list[dict[str, _Item]]
+
+
+class _Head(msgspec.Struct):
+    errors: bool
+
+
+class Bulk:
+    """Sends to one cluster, one request at a time, so that changes of a document arrive in their order (executor).
+
+    Args:
+        client: Of the cluster.
+        size_bytes: Of a request, at most, if no single document is larger.
+        max_retries: How often a request is repeated before its documents are refused; None: until the patience ends.
+        pause: Waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        size_bytes: int,
+        max_retries: int | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.client = client
+        self._size = size_bytes
+        self._max_retries = max_retries
+        self._pause = pause
+
+    def send(self, index: str, lines: pa.LargeStringArray) -> Sent:
+        """Send lines, each an action and, where it has one, its document, with their line feeds.
+
+        Raises:
+            SinkUnavailableError: Nothing is taken for too long.
+            SinkRefusedError: The user is not accepted.
+        """
+        sent = Sent([])
+        path = f"/{quote(index, safe='')}/_bulk?filter_path={_FILTER}"
+        offsets = np.frombuffer(lines.buffers()[1], np.int64)[lines.offset : lines.offset + len(lines) + 1]
+        start = 0
+        while start < len(lines):
+            end = int(np.searchsorted(offsets, offsets[start] + self._size, "right")) - 1
+            end = min(max(end, start + 1), len(lines))
+            self._part(path, lines, np.arange(start, end), sent)
+            start = end
+        return sent
+
+    def ask(self, method: str, path: str, body: bytes) -> Answer:
+        """Ask for something until there is an answer that is not one of overload.
+
+        Raises:
+            SinkUnavailableError: There is none for too long.
+            SinkRefusedError: The user is not accepted.
+        """
+        patience = _Patience(None, self._pause)
+        while True:
+            answer = self.client.request(method, path, body)
+            if not _passes(answer.status):
+                return answer
+            if not patience.wait(progress=False):
+                raise _unavailable(self.client.name, f"status {answer.status}")
+
+    def _part(self, path: str, lines: pa.LargeStringArray, rows: _Rows, sent: Sent) -> None:
+        """Send some lines, and again those that are to be repeated."""
+        patience = _Patience(self._max_retries, self._pause)
+        while len(rows):
+            left, why = self._once(path, lines, rows, sent)
+            if len(left) and not patience.wait(progress=len(left) < len(rows)):
+                self._give_up(left, why, sent)
+                return
+            rows = left
+
+    def _once(self, path: str, lines: pa.LargeStringArray, rows: _Rows, sent: Sent) -> tuple[_Rows, str]:
+        """Send lines; give those to send again, and why."""
+        try:
+            answer = self.client.request("POST", path, _body(lines, rows))
+        except SinkUnavailableError as error:
+            return rows, error.message
+        if answer.status in (400, 413) and len(rows) > 1:
+            for half in np.array_split(rows, 2):  # one document spoils the request, or it is too large
+                self._part(path, lines, half, sent)
+            return rows[:0], ""
+        return _outcome(answer, rows, sent)
+
+    def _give_up(self, rows: _Rows, why: str, sent: Sent) -> None:
+        if self._max_retries is None:
+            raise _unavailable(self.client.name, why)
+        limit = f"Number of retries reached the limit of max retries (configured value {self._max_retries}"
+        sent.refused += [Refused(int(row), f"{limit}. Last exception message: {why})") for row in rows]
+
+
+class _Patience:
+    """Waits between tries; longer each time, with jitter."""
+
+    def __init__(self, max_retries: int | None, pause: Callable[[float], None]) -> None:
+        self._left = max_retries
+        self._pause = pause
+        self._seconds = _FIRST_SECONDS
+        self._waited = 0.0
+
+    def wait(self, progress: bool) -> bool:
+        """Wait after a failure; say whether to try again."""
+        if progress:
+            self._seconds, self._waited = _FIRST_SECONDS, 0.0
+        if self._left is not None:
+            self._left -= 1
+        if self._left == -1 or (self._left is None and self._waited >= _PATIENCE_SECONDS):
+            return False
+        seconds = self._seconds * random.uniform(0.5, 1.5)
+        self._pause(seconds)
+        self._waited += seconds
+        self._seconds = min(self._seconds * 2, _LONGEST_SECONDS)
+        return True
+
+
+def _body(lines: pa.LargeStringArray, rows: _Rows) -> Any:
+    """Give the lines' bytes; those that follow each other as a view of the array."""
+    if rows[-1] - rows[0] + 1 != len(rows):
+        lines, rows = lines.take(pa.array(rows)), np.arange(len(rows))
+    offsets = np.frombuffer(lines.buffers()[1], np.int64)
+    first, last = offsets[lines.offset + rows[0]], offsets[lines.offset + rows[-1] + 1]
+    return memoryview(lines.buffers()[2])[first:last]
+
+
+def _outcome(answer: Answer, rows: _Rows, sent: Sent) -> tuple[_Rows, str]:
+    """Note what was refused for good; give the lines to send again, and why."""
+    if _passes(answer.status):
+        return rows, f"status {answer.status}"
+    if answer.status >= 400:
+        sent.refused += [Refused(int(row), _plain(answer)) for row in rows]
+        return rows[:0], ""
+    if not msgspec.json.decode(answer.data, type=_Head).errors:
+        return rows[:0], ""
+    again, why = [], ""
+    items = msgspec.json.decode(answer.data, type=_Answer).items
+    for row, (item,) in zip(rows.tolist(), (named.values() for named in items), strict=True):
+        if item.error is None:
+            continue
+        if item.status == _CONFLICT:
+            sent.superseded += 1
+        elif _passes(item.status):
+            again.append(row)
+            why = item.error.text()
+        else:
+            sent.refused.append(Refused(row, item.error.text()))
+    return np.array(again, np.int64), why
+
+
+def _passes(status: int) -> bool:
+    """Whether what a status tells of may pass; 403 is a cluster that takes no writes at the moment."""
+    return status in (403, 408, 429) or status >= 500
+
+
+def _plain(answer: Answer) -> str:
+    try:
+        found = msgspec.json.decode(answer.data)["error"]
+        return f"{found['type']}: {found['reason']}"
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"status {answer.status}: {answer.data[:200].decode(errors='replace')}"
+
+
+def _unavailable(cluster: str, why: str) -> SinkUnavailableError:
+    return SinkUnavailableError(
+        f"OpenSearch at {cluster} takes no documents: {why}",
+        step="write",
+        target=cluster,
+        hint="The batch is kept and tried again; look whether the cluster is well",
+    )

@@ -1,0 +1,92 @@
+"""One sink's part of a task: events become documents of OpenSearch, or rejects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.convert.fields import Fields
+from calve.event.reject import Code, Reject, rejects_table
+from calve.sinks.opensearch.bulk import Bulk, Refused, Sent
+from calve.sinks.opensearch.client import Access, Client
+from calve.sinks.opensearch.lines import Shape
+from calve.sinks.opensearch.revise import Reviser, Step
+
+__all__ = ["Documents", "Writing"]
+
+_TEXT = pa.large_string()
+_STEPS = 2_000
+"""Events whose documents are read together."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a sink writes its documents; pickled into tasks."""
+
+    access: Access
+    shape: Shape
+    bulk_bytes: int
+    version_type: str = "external_gte"
+    max_retries: int | None = None
+
+
+class Documents:
+    """Writes the documents of one sink in one task (executor).
+
+    Args:
+        writing: How.
+        fields: The fields of an event that are written.
+    """
+
+    def __init__(self, writing: Writing, fields: Fields) -> None:
+        self._writing = writing
+        self._fields = fields
+        self._bulk = Bulk(Client(writing.access), writing.bulk_bytes, writing.max_retries)
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def write(self, index: str, events: pa.Table) -> pa.Table:
+        """Write events that have `json` and `event_version`; give the rejects (`REJECTS`).
+
+        It may be repeated, in this task or another: what is there already stays as it is.
+
+        Raises:
+            SinkUnavailableError: OpenSearch does not answer, or takes nothing for too long.
+            SinkRefusedError: It does not accept the user.
+        """
+        lines = self._writing.shape.lines(events, self._fields)
+        sent = self._send(index, lines.text) if lines.steps is None else self._revise(index, lines.text, lines.steps)
+        rejected = len(sent.refused) + (0 if lines.rejects is None else len(lines.rejects))
+        counts = self._counts.setdefault(index, {"rows": 0, "superseded": 0})
+        counts["rows"] += len(events) - rejected - sent.superseded
+        counts["superseded"] += sent.superseded
+        found = rejects_table(Reject(one.row, Code.SINK_REFUSED, "", one.reason) for one in sent.refused)
+        return found if lines.rejects is None else pa.concat_tables([lines.rejects, found])
+
+    def written(self) -> list[dict[str, Any]]:
+        """Give a receipt for each index: how many documents it got, and how many it has newer ones of."""
+        return [{"index": index, **counts} for index, counts in self._counts.items()]
+
+    def _send(self, index: str, text: pa.LargeStringArray) -> Sent:
+        """Send the lines that are not null."""
+        if not text.null_count:
+            return self._bulk.send(index, text)
+        rows = pc.indices_nonzero(text.is_valid())
+        sent = self._bulk.send(index, text.drop_null())
+        return Sent([Refused(rows[one.row].as_py(), one.reason) for one in sent.refused], sent.superseded)
+
+    def _revise(self, index: str, text: pa.LargeStringArray, steps: pa.Table) -> Sent:
+        """Send what becomes of documents that are read first, some events at a time."""
+        whole = Sent([])
+        steps = steps.append_column("line", text)
+        for start in range(0, len(steps), _STEPS):
+            part = steps.slice(start, _STEPS)
+            reviser = Reviser(self._bulk, index, self._writing.version_type)
+            made = list(reviser.revise([Step(**one) for one in part.to_pylist()]))
+            sent = self._send(index, pa.array([one if isinstance(one, str) else None for one in made], _TEXT))
+            refused = sent.refused + [one for one in made if isinstance(one, Refused)]
+            whole.refused += [Refused(start + one.row, one.reason) for one in refused]
+            whole.superseded += sent.superseded + reviser.superseded
+        return whole

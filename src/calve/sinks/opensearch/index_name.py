@@ -1,0 +1,92 @@
+"""Names of indexes: what they may look like, and the date that they may carry."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from calve.errors import SettingsError
+from calve.expression import compile_format
+
+__all__ = ["check_index", "dated", "fault", "normal", "normal_sql", "pattern"]
+
+_DATE = re.compile(r"%\{([^}]*)\}")
+_BAD = re.compile(r'[\\/*?"<>| ,#:\x00-\x1f\x7f]')
+_PIECE = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']")
+_CODES = {
+    "yyyy": "{:%Y}", "uuuu": "{:%Y}", "yy": "{:%y}", "MM": "{:%m}", "M": "{0.month}", "dd": "{:%d}", "d": "{0.day}",
+    "DDD": "{:%j}", "HH": "{:%H}", "H": "{0.hour}",
+}  # fmt: skip
+_LONGEST = 255
+_STRIPPED, _LEADING = r'[:"*+/\\|?#><]', "^[_-]+"
+
+
+def check_index(text: str) -> None:
+    """Refuse an `index` that cannot be: a bad name, more than one date, or a date finer than an hour.
+
+    Raises:
+        SettingsError: With the reason.
+    """
+    if len(_DATE.findall(text)) > 1:
+        raise SettingsError("an index has one date pattern at most")
+    plain = dated(text, 0)
+    static = compile_format(plain).static
+    if static is not None and (wrong := fault(static)):
+        raise SettingsError(wrong)
+
+
+def dated(text: str, moment: int) -> str:
+    """Put a batch's date into an index's text, in UTC.
+
+    Args:
+        text: The `index`, e.g. `logs-%{yyyy.MM.dd}`.
+        moment: In tenths of a second since the epoch; it is in the ledger, so that a replay gives the same name.
+
+    Raises:
+        SettingsError: The date pattern cannot be.
+    """
+    at = datetime.fromtimestamp(moment / 10, UTC)
+    return _DATE.sub(lambda found: _shown(found[1], at), text)
+
+
+def pattern(text: str) -> str:
+    """Give the pattern of all names that an `index` may become."""
+    return re.sub(r"\*+", "*", re.sub(r"[$%]\{[^}]*\}", "*", text))
+
+
+def fault(name: str) -> str | None:
+    """Say what is wrong with an index's name, or None for a sound one."""
+    if not name:
+        return "the index name is empty"
+    if _BAD.search(name):
+        return f"the index name {name[:100]!r} has a character that no index name may have"
+    if name != name.lower():
+        return f"the index name {name[:100]!r} has upper-case letters; set normalize_index: true to lower them"
+    if name[0] in "-_+" or name in (".", ".."):
+        return f"the index name {name[:100]!r} begins with {name[0]!r}"
+    if len(name.encode()) > _LONGEST:
+        return f"the index name {name[:100]!r}… is longer than {_LONGEST} bytes"
+    return None
+
+
+def normal(name: str) -> str:
+    """Make a name fit: lower case, without characters that no name may have, and not beginning with `_` or `-`."""
+    return re.sub(_LEADING, "", re.sub(_STRIPPED, "", name.lower()))
+
+
+def normal_sql(name: str) -> str:
+    """Give the SQL of the same."""
+    return f"regexp_replace(regexp_replace(lower({name}), '{_STRIPPED}', '', 'g'), '{_LEADING}', '')"
+
+
+def _shown(date: str, at: datetime) -> str:
+    shown, place = "", 0
+    while piece := _PIECE.match(date, place):
+        place = piece.end()
+        if piece[2] and piece[0] not in _CODES:
+            break
+        shown += piece[1] if piece[1] is not None else _CODES[piece[0]].format(at) if piece[2] else piece[0]
+    else:
+        if date and place == len(date):
+            return shown
+    raise SettingsError(f"the date pattern %{{{date}}} is made of yyyy, yy, MM, M, dd, d, DDD, HH, H and 'text'")

@@ -1,0 +1,164 @@
+"""Events as lines for `_bulk`, in one SELECT: what is done with which document, and the event's text as it is.
+
+Every document has a version, so that what is sent again changes nothing and older events never overwrite newer ones.
+Without an id there is one made of the version, and the document is only ever created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.convert.fields import Fields
+from calve.event import duck
+from calve.event.columns import JSON, VERSION
+from calve.event.reject import Code, reject_rows
+from calve.expression import compile_condition, compile_format
+from calve.expression.scope import quote
+from calve.sinks.opensearch.settings import ACTIONS, KEYED, OpenSearchSettings
+
+__all__ = ["Lines", "Shape", "compile_shape"]
+
+_DOCUMENT = "calve_document"
+_LONGEST_ID = 512
+_FAULTS = {
+    "action": (Code.UNKNOWN_OPERATION, "action", f"no action, or none of {', '.join(ACTIONS)}"),
+    "key": (Code.NO_KEY, "document_id", "has no value, and the action needs one"),
+    "long": (Code.NO_KEY, "document_id", f"is longer than {_LONGEST_ID} bytes"),
+    "version": (Code.EXPRESSION_ERROR, "document_version", "is no whole number"),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a sink's events become lines; pickled into tasks.
+
+    Attributes:
+        sql: The SELECT over `events`.
+        metadata: The attributes that it asks for.
+        reads: Whether an event may change a document that must be read first (create, update, upsert).
+    """
+
+    sql: str
+    metadata: frozenset[str]
+    reads: bool
+
+    def lines(self, events: pa.Table, fields: Fields) -> Lines:
+        """Shape events with `json`, `event_version` and the metadata columns."""
+        texts = events[JSON]
+        if fields:
+            texts = pa.array([_kept(text, fields) for text in texts.to_pylist()], pa.string())
+        if pc.any(pc.match_substring(texts, "\n")).as_py():  # between tokens: in a string it would be escaped
+            texts = pc.replace_substring(texts, "\n", " ")
+        found = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts))
+        faults = duck.whole(found["fault"])
+        return Lines(
+            text=duck.whole(found["line"]).cast(pa.large_string()),
+            rejects=_rejects(faults) if faults.null_count < len(faults) else None,
+            steps=found.select(_STEPS) if self.reads else None,
+        )
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Events on their way to `_bulk`.
+
+    Attributes:
+        text: Each event's line feeds included, null where it is rejected or its document must be read first.
+        rejects: `REJECTS`, or None for none.
+        steps: Where documents are read first: `fault`, `action`, `id`, `routing`, `pipeline`, `version`, `document`.
+    """
+
+    text: pa.LargeStringArray
+    rejects: pa.Table | None
+    steps: pa.Table | None
+
+
+def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefix: str) -> Shape:
+    """Compile what a sink does with its events.
+
+    Args:
+        settings: The sink's.
+        metadata: The attributes that events have.
+        prefix: Begins the ids of documents that have none of their own; the same for every run of a state.
+    """
+    id_, routing, pipeline, version = (
+        compile_format(text or "", metadata)
+        for text in (settings.id_text, settings.routing_text, settings.pipeline, settings.document_version)
+    )
+    kinds = [(one.when, one.type) for one in settings.actions] or [(None, settings.action)]
+    whens = [compile_condition(when or "true", metadata) for when, _ in kinds]
+    types = [compile_format(kind, metadata) for _, kind in kinds]
+    cases = " ".join(f"WHEN {when.sql} THEN lower({kind.sql})" for when, kind in zip(whens, types, strict=True))
+    number = f"CASE WHEN regexp_full_match({version.sql}, '[0-9]+') THEN try_cast({version.sql} AS BIGINT) END"
+    used = [one.metadata for one in (id_, routing, pipeline, version, *types)] + [one.metadata for one in whens]
+    statics = {one.static.lower() if one.static is not None else None for one in types}
+    reads = settings.id_text is not None and not statics <= {"index", "delete"}
+    sql = _SELECT.format(
+        action=f"CASE {cases} END",
+        id=f"nullif({id_.sql}, '')",
+        routing=f"nullif({routing.sql}, '')",
+        pipeline=f"nullif({pipeline.sql}, '')",
+        version=VERSION if settings.document_version is None else number,
+        place=VERSION,
+        document=_DOCUMENT,
+        fault=_fault(),
+        reads=_READS,
+        steps="".join(f", {name}" for name in _STEPS[1:]) if reads else "",
+        keyed=_keyed_line(settings.document_version_type),
+        placed=_placed_line(prefix),
+    )
+    return Shape(sql, frozenset().union(*used), reads)
+
+
+_SELECT = """SELECT fault,
+CASE WHEN fault IS NOT NULL OR {reads} THEN NULL WHEN id IS NULL THEN {placed} ELSE {keyed} END AS line{steps}
+FROM (SELECT *, {fault} AS fault FROM (SELECT {action} AS action, {id} AS id, {routing} AS routing,
+{pipeline} AS pipeline, {version} AS version, {place} AS place, {document} AS document FROM events))"""
+_STEPS = ("fault", "action", "id", "routing", "pipeline", "version", "document")
+_READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
+
+
+def _fault() -> str:
+    keyed = ", ".join(map(quote, sorted(KEYED)))
+    known = ", ".join(map(quote, ACTIONS))
+    return (
+        f"CASE WHEN coalesce(action, '') NOT IN ({known}) THEN 'action' "
+        f"WHEN id IS NULL AND action IN ({keyed}) THEN 'key' "
+        f"WHEN octet_length(encode(id)) > {_LONGEST_ID} THEN 'long' WHEN version IS NULL THEN 'version' END"
+    )
+
+
+def _keyed_line(version_type: str) -> str:
+    return (
+        """CASE WHEN action = 'delete' THEN '{"delete":{"_id":' ELSE '{"index":{"_id":' END || to_json(id)::VARCHAR"""
+        f""" || ',"version":' || version || ',"version_type":"{version_type}"'{_optional("routing")}"""
+        f""" || CASE WHEN action = 'delete' THEN '' ELSE ''{_optional("pipeline")} END"""
+        """ || '}}' || chr(10) || CASE WHEN action = 'delete' THEN '' ELSE document || chr(10) END"""
+    )
+
+
+def _placed_line(prefix: str) -> str:
+    start = quote(f'{{"create":{{"_id":"{prefix}')
+    more = _optional("routing") + _optional("pipeline")
+    return f"""{start} || format('{{:x}}', place) || '"'{more} || '}}}}' || chr(10) || document || chr(10)"""
+
+
+def _optional(name: str) -> str:
+    return f""" || coalesce(',"{name}":' || to_json({name})::VARCHAR, '')"""
+
+
+def _rejects(faults: pa.Array) -> pa.Table:
+    return pa.concat_tables(
+        reject_rows(pc.indices_nonzero(pc.fill_null(pc.equal(faults, name), False)).cast(pa.int64()), *told)
+        for name, told in _FAULTS.items()
+    )
+
+
+def _kept(text: str, fields: Fields) -> str:
+    """Leave fields out of an event; what stays is not changed."""
+    return msgspec.json.encode(fields.of(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))).decode()

@@ -1,0 +1,149 @@
+"""Changes of documents that must be read first: create, update and upsert become whole documents with a version.
+
+OpenSearch's own `create` and `update` know no external versions: sent again after a later change they would do their
+work a second time. So a document is read with its version, changed here, and written as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from calve.errors import SinkUnavailableError
+from calve.sinks.opensearch.bulk import Bulk, Refused
+
+__all__ = ["Reviser", "Step", "merged"]
+
+_EXISTS = "version_conflict_engine_exception: a document with this id exists already"
+_NO_INDEX = "index_not_found_exception"
+_MISSING = "document_missing_exception: there is no document with this id"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One event: what it does with which document; `fault`: it is rejected, `line`: it needs nothing that is read."""
+
+    fault: str | None
+    action: str
+    id: str | None
+    routing: str | None
+    pipeline: str | None
+    version: int
+    document: str
+    line: str | None
+
+    @property
+    def reads(self) -> bool:
+        """Whether its document must be read first."""
+        return self.fault is None and self.line is None
+
+
+@dataclass
+class _Known:
+    """What a document is by now; without a source there is none."""
+
+    version: int = -1
+    source: bytes | None = None
+
+
+class _Found(msgspec.Struct):
+    found: bool = False
+    version: int = msgspec.field(default=-1, name="_version")
+    source: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="_source")
+    error: dict[str, str] = {}
+
+
+class _Documents(msgspec.Struct):
+    docs: list[_Found] = []
+
+
+class Reviser:
+    """Turns the steps of one index into lines, in their order (executor).
+
+    Args:
+        bulk: Reads documents.
+        index: The index.
+        version_type: Of every line.
+    """
+
+    def __init__(self, bulk: Bulk, index: str, version_type: str) -> None:
+        self._bulk = bulk
+        self._path = (
+            f"/{quote(index, safe='')}/_mget?filter_path=docs._id,docs.found,docs._version,docs._source,docs.error.type"
+        )
+        self._version_type = version_type
+        self._known: dict[tuple[str | None, str | None], _Known] = {}
+        self.superseded = 0
+
+    def revise(self, steps: Sequence[Step]) -> Iterator[str | Refused | None]:
+        """Yield a line for each step; None where it is rejected, done already, or newer data are there."""
+        self._read({(one.id, one.routing) for one in steps if one.reads})
+        for row, step in enumerate(steps):
+            yield self._revised(row, step) if step.id is not None and step.fault is None else step.line
+
+    def _revised(self, row: int, step: Step) -> str | Refused | None:
+        known = self._known.setdefault((step.id, step.routing), _Known())
+        source: bytes | None = None if step.action == "delete" else step.document.encode()
+        if step.reads:
+            if self._is_done(step, known):
+                self.superseded += 1
+                return None
+            if step.action == "create" and known.source is not None:
+                return Refused(row, _EXISTS)
+            if step.action == "update" and known.source is None:
+                return Refused(row, _MISSING)
+            if known.source is not None:
+                source = merged(known.source, step.document.encode())
+        known.version, known.source = step.version, source
+        return step.line if source is None or step.line else self._line(step, source)
+
+    def _is_done(self, step: Step, known: _Known) -> bool:
+        """Whether an earlier try has done this step, or a later change is there."""
+        if known.source is None:
+            return False
+        if step.action == "create":  # of a later version: made by another event, or changed since; in doubt it is told
+            return known.version == step.version
+        return known.version > step.version or (known.version == step.version and self._version_type == "external")
+
+    def _line(self, step: Step, source: bytes) -> str:
+        about: dict[str, Any] = {"_id": step.id, "version": step.version, "version_type": self._version_type}
+        about |= {"routing": step.routing} if step.routing else {}
+        about |= {"pipeline": step.pipeline} if step.pipeline else {}
+        return f"{msgspec.json.encode({'index': about}).decode()}\n{source.decode()}\n"
+
+    def _read(self, wanted: set[tuple[str | None, str | None]]) -> None:
+        """Read what is not known yet."""
+        keys = [key for key in wanted if key not in self._known]
+        if not keys:
+            return
+        asked = [{"_id": id_, **({"routing": routing} if routing else {})} for id_, routing in keys]
+        answer = self._bulk.ask("POST", self._path, msgspec.json.encode({"docs": asked}))
+        docs = msgspec.json.decode(answer.data, type=_Documents).docs if answer.status == 200 else []
+        wrong = next((one.error["type"] for one in docs if one.error.get("type", _NO_INDEX) != _NO_INDEX), "")
+        if wrong or len(docs) != len(keys):
+            raise SinkUnavailableError(
+                f"Documents of OpenSearch cannot be read: {wrong or f'status {answer.status}'}",
+                step="write",
+                target=self._path.split("/")[1],
+                hint="The batch is kept and tried again; look whether the index is well, and what the user may read",
+            )
+        for key, found in zip(keys, docs, strict=True):
+            self._known[key] = _Known(found.version, bytes(found.source) if found.found else None)
+
+
+def merged(old: bytes, new: bytes) -> bytes:
+    """Put the fields of a partial document into an old one; objects field by field, all else as a whole."""
+    fields = msgspec.json.decode(old, type=dict[str, msgspec.Raw])
+    for name, value in msgspec.json.decode(new, type=dict[str, msgspec.Raw]).items():
+        before = fields.get(name)
+        both = before is not None and _is_object(before) and _is_object(value)
+        fields[name] = msgspec.Raw(merged(bytes(before), bytes(value))) if both and before is not None else value
+    return msgspec.json.encode(fields)
+
+
+def _is_object(value: msgspec.Raw) -> bool:
+    return bytes(value).lstrip()[:1] == b"{"

@@ -1,0 +1,80 @@
+"""What is done in a cluster before anything is written: is it there, and does a new index get what is configured?"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
+from calve.sinks.opensearch.client import Client
+from calve.sinks.opensearch.index_name import pattern
+from calve.sinks.opensearch.settings import OpenSearchSettings
+
+__all__ = ["prepare", "reach", "template_of"]
+
+_PATHS = {"v1": "_template", "index-template": "_index_template"}
+
+
+def reach(client: Client) -> None:
+    """Ask the cluster who it is.
+
+    Raises:
+        SinkUnavailableError: It does not answer.
+        SinkRefusedError: It is no OpenSearch, or does not accept the user.
+    """
+    answer = client.request("GET", "/")
+    if answer.status >= 500 or answer.status == 429:
+        raise SinkUnavailableError(f"OpenSearch at {client.name} is not ready: status {answer.status}", step="start")
+    if answer.status >= 300 or b"cluster_name" not in answer.data:
+        hint = "Correct `hosts`; a path behind the port belongs to the address"
+        raise _refused(f"No OpenSearch answers at {client.name}: status {answer.status}", client, hint)
+
+
+def prepare(client: Client, settings: OpenSearchSettings) -> None:
+    """Reach the cluster, and put the template of its indexes if one is configured; may be repeated (driver).
+
+    Raises:
+        SinkUnavailableError: It does not answer.
+        SinkRefusedError: It is no OpenSearch, does not accept the user, or refuses the template.
+    """
+    reach(client)
+    body = None if settings.index_type == "management_disabled" else template_of(settings)
+    if body is not None:
+        name = "calve-" + re.sub(r"[^a-z0-9]+", "-", pattern(settings.index).lower()).strip("-")
+        _put(client, f"/{_PATHS[settings.template_type]}/{name}", body)
+
+
+def template_of(settings: OpenSearchSettings, mappings: dict[str, Any] | None = None) -> dict[str, Any] | None:
+    """Give the template that new indexes of a sink are made by; None where nothing is configured.
+
+    Args:
+        settings: The sink's.
+        mappings: The fields' types where the template does not say them.
+    """
+    found = settings.template
+    counts = {"number_of_shards": settings.number_of_shards, "number_of_replicas": settings.number_of_replicas}
+    counts = {f"index.{name}": count for name, count in counts.items() if count is not None}
+    if found is None and not counts and not mappings:
+        return None
+    whole: dict[str, Any] = {"index_patterns": [pattern(settings.index)], **(found or {})}
+    inner = whole if settings.template_type == "v1" else dict(whole.get("template", {}))
+    inner["settings"] = {**inner.get("settings", {}), **counts}
+    if mappings and "mappings" not in inner:
+        inner["mappings"] = mappings
+    return whole if inner is whole else {**whole, "template": inner}
+
+
+def _put(client: Client, path: str, body: dict[str, Any]) -> None:
+    answer = client.request("PUT", path, json.dumps(body).encode())
+    if answer.status >= 500 or answer.status == 429:
+        raise SinkUnavailableError(f"OpenSearch at {client.name} takes no template: {answer.status}", step="start")
+    if answer.status >= 300:
+        told = answer.data.decode(errors="replace")[:300]
+        raise _refused(
+            f"OpenSearch refuses the template: {told}", client, "Correct the template's text or `template_type`"
+        )
+
+
+def _refused(message: str, client: Client, hint: str) -> CalveError:
+    return SinkRefusedError(message, step="start", target=client.name, hint=hint)

@@ -1,0 +1,106 @@
+"""A pipeline into OpenSearch, beside one into a table: routes, rejects, and a node that comes and goes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from running import Calve, post, until
+from services.opensearch import OpenSearch
+from services.process import free_ports
+from services.scripted import Scripted
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+YAML = """
+shop:
+  source:
+    http: {{port: {port}}}
+  route:
+    - orders: '/kind == "order"'
+  sink:
+    - opensearch:
+        hosts: ["{address}"]
+        index: "shop-${{/kind}}"
+        document_id: "${{/id}}"
+        flush_timeout: -1
+        exclude_keys: [secret]
+        template_content: {{mappings: {{properties: {{n: {{type: integer}}}}}}}}
+    - iceberg:
+        table_identifier: shop.orders
+        routes: [orders]
+        auto_create: true
+        flush_interval: 100ms
+        commit_interval: 100ms
+"""
+ALONE = """
+alone:
+  source:
+    file: {{path: "*.ndjson"}}
+  sink:
+    - opensearch: {{hosts: ["{address}"], index: alone, username: me, password: wrong}}
+"""
+
+
+def test_documents_and_rows_go_their_ways_and_a_node_that_was_away_gets_all(tmp_path: Path) -> None:
+    node = OpenSearch(tmp_path / "node")
+    [port] = free_ports(1)
+    calve = Calve(tmp_path / "calve", YAML.format(port=port, address=node.address))
+    try:
+        calve.start()
+        until(lambda: "does not answer: Connection refused" in calve.said(), "the missing node is told")
+        node.start()
+        until(lambda: send(port, range(30)), "the source listens")
+        until(lambda: rows(calve, "shop-order") == 10, "the first documents are there")
+        node.kill()
+        assert send(port, range(30, 60))
+        until(lambda: calve.said().count("Connection refused") > 1, "the lost node is told")
+        node.start()
+        until(lambda: rows(calve, "shop-order") == 20, "it goes on by itself")
+        assert calve.stop() == 0, calve.said()[-2000:]
+        check(calve, node)
+    finally:
+        calve.end()
+        node.stop()
+
+
+def send(port: int, numbers: range) -> bool:
+    """Three kinds in turn; of the third, each tenth number has a text for a number."""
+    kinds = ("order", "visit", "error")
+    events = [{"id": n, "kind": kinds[n % 3], "n": "x" if n % 30 == 29 else n, "secret": 1} for n in numbers]
+    return post(port, events) == 200
+
+
+def rows(calve: Calve, name: str) -> int:
+    return int(calve.status("shop").get("tables", {}).get(name, {}).get("rows", 0))
+
+
+def check(calve: Calve, node: OpenSearch) -> None:
+    good = [n for n in range(60) if n % 30 != 29]
+    for at, kind in enumerate(("order", "visit", "error")):
+        wanted = {str(n): {"id": n, "kind": kind, "n": n} for n in good if n % 3 == at}
+        assert node.documents(f"shop-{kind}") == wanted
+    assert sorted(calve.rows("shop.orders")["id"].to_pylist()) == list(range(0, 60, 3))
+    letters = calve.dead_letters("shop")
+    assert [(one["code"], one["table"], json.loads(one["event"])["id"]) for one in letters] == [
+        ("SINK_REFUSED", "shop-error", 29),
+        ("SINK_REFUSED", "shop-error", 59),
+    ]
+    assert "failed to parse field [n] of type [integer]" in letters[0]["reason"]
+    assert json.loads(letters[0]["event"])["secret"] == 1
+
+
+def test_a_wrong_password_ends_the_run_with_a_sentence_and_nothing_is_lost(tmp_path: Path) -> None:
+    with Scripted(lambda *_: (401, b"Unauthorized")) as server:
+        calve = Calve(tmp_path, ALONE.format(address=server.address))
+        (tmp_path / "a.ndjson").write_text('{"id": 1}\n')
+        try:
+            assert calve.once() == 1
+        finally:
+            calve.end()
+    assert "OpenSearch refuses the user me (401)" in calve.said()
+    assert "Correct `username` and `password`" in calve.said()
+    assert "Traceback" not in calve.said()
+    assert "wrong" not in calve.said().replace("is wrong", "")

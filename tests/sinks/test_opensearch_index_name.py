@@ -1,0 +1,49 @@
+"""An index has the name that Data Prepper would give it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from calve.errors import SettingsError
+from calve.event import duck
+from calve.sinks.opensearch.index_name import check_index, dated, fault, normal, normal_sql, pattern
+
+MOMENT = 17_637_624_005  # 2025-11-21T22:00:00.5Z
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("logs", "logs"),
+        ("logs-%{yyyy.MM.dd}", "logs-2025.11.21"),
+        ("logs-%{yyyy-MM-dd'T'HH}", "logs-2025-11-21T22"),
+        ("%{yy}-${/kind}", "25-${/kind}"),
+        ("a-%{M.d.H}", "a-11.21.22"),
+    ],
+)
+def test_the_date_is_the_batch_s_in_utc(text: str, shown: str) -> None:
+    assert dated(text, MOMENT) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Logs", "_logs", "-a", "a b", "a,b", "a/b", "x" * 256, "a-%{mm}", "a-%{}", "%{yy}%{dd}"]
+)
+def test_an_index_that_cannot_be_is_refused_at_validation(text: str) -> None:
+    with pytest.raises(SettingsError):
+        check_index(text)
+
+
+def test_the_pattern_of_an_index_matches_all_its_names() -> None:
+    assert pattern("logs-${/kind}-%{yyyy.MM.dd}") == "logs-*-*"
+    assert pattern("${/kind}%{yyyy}") == "*"
+
+
+@pytest.mark.parametrize("name", ["_Ab:c", "-x*Y", "plain", 'a/b\\c|d?e#f>g<h+i"j'])
+def test_a_normal_name_is_sound_and_the_same_in_sql(name: str) -> None:
+    found = normal(name)
+    assert fault(found) is None
+    assert (
+        duck.run(f"SELECT {normal_sql('name')} AS name FROM names", names=pa.table({"name": [name]}))["name"][0].as_py()
+        == found
+    )

@@ -1,0 +1,76 @@
+"""Events become lines of `_bulk` with their text as it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from calve.convert.fields import ALL_FIELDS, Fields
+from calve.sinks.opensearch.lines import Lines, compile_shape
+from calve.sinks.opensearch.settings import Action, OpenSearchSettings
+
+EVENTS = ['{"id":"a\\"b","n":1.10,"op":"x"}', '{"id":2,\n "n":[1,  2],"op":"delete"}', '{"n":12345678901234567890.5}']
+
+
+def lines(texts: list[str], fields: Fields = ALL_FIELDS, **settings: Any) -> Lines:
+    events = pa.table({"json": pa.array(texts), "event_version": pa.array(range(16, 16 + len(texts)), pa.int64())})
+    shape = compile_shape(OpenSearchSettings(hosts=["http://a:1"], index="i", **settings), (), "p-")
+    return shape.lines(events, fields)
+
+
+def test_without_an_id_a_document_is_created_under_its_place_and_its_text_is_not_touched() -> None:
+    found = lines(EVENTS).text.to_pylist()
+    assert found[0] == '{"create":{"_id":"p-10"}}\n' + EVENTS[0] + "\n"
+    assert found[1] == '{"create":{"_id":"p-11"}}\n' + EVENTS[1].replace("\n", " ") + "\n"
+    assert found[2] == '{"create":{"_id":"p-12"}}\n' + EVENTS[2] + "\n"
+
+
+def test_with_an_id_the_version_of_the_event_travels_along() -> None:
+    found = lines(EVENTS, document_id="${/id}", routing="r-${/op}", pipeline="clean").text.to_pylist()
+    head = json.loads(found[0].split("\n")[0])["index"]
+    assert head == {"_id": 'a"b', "version": 16, "version_type": "external_gte", "routing": "r-x", "pipeline": "clean"}
+    assert json.loads(found[2].split("\n")[0]) == {"create": {"_id": "p-12", "routing": "r-", "pipeline": "clean"}}
+
+
+def test_the_first_action_whose_condition_is_true_counts_and_a_delete_has_no_document() -> None:
+    actions = [Action(type="delete", when='/op == "delete"'), Action(type="INDEX")]
+    found = lines(EVENTS[:2], document_id="${/id}", actions=actions).text.to_pylist()
+    assert found[0].startswith('{"index":')
+    assert found[1] == '{"delete":{"_id":"2","version":17,"version_type":"external_gte"}}\n'
+
+
+def test_what_is_left_out_leaves_the_rest_byte_for_byte() -> None:
+    found = lines(EVENTS, Fields(exclude=frozenset({"id", "op"}))).text.to_pylist()
+    assert [one.split("\n")[1] for one in found] == ['{"n":1.10}', '{"n":[1,  2]}', '{"n":12345678901234567890.5}']
+
+
+@pytest.mark.parametrize(
+    ("settings", "event", "code", "field"),
+    [
+        ({"action": "${/op}"}, '{"op":"merge"}', "UNKNOWN_OPERATION", "action"),
+        ({"action": "${/op}"}, "{}", "UNKNOWN_OPERATION", "action"),
+        ({"action": "${/op}", "document_id": "${/id}"}, '{"op":"update"}', "NO_KEY", "document_id"),
+        ({"action": "delete", "document_id": "${id}"}, "{}", "NO_KEY", "document_id"),
+        ({"document_id": "${/id}"}, '{"id":"%s"}' % ("é" * 257), "NO_KEY", "document_id"),
+        ({"document_id": "a", "document_version": "${/v}"}, '{"v":1.5}', "EXPRESSION_ERROR", "document_version"),
+        ({"document_id": "a", "document_version": "${/v}"}, "{}", "EXPRESSION_ERROR", "document_version"),
+        (
+            {"document_id": "a", "document_version": "${/v}"},
+            '{"v":9999999999999999999}',
+            "EXPRESSION_ERROR",
+            "document_version",
+        ),
+    ],
+)
+def test_an_event_that_says_nothing_that_can_be_done_is_rejected_and_the_others_are_not(
+    settings: dict[str, Any], event: str, code: str, field: str
+) -> None:
+    good = '{"id":1,"v":5,"op":"index"}'
+    found = lines([good, event, good], **settings)
+    assert found.rejects is not None
+    assert [(one["row"], one["code"], one["field"]) for one in found.rejects.to_pylist()] == [(1, code, field)]
+    if found.steps is None:
+        assert [line is None for line in found.text.to_pylist()] == [False, True, False]

@@ -44,8 +44,8 @@ def test_dead_letters_name_the_pipeline_that_a_sink_stands_in() -> None:
 
 
 def test_what_is_replayed_tells_no_event_time() -> None:
-    assert [sink.event_time for sink in made().job("12345678", 1, 0, None).sinks] == ["at"] * 3
-    again = made(SimpleNamespace(reader=None)).job("12345678", 1, 0, None)
+    assert [sink.event_time for sink in made().job("12345678", 1, 0, 0, None).sinks] == ["at"] * 3
+    again = made(SimpleNamespace(reader=None)).job("12345678", 1, 0, 0, None)
     assert [sink.event_time for sink in again.sinks] == [None] * 3
 
 

@@ -54,7 +54,7 @@ def run(folder: Path, batches: list[list[str]], tables: dict[str, Table | Absent
         infers=True,
         evolves=True,
     )
-    receipt = run_task(Job("p", "run", Events(batches), {}, (sink,), max_open_writers=3), [Split({})], 0)
+    receipt = run_task(Job("p", "run", Events(batches), (sink,), max_open_writers=3), [Split({})], 0)
     assert "error" not in receipt, receipt
     return receipt
 

@@ -29,10 +29,8 @@ from calve.expression import compile_format
 from calve.observe.log import Log
 from calve.pipeline.job import Job, SinkJob
 from calve.pipeline.patience import Patience
-from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.task import run_task
 from calve.route.route import SinkRoute
-from calve.settings import SettingsErrors, parse_text
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import Split
@@ -63,7 +61,7 @@ def task(folder: Path, *events: bytes) -> dict[str, Any]:
         tables={"ns.t": table},
         dead_letters=DeadLetterPlace(str(folder / "dlq")),
     )
-    return run_task(Job("p", "run", Events(*events), {}, (sink,), max_open_writers=2), [Split({})], 0)
+    return run_task(Job("p", "run", Events(*events), (sink,), max_open_writers=2), [Split({})], 0)
 
 
 def dead_letters(folder: Path) -> list[dict[str, Any]]:
@@ -85,12 +83,6 @@ def test_an_event_is_a_dead_letter_and_the_others_are_written(tmp_path: Path, ro
     (letter,) = dead_letters(tmp_path)
     assert (letter["event"].encode(), letter["code"], letter["table"]) == (event, code, "ns.t")
     assert letter["reason"]
-
-
-def test_an_operation_that_is_none_cannot_come_to_be_because_operations_are_refused() -> None:
-    text = "p: {source: {file: {path: x}}, sink: [{iceberg: {table_identifier: a.b, operation: '${/op}'}}]}"
-    with pytest.raises(SettingsErrors, match="operation: is not available in this version of Calve"):
-        parse_text(text, PLUGINS)
 
 
 def test_an_optional_column_is_null_where_a_value_is_not_coercible(tmp_path: Path) -> None:

@@ -36,6 +36,25 @@ def test_the_fate_of_each_event_is_told_then_the_tables_then_a_summary(shell: Sh
     assert "\x1b" not in result.stdout
 
 
+def test_of_several_sinks_it_is_told_which_one_takes_or_refuses_an_event(shell: Shell) -> None:
+    yaml = (
+        YAML
+        + "    - pipeline: {name: two}\n"
+        + YAML.replace("one:", "two:").replace("http: {}", "pipeline: {name: one}")
+    )
+    yaml = yaml.replace("table_identifier: shop.${/kind}", "table_identifier: fixed.t", 1)
+    result = shell("try", shell.write("a.yaml", yaml), shell.write("b.ndjson", EVENTS))
+    lines = result.stdout.splitlines()
+    assert lines[:4] == [
+        "line 1: fixed.t (iceberg)",
+        "line 1: shop.a (two.iceberg)",
+        "line 3: fixed.t (iceberg)",
+        "line 3: rejected by two.iceberg, BAD_TABLE_NAME in table_identifier: the table name 'shop.\\x1b[31m/' "
+        "has a character that no table name may have",
+    ]
+    assert lines[4].startswith("line 4: rejected, MALFORMED: ")
+
+
 def test_json_is_a_line_for_each_event_then_for_each_table(shell: Shell) -> None:
     result = shell("try", shell.write("a.yaml", YAML), shell.write("b.ndjson", EVENTS), "--json")
     found = [json.loads(line) for line in result.stdout.splitlines()]

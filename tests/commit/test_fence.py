@@ -56,6 +56,14 @@ def test_staged_batches_land_in_one_snapshot_that_says_whose_they_are(lake: Any)
     assert len(list(lake.java.snapshots())) == 1
 
 
+def test_of_several_snapshots_of_a_commit_the_last_one_tells_how_far_all_of_them_come(lake: Any) -> None:
+    deletes = lake.file("d", [1]) | {"content": "EQUALITY_DELETES", "equality-ids": [1]}
+    files = {1: [lake.file("a", [1])], 2: [deletes, lake.file("b", [2])]}
+    append(lake.catalog, Target(lake.name), mark(2), files, {"calve.valid-through": "2026"})
+    told = [dict(snapshot.summary()) for snapshot in lake.java.snapshots()]
+    assert [(one["calve.batch"], one.get("calve.valid-through")) for one in told] == [("1", None), ("2", "2026")]
+
+
 def test_batches_behind_the_mark_are_skipped_and_the_rest_is_committed(lake: Any) -> None:
     one, two = lake.file("a", [1]), lake.file("b", [2])
     append(lake.catalog, Target(lake.name), mark(1), {1: [one]})

@@ -13,6 +13,7 @@ import click
 from calve.cli import options
 from calve.cli.help import Command
 from calve.errors import SettingsError
+from calve.event.reject import Code
 from calve.observe.words import harmless, many
 from calve.pipeline.plugins import PLUGINS, metadata_of
 from calve.settings import PipelineSettings, parse
@@ -97,7 +98,8 @@ def _json(found: Trial) -> Iterator[str]:
 
 
 def _text(found: Trial) -> Iterator[str]:
-    several = len({one.sink for event in found.events for one in event.tables}) > 1
+    sinks = {one.sink for event in found.events for one in event.tables}
+    several = len(sinks | {one.sink for event in found.events for one in event.rejects}) > 1
     for event in found.events:
         yield from map(harmless, _event(event, several))
     for table in found.tables:
@@ -114,7 +116,8 @@ def _event(event: EventFate, several: bool) -> Iterator[str]:
         yield f"{line}: {place.table}{f' ({place.sink})' if several else ''}"
     for reject in event.rejects:
         where = f"{reject.table}: " if reject.table else ""
-        yield f"{line}: rejected, {where}{_reason(reject)}"
+        who = f" by {reject.sink}" if several and reject.code != Code.MALFORMED else ""  # that one came to no sink
+        yield f"{line}: rejected{who}, {where}{_reason(reject)}"
     if not event.tables and not event.rejects:
         yield f"{line}: passed over: no route takes it, or `operation` says so"
 

@@ -113,7 +113,8 @@ def append(
         target: The table and its branch.
         mark: Who commits.
         files: The files of each batch; a path that appears twice is added once.
-        summary: What the snapshot's summary says beside `calve.pipeline` and `calve.batch`.
+        summary: What the snapshot's summary says beside `calve.pipeline` and `calve.batch`; of several the last one's,
+            because it is true of all batches together.
 
     Raises:
         OvertakenError: Another state has committed under this pipeline's name, or this one is behind itself.
@@ -143,12 +144,13 @@ def _attempt(
         if not batches:
             return Outcome()
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
-        summary |= {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
+        who = {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
         if all(file["content"] == _DATA for file in added.values()):
-            _stage(catalog, transaction, target, list(added.values()), summary)
+            _stage(catalog, transaction, target, list(added.values()), summary | who)
         else:
             for batch in batches:  # an equality delete holds for rows of earlier snapshots only
-                _stage(catalog, transaction, target, files[batch], summary | {"calve.batch": str(batch)})
+                own = (summary if batch == batches[-1] else {}) | who | {"calve.batch": str(batch)}
+                _stage(catalog, transaction, target, files[batch], own)
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
         snapshot_id = _swap(table, transaction, start, target.branch)

@@ -102,4 +102,5 @@ def counts(record: Mapping[str, Any]) -> BatchCounts:
         known = nulled.setdefault(table, {})
         for column, count in columns.items():
             known[column] = known.get(column, 0) + count
-    return BatchCounts(record["batch"], record["events"], record["bytes"], record["unrouted"], rejects, nulled)
+    sums = (record["batch"], record["events"], record["bytes"], record["unrouted"])
+    return BatchCounts(*sums, rejects, nulled, record.get("passed_over", 0))

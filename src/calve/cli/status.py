@@ -85,6 +85,8 @@ def _figures(report: PipelineReport) -> Iterator[str]:
         yield f"{many(report.staged_batches, 'batch', 'batches')} staged"
     if report.unrouted:
         yield f"{many(report.unrouted, 'event')} without a route"
+    if report.passed_over:
+        yield f"{many(report.passed_over, 'tombstone or control record', 'tombstones and control records')} passed over"
     if report.freshness_seconds is not None:
         yield f"fresh within {duration(report.freshness_seconds)}"
 

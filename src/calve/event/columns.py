@@ -1,9 +1,11 @@
 """Names of the columns that a batch of events has on its way."""
 
-__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ROW", "SINK", "VERSION"]
+__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ORIGINAL", "ROW", "SINK", "VERSION"]
 
 EVENT = "event"
 """binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
+ORIGINAL = "_original"
+"""binary, only where events were made of envelopes: the envelope byte for byte, which dead letters keep."""
 MALFORMED = "malformed"
 """string, optional: the reason why the source itself gives this row up; null for a sound one."""
 JSON = "json"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from calve.event.reject import Code, Reject, rejects_table
 from calve.event.scan import Texts
 from calve.event.strict import MalformedError, dump, parse_object
 
-__all__ = ["Sound", "as_text", "sound", "valid_mask"]
+__all__ = ["Sound", "as_text", "cleaned", "sound", "valid_mask"]
 
 
 _Mask = npt.NDArray[np.bool_]
@@ -41,7 +42,7 @@ def sound(events: pa.Table) -> Sound:
     rejects: list[Reject] = []
     texts = as_text(events[EVENT])
     given_up = events[MALFORMED].to_pylist() if _has_reasons(events) else None
-    cleaned: dict[int, str] = {}
+    readable: dict[int, str] = {}
     refused, suspects = _suspects(texts)
     for row in suspects.tolist():
         if given_up and given_up[row] is not None:
@@ -49,16 +50,16 @@ def sound(events: pa.Table) -> Sound:
         try:
             value = parse_object(events[EVENT][row].as_py())
             if refused[row]:
-                cleaned[row] = _clean(dump(value))
+                readable[row] = cleaned(value)
         except MalformedError as error:
             rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
     rejects += [
         Reject(row, Code.MALFORMED, "", reason) for row, reason in enumerate(given_up or ()) if reason is not None
     ]
-    if cleaned:
+    if readable:
         mask = np.zeros(len(texts), bool)
-        mask[list(cleaned)] = True
-        texts = pc.replace_with_mask(texts, pa.array(mask), pa.array(cleaned.values(), pa.string()))
+        mask[list(readable)] = True
+        texts = pc.replace_with_mask(texts, pa.array(mask), pa.array(readable.values(), pa.string()))
     rows = events.append_column(JSON, texts).append_column(ROW, pa.array(np.arange(len(events)), pa.int64()))
     if rejects:
         keep = np.ones(len(events), bool)
@@ -101,9 +102,9 @@ def _mask(found: pa.Table) -> _Mask:
     return mask
 
 
-def _clean(text: str) -> str:
-    """Replace half surrogates by the replacement character, as DuckDB refuses them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def cleaned(value: Mapping[str, Any]) -> str:
+    """Write a parsed object as text that DuckDB takes: half surrogates become the replacement character."""
+    return dump(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def valid_mask(texts: pa.Array) -> npt.NDArray[np.bool_]:

@@ -47,6 +47,12 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_events", "Events read.", (), _one(lambda r: r.events)),
     ("calve_event_bytes", "Bytes of the events read.", (), _one(lambda r: r.bytes)),
     ("calve_unrouted_events", "Events that no route took.", (), _one(lambda r: r.unrouted)),
+    (
+        "calve_passed_over_events",
+        "Records of change streams that are about no row, e.g. tombstones.",
+        (),
+        _one(lambda r: r.passed_over),
+    ),
     ("calve_batches", "Batches staged.", (), _one(lambda r: r.batches)),
     ("calve_rejects", "Events in the dead-letter queue.", ("table", "code"), _rejects),
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),

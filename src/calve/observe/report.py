@@ -68,6 +68,7 @@ class PipelineReport:
         dead_letter_tables: The tables that its rejects go to; they are among `tables`.
         events: Events read since the pipeline's first start, as are all counts here.
         events_per_second: Over about the last ten seconds.
+        passed_over: Records of change streams that are about no row: tombstones, control records.
         rejects: By code, over all tables and over events that have none.
         lag_rows: Rows that wait in the source; -1: not known.
         freshness_seconds: Age of the oldest event of the last commit at the moment of the commit, if known.
@@ -88,6 +89,7 @@ class PipelineReport:
     events_per_second: float = 0.0
     bytes: int = 0
     unrouted: int = 0
+    passed_over: int = 0
     rejects: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     last_batch: int | None = None

@@ -45,6 +45,7 @@ class BatchCounts:
     unrouted: int = 0
     rejects: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     nulled: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    passed_over: int = 0
 
 
 class PipelineStatus:
@@ -97,6 +98,7 @@ class PipelineStatus:
             report.events += counts.events
             report.bytes += counts.bytes
             report.unrouted += counts.unrouted
+            report.passed_over += counts.passed_over
             for table, codes in counts.rejects.items():
                 _add(report.rejects, codes)
                 if self._lists(table):
@@ -172,7 +174,7 @@ class PipelineStatus:
         """Give the counts that outlive the process, as JSON values for the ledger."""
         data = self.report().to_dict()
         tables = {name: {**table, "error": None} for name, table in data["tables"].items()}
-        kept = ("events", "bytes", "unrouted", "rejects", "batches", "last_batch")
+        kept = ("events", "bytes", "unrouted", "passed_over", "rejects", "batches", "last_batch")
         return {**{key: data[key] for key in kept}, "tables": tables}
 
     def to_dict(self) -> dict[str, Any]:

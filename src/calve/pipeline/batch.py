@@ -110,6 +110,7 @@ def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> d
         "events": sum(receipt["events"] for receipt in first),
         "bytes": sum(receipt["bytes"] for receipt in first),
         "unrouted": sum(receipt["unrouted"] for receipt in first),
+        "passed_over": sum(receipt["passed_over"] for receipt in first),
         "tables": [table for receipt in receipts for table in receipt["tables"]],
         "documents": [one for receipt in receipts for one in receipt["documents"]],
         "rejects": [one for receipt in receipts for one in receipt["rejects"]],

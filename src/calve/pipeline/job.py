@@ -15,6 +15,7 @@ from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
+from calve.event.envelope.decoder import Envelopes
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.route import SinkRoute
@@ -111,6 +112,7 @@ class Job:
         places: By task: its splits' numbers in the batch's plan.
         number: The pass: 0, then 1 and more for the tables that had misfits.
         only: What to write in this pass: tables by the number of the task that could not write them; None for all.
+        envelopes: How events are decoded that are envelopes of a change stream; None: they are the rows themselves.
     """
 
     pipeline: str
@@ -123,6 +125,7 @@ class Job:
     only: Mapping[int, frozenset[Target]] | None = None
     moment: int = 0
     places: Sequence[Sequence[int]] = ()
+    envelopes: Envelopes | None = None
 
     @property
     def has_documents(self) -> bool:

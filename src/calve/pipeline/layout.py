@@ -5,14 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from calve.commit.catalog import Catalog
+from calve.event.envelope.decoder import RECORD_KEY, Envelopes
+from calve.event.envelope.exact import Wanted
+from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.document_sink import DocumentSink
 from calve.pipeline.job import Job, Misfit, Target
-from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_source, origin_of
+from calve.pipeline.plugins import accepts, envelope_format, metadata_of, narrowed, open_source, origin_of
 from calve.pipeline.table_sink import CatalogOf, TableSink
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sources.source import Source
@@ -70,7 +74,9 @@ class Layout:
         self._pipeline = settings.name
         self._replays = rejects is not None
         self.feeds = () if rejects else settings.feeds
-        names = metadata_of(settings)
+        format = envelope_format(settings)
+        self._envelopes = Envelopes(format) if format else None
+        names = {**metadata_of(settings), **(self._envelopes.metadata if self._envelopes else {})}
         self._sinks = self._open_sinks(settings, names, catalog_of, dead_letter_places(settings, folder))
         tables = [sink for sink in self._sinks if isinstance(sink, TableSink)]
         self.catalogs: dict[str, Catalog] = {key: one for sink in tables for key, one in sink.catalogs.items()}
@@ -79,9 +85,10 @@ class Layout:
         self.dead_letters = list(dict.fromkeys(sink.dead_letters.location for sink in self._sinks))
         self.source: Source = rejects or open_source(settings, folder)
         used = [sink.metadata for sink in self._sinks]
+        self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
         self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
         reader = self.source.reader
-        self._reader = reader if rejects else narrowed(settings, reader, frozenset().union(*used))
+        self._reader = reader if rejects else narrowed(settings, reader, self._used)
         self._origin = () if rejects else origin_of(settings)
         self.source_accepts = not rejects and accepts(settings)
         self.in_order = any(sink.in_order for sink in self._sinks)
@@ -101,9 +108,15 @@ class Layout:
         return [
             DocumentSink(sink, label, names, place)
             if sink.name == "opensearch"
-            else TableSink(sink, label, names, catalog_of, place, log)
+            else TableSink(self._told(sink), label, names, catalog_of, place, log)
             for sink, label, place in zip(settings.sinks, sink_labels(settings), places, strict=True)
         ]
+
+    def _told(self, sink: SinkEntry) -> SinkEntry:
+        """Give a sink of tables: the envelopes of a change stream say what is done, unless the sink does."""
+        if self._envelopes is None or sink.value.operation is not None:
+            return sink
+        return replace(sink, value=replace(sink.value, operation=IMPLIED_OPERATION))
 
     def open(self) -> None:
         """Reach catalogs and clusters; find or create the static tables."""
@@ -161,6 +174,7 @@ class Layout:
         self, state_id: str, batch: int, moment: int, number: int, only: Mapping[int, frozenset[Target]] | None
     ) -> Job:
         """Make the job of one pass over a batch."""
+        keys = frozenset[str]().union(*(sink.key_fields for sink in self._sinks if isinstance(sink, TableSink)))
         return Job(
             pipeline=self._pipeline,
             run=f"{self.name}-{state_id[:8]}-{batch:08d}-{self._nonce}",
@@ -173,4 +187,5 @@ class Layout:
             number=number,
             only=only,
             moment=moment,
+            envelopes=replace(self._envelopes, wanted=Wanted(self._used, keys)) if self._envelopes else None,
         )

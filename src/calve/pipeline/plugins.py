@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from calve.event.envelope.shape import SHAPES
 from calve.expression import compile_condition
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -21,7 +22,7 @@ from calve.sources.kafka import source as kafka
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.source import Reader, Source
 
-__all__ = ["PLUGINS", "accepts", "metadata_of", "narrowed", "open_source", "origin_of"]
+__all__ = ["PLUGINS", "accepts", "envelope_format", "metadata_of", "narrowed", "open_source", "origin_of"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class _Kind:
         accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
         origin: The metadata attributes that tell apart the parts that are read side by side, each in order.
         narrow: Gives the reader that leaves out metadata which costs something and which nothing uses.
+        format: Gives how its events are written, by its settings.
     """
 
     settings: type
@@ -43,6 +45,7 @@ class _Kind:
     accepts: bool = False
     origin: tuple[str, ...] = ()
     narrow: Callable[[Any, frozenset[str]], Reader] = lambda reader, used: reader
+    format: Callable[[Any], str | None] = lambda settings: None
 
 
 _KAFKA = {
@@ -70,8 +73,9 @@ _SOURCES = {
         lambda kafka: _KAFKA,
         origin=("kafka_topic", "kafka_partition"),
         narrow=lambda reader, used: replace(reader, metadata=used),
+        format=lambda kafka: kafka.topics[0].serde_format,
     ),
-    "file": _Kind(FileSettings, file.open, lambda file: _FILE),
+    "file": _Kind(FileSettings, file.open, lambda file: _FILE, format=lambda file: file.codec and file.codec.name),
 }
 
 PLUGINS = Plugins(
@@ -94,6 +98,12 @@ def accepts(settings: PipelineSettings) -> bool:
 def origin_of(settings: PipelineSettings) -> tuple[str, ...]:
     """Give the metadata attributes that say which part of a pipeline's source an event came from; none: it is one."""
     return _SOURCES[settings.source.name].origin
+
+
+def envelope_format(settings: PipelineSettings) -> str | None:
+    """Give the format of the change stream that a pipeline's source is, a name in `SHAPES`; None: it is none."""
+    format = _SOURCES[settings.source.name].format(settings.source.value)
+    return format if format in SHAPES else None
 
 
 def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -> Reader:

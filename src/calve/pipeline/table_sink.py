@@ -10,6 +10,7 @@ from calve.commit.catalog import Catalog
 from calve.commit.storage import for_executors
 from calve.convert.fields import Fields
 from calve.convert.infer import Inferred
+from calve.convert.table import Table
 from calve.expression import compile_format
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
@@ -74,6 +75,13 @@ class TableSink:
     def metadata(self) -> frozenset[str]:
         """The metadata attributes that it asks for."""
         return self._route.metadata
+
+    @property
+    def key_fields(self) -> frozenset[str]:
+        """The top-level fields that can be of a key of any of its tables that is known."""
+        tables = [table for table in self._targets.known().values() if isinstance(table, Table)]
+        names = [name for table in tables for name in table.schema.identifier_field_names()]
+        return frozenset(name.partition(".")[0] for name in (*self._settings.identifier_columns, *names))
 
     def open(self) -> None:
         """Find or create the static table."""

@@ -20,6 +20,7 @@ from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, InvariantError
 from calve.event.columns import JSON, MALFORMED, ORDER, VERSION
+from calve.event.envelope.decoder import Decoder
 from calve.event.reject import reject_rows
 from calve.event.sound import sound
 from calve.event.version import versions
@@ -75,6 +76,7 @@ class _Task:
         self._job = job
         self._number = number
         self._only = None if job.only is None else job.only[number]
+        self._decoder = Decoder(job.envelopes) if job.envelopes else None
         self._router = Router([sink.route for sink in job.sinks])
         # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
         self._straight = self._router.is_static and len(job.sinks) == 1 and not job.has_documents
@@ -95,8 +97,9 @@ class _Task:
             for number, sink in enumerate(job.sinks)
             if isinstance(sink, DocumentJob)
         }
-        self._seen = {"events": 0, "bytes": 0, "unrouted": 0}
-        self._seconds = {"read": 0.0, "route": 0.0, "convert": 0.0, "write": 0.0}
+        self._seen = {"events": 0, "bytes": 0, "unrouted": 0, "passed_over": 0}
+        self._changes = 0
+        self._seconds = {"read": 0.0, "decode": 0.0, "route": 0.0, "convert": 0.0, "write": 0.0}
 
     def run(self, splits: list[Split]) -> dict[str, Any]:
         with contextlib.closing(ahead(self._read(at, split) for at, split in enumerate(splits))) as batches:
@@ -133,11 +136,14 @@ class _Task:
         self._writers.discard()
 
     def _take(self, events: pa.Table) -> None:
-        if any(isinstance(sink, SinkJob) and sink.changes for sink in self._job.sinks):
-            order = range(self._seen["events"], self._seen["events"] + len(events))
-            events = events.append_column(ORDER, pa.array(order, pa.int64()))
         self._seen["events"] += len(events)
         self._seen["bytes"] += events.column(0).nbytes
+        if self._decoder:
+            events = self._timed("decode", self._decode, self._decoder, events)
+        if any(isinstance(sink, SinkJob) and sink.changes for sink in self._job.sinks):
+            order = range(self._changes, self._changes + len(events))
+            self._changes += len(events)
+            events = events.append_column(ORDER, pa.array(order, pa.int64()))
         if self._straight and MALFORMED not in events.column_names:
             static = self._job.sinks[0].route.table.static
             self._gather(events, [((0, static or ""), None)])
@@ -147,11 +153,20 @@ class _Task:
         while sum(crowd.size_bytes for crowd in self._crowds.values()) > _BUFFERS_BYTES:
             self._flush(max(self._crowds, key=lambda key: self._crowds[key].size_bytes))
 
+    def _decode(self, decoder: Decoder, events: pa.Table) -> pa.Table:
+        """Give the rows of envelopes; they are sound."""
+        decoded = decoder.decode(events)
+        self._seen["passed_over"] += decoded.passed_over
+        self._reject((0, ""), events, decoded.rejects)
+        return decoded.rows
+
     def _route(self, events: pa.Table) -> list[tuple[pa.Table, Shares]]:
         """Give the events of each crowd, with their tables."""
-        checked = sound(events)
-        self._reject((0, ""), events, checked.rejects)
-        rows = checked.rows
+        rows = events
+        if JSON not in events.column_names:
+            checked = sound(events)
+            self._reject((0, ""), events, checked.rejects)
+            rows = checked.rows
         routed = self._router.route(rows)
         if self._job.number == 0:
             self._seen["unrouted"] += routed.unrouted

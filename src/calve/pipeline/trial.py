@@ -20,6 +20,7 @@ from calve.convert.table import Absent
 from calve.engine import session
 from calve.errors import SchemaConflictError
 from calve.event.columns import EVENT, MALFORMED, ORDER, ROW, VERSION
+from calve.event.envelope.decoder import Decoder
 from calve.event.reject import reject_rows, rejects_table
 from calve.event.sound import sound
 from calve.event.version import versions
@@ -177,7 +178,8 @@ class _Rehearsed:
                 self._table(key, name)
         job = self._layout.job("", 0, self._moment, 0, None)
         asking = self._asking(job)
-        missing = {what: sorted(names - metadata.keys()) for what, names in asking.items() if names - metadata.keys()}
+        given = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set())
+        missing = {what: sorted(names - given) for what, names in asking.items() if names - given}
         if len(events):
             nulls = {name: None for names in missing.values() for name in names}
             self._write(self._route(job, _with_metadata(events, {**nulls, **metadata})))
@@ -200,15 +202,13 @@ class _Rehearsed:
 
     def _route(self, job: Job, events: pa.Table) -> dict[Target, pa.Table]:
         """Give the events of each table, with their positions as `ROW`."""
-        events = events.append_column(ORDER, pa.array(range(len(events)), pa.int64()))
-        checked = sound(events)
+        checked = Decoder(job.envelopes).decode(events) if job.envelopes else sound(events)
         self._reject((0, ""), range(len(events)), checked.rejects)
-        routed = Router([sink.route for sink in job.sinks]).route(checked.rows)
+        rows = checked.rows.append_column(ORDER, pa.array(range(len(checked.rows)), pa.int64()))
+        routed = Router([sink.route for sink in job.sinks]).route(rows)
         for number, rejects in routed.rejects.items():
-            self._reject((number, ""), checked.rows[ROW].to_pylist(), rejects)
-        return {
-            (number, name): routed.rows(checked.rows, number, positions) for number, name, positions in routed.parts
-        }
+            self._reject((number, ""), rows[ROW].to_pylist(), rejects)
+        return {(number, name): routed.rows(rows, number, positions) for number, name, positions in routed.parts}
 
     def _write(self, parts: dict[Target, pa.Table]) -> None:
         """Make tables fit and convert the events for them, in passes as a batch does."""

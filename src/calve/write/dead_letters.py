@@ -22,13 +22,13 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from calve.convert.table import Table
 from calve.errors import WriteError
-from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ROW, SINK
+from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, ROW, SINK
 from calve.write.parquet import local_path, sync_folder
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
-_OURS = (EVENT, JSON, MALFORMED, ROW, SINK, OPERATION, ORDER)
+_OURS = (EVENT, ORIGINAL, JSON, MALFORMED, ROW, SINK, OPERATION, ORDER)
 _ROWS = 8192
 """Entries that become rows at a time."""
 _ENCODER = msgspec.json.Encoder()
@@ -72,7 +72,7 @@ class DeadLetters:
 
         Args:
             table: The table they were meant for, empty where it is not known.
-            events: The rows with their `event` and metadata columns.
+            events: The rows with their `event` (or what it was made of, `_original`) and metadata columns.
             rejects: `REJECTS`: positions in `events`, code, field, reason.
         """
         if not len(rejects):
@@ -83,7 +83,7 @@ class DeadLetters:
         counts = self._counts.setdefault(table, {})
         written = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         values = rows.select(metadata).to_pylist() if metadata else [{}] * len(rows)
-        originals = rows.column(EVENT).to_pylist()
+        originals = rows.column(ORIGINAL if ORIGINAL in rows.column_names else EVENT).to_pylist()
         for original, about, reject in zip(originals, values, rejects.to_pylist(), strict=True):
             entry = {
                 **self._labels,

@@ -87,7 +87,7 @@ def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterat
         yield from read_csv(_stream(file, part, settings), rows, codec.csv)
     else:
         batches = read_lines(_stream(file, part, settings), rows, numbered=part.start == 0)
-        yield from batches if codec.ndjson else _messages(batches)
+        yield from _messages(batches) if codec.newline else batches
 
 
 def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:

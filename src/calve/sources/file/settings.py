@@ -12,6 +12,7 @@ from calve.settings import option
 __all__ = [
     "CodecSettings",
     "CsvCodec",
+    "EnvelopeCodec",
     "FileSettings",
     "JsonCodec",
     "NdjsonCodec",
@@ -66,6 +67,11 @@ class NewlineCodec:
 
 
 @dataclass(frozen=True)
+class EnvelopeCodec:
+    """A change of a row a line, in the JSON envelope of the tool that told it."""
+
+
+@dataclass(frozen=True)
 class CodecSettings:
     """How the files are written: one of these keys, e.g. `codec: {csv: {}}`."""
 
@@ -74,6 +80,9 @@ class CodecSettings:
     csv: CsvCodec | None = option(None, "Rows of text, with a header (.csv; .tsv with tabs).")
     parquet: ParquetCodec | None = option(None, "Parquet (.parquet).")
     newline: NewlineCodec | None = option(None, "Plain text, a line is an event with the field `message` (.txt, .log).")
+    debezium: EnvelopeCodec | None = option(None, "Debezium's changes, one JSON envelope a line.")
+    maxwell: EnvelopeCodec | None = option(None, "Maxwell's changes, one JSON object a line.")
+    dms: EnvelopeCodec | None = option(None, "AWS DMS' changes as it streams them, one JSON object a line.")
 
     @property
     def name(self) -> str:

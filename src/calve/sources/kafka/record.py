@@ -100,9 +100,9 @@ class Records:
 
 
 def _events(block: list[Message], form: Form) -> pa.Array:
-    """Give events; null for a tombstone, which is then rejected as malformed."""
+    """Give events; null for a tombstone, which is passed over in a change stream and else rejected as malformed."""
     values: Iterable[bytes | None] = map(Message.value, block)
-    if form.serde_format != "json" or form.key_mode == "include_as_field":
+    if form.serde_format in ("plaintext", "bytes") or form.key_mode == "include_as_field":
         make = FORMS[form.serde_format]
         keys = _keys(block).to_pylist() if form.key_mode == "include_as_field" else [None] * len(block)
         values = (None if value is None else make(value, key) for value, key in zip(values, keys, strict=True))

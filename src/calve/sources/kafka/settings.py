@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from calve.event.envelope.shape import SHAPES
 from calve.settings import option
 
 __all__ = [
@@ -41,8 +42,10 @@ class TopicSettings:
 
     name: str = option(doc="The topic; it must exist.", minimum=1, maximum=249)
     group_id: str | None = option(None, "A consumer group whose offsets are committed for lag tools.", minimum=1)
-    serde_format: Literal["json", "plaintext", "bytes", "avro"] = option(
-        "json", "What a record holds: a JSON object, text (`message`), or bytes (`message`, in Base64)."
+    serde_format: Literal["json", "plaintext", "bytes", "avro", "debezium", "maxwell", "dms"] = option(
+        "json",
+        "What a record holds: a JSON object, text (`message`), or bytes (`message`, in Base64); `debezium`, `maxwell`, "
+        "`dms`: a change of a row in the envelope of that tool, in JSON.",
     )
     auto_offset_reset: Literal["earliest", "latest"] = option("earliest", "Where to begin when there is no state yet.")
     key_mode: Literal["include_as_field", "include_as_metadata", "discard"] = option(
@@ -140,9 +143,14 @@ class KafkaSettings:
     def check(self) -> Iterator[tuple[str, str]]:
         """Tell what single options cannot know."""
         names = [topic.name for topic in self.topics]
+        formats = [topic.serde_format for topic in self.topics]
         for index, topic in enumerate(self.topics):
             if topic.serde_format == "avro":
                 yield f"topics[{index}].serde_format", "avro is not available yet; use json, plaintext or bytes"
+            if topic.serde_format in SHAPES and topic.key_mode == "include_as_field":
+                yield f"topics[{index}].key_mode", "an envelope has no field for the key; use include_as_metadata"
+            if topic.serde_format != formats[0] and SHAPES.keys() & {topic.serde_format, formats[0]}:
+                yield f"topics[{index}].serde_format", "changes and events cannot be mixed; use a pipeline for each"
             if topic.name in names[:index]:
                 yield f"topics[{index}].name", f"the topic {topic.name} is listed twice"
         for name in sorted(KEPT & self.client_properties.keys()):

@@ -1,0 +1,192 @@
+"""Turns batches of envelopes into batches of rows, each with what is to be done with it. Runs on executors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.event import duck
+from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, ROW
+from calve.event.envelope.exact import Change, RefusedError, Wanted, decode, text_of
+from calve.event.envelope.fast import Taken, take
+from calve.event.envelope.schema import Field
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, Shape
+from calve.event.envelope.wrapper import Wrappers
+from calve.event.reject import Code, Reject, rejects_table
+from calve.event.scan import Texts
+from calve.event.sound import as_text, cleaned, valid_mask
+
+__all__ = ["RECORD_KEY", "Decoded", "Decoder", "Envelopes"]
+
+_Rows = npt.NDArray[np.int64]
+RECORD_KEY = "kafka_key"
+"""The metadata attribute with the record's key, which names the row of a delete that does not."""
+_LONG = "|".join([*(rf"[1-9][0-9]{{{17 - n}}}\.[0-9]{{{n}}}" for n in range(1, 18)), r"0\.0*[1-9][0-9]{17}"])
+"""A number with a fraction and more digits than a double keeps."""
+
+
+@dataclass(frozen=True)
+class Envelopes:
+    """How a source's events are to be decoded; pickled into the tasks.
+
+    Attributes:
+        format: A name in `SHAPES`.
+        wanted: What is asked for beside the rows.
+    """
+
+    format: str
+    wanted: Wanted = field(default_factory=Wanted)
+
+    @property
+    def metadata(self) -> dict[str, pa.DataType]:
+        """The attributes that rows can have, and their types."""
+        told = {name: attribute.kind for name, attribute in SHAPES[self.format].metadata.items()}
+        return {OPERATION_ATTRIBUTE: pa.string(), **told}
+
+
+class Decoded(NamedTuple):
+    """A batch after decoding.
+
+    Attributes:
+        rows: In the order of the envelopes: `event` and `json` (the row), `original` (the envelope), `row` (the
+            envelope's position), the metadata that came in, `operation` and the attributes that are wanted.
+        rejects: Envelopes that say nothing that can be done (`REJECTS`).
+        passed_over: How many are about no row: tombstones, control records.
+    """
+
+    rows: pa.Table
+    rejects: pa.Table
+    passed_over: int
+
+
+class Decoder:
+    """Decodes the batches of one task."""
+
+    def __init__(self, envelopes: Envelopes) -> None:
+        self._format = envelopes.format
+        self._shape: Shape = SHAPES[envelopes.format]
+        self._wanted = envelopes.wanted
+        self._kinds = {name: kind for name, kind in envelopes.metadata.items() if self._asked(name)}
+        self._wrappers = Wrappers()
+
+    def decode(self, events: pa.Table) -> Decoded:
+        """Decode a table with the column `event` (and perhaps `malformed`, `kafka_key`)."""
+        texts = as_text(events[EVENT])
+        waiting = texts.is_valid().to_numpy(zero_copy_only=False).copy()
+        given_up = _reasons(events)
+        waiting[list(given_up)] = False
+        parts = self._fast(texts, np.flatnonzero(waiting))
+        for part in parts:
+            waiting[part["at"].to_numpy()] = False
+        slow = np.flatnonzero(waiting | (texts.is_null().to_numpy(zero_copy_only=False)))
+        slow = np.array([row for row in slow.tolist() if row not in given_up], np.int64)
+        rejects = [Reject(row, Code.MALFORMED, "", reason) for row, reason in given_up.items()]
+        passed_over = self._slow(events, slow, parts, rejects)
+        return Decoded(self._joined(events, parts), rejects_table(rejects), passed_over)
+
+    def _asked(self, name: str) -> bool:
+        return name == OPERATION_ATTRIBUTE or name in self._wanted.metadata
+
+    def _fast(self, texts: pa.Array, rows: _Rows) -> list[pa.Table]:
+        """Decode what can be proven; tables of `at`, `row`, `json` and metadata."""
+        parts = []
+        for at, payloads, schema in self._payloads(_pick(texts, rows), rows):
+            usual = np.ones(len(at), bool)
+            usual[_odd(payloads, schema is not None)] = False
+            if not usual.all():
+                at, payloads = at[usual], payloads.filter(pa.array(usual))
+            at, taken = self._take(at, payloads, schema)
+            if len(at):
+                parts.append(pa.table({"at": pa.array(at), "event": taken.rows, "json": taken.rows, **taken.metadata}))
+        return parts
+
+    def _payloads(self, texts: pa.Array, rows: _Rows) -> list[tuple[_Rows, pa.Array, Field | None]]:
+        if not self._shape.wrapped:
+            return [(rows, texts, None)]
+        return [(rows[at], payloads, schema) for at, payloads, schema in self._wrappers.open(texts)]
+
+    def _take(self, at: _Rows, payloads: pa.Array, schema: Field | None) -> tuple[_Rows, Taken]:
+        try:
+            taken = take(self._format, payloads, schema, self._wanted)
+        except duckdb.InvalidInputException:  # for all, where one is no JSON
+            valid = valid_mask(payloads)
+            at, payloads = at[valid], payloads.filter(pa.array(valid))
+            taken = take(self._format, payloads, schema, self._wanted)
+        return at[taken.good], taken
+
+    def _slow(self, events: pa.Table, rows: _Rows, parts: list[pa.Table], rejects: list[Reject]) -> int:
+        """Decode one by one what is left; give how many are about no row."""
+        keys = (
+            events[RECORD_KEY].take(pa.array(rows)).to_pylist()
+            if RECORD_KEY in events.column_names
+            else [None] * len(rows)
+        )
+        found: list[tuple[int, Change]] = []
+        passed_over = 0
+        for row, event, key in zip(rows.tolist(), events[EVENT].take(pa.array(rows)).to_pylist(), keys, strict=True):
+            try:
+                changes = [] if event is None else decode(self._shape, event, key, self._wanted)
+            except RefusedError as refused:
+                rejects.append(Reject(row, refused.code, "", str(refused)))
+                continue
+            passed_over += not changes
+            found += [(row, change) for change in changes]
+        if found:
+            parts.append(self._table(found))
+        return passed_over
+
+    def _table(self, found: list[tuple[int, Change]]) -> pa.Table:
+        texts = [text_of(change.row) for _, change in found]
+        told = [{OPERATION_ATTRIBUTE: change.operation, **change.metadata} for _, change in found]
+        columns = {
+            "at": pa.array([row for row, _ in found], pa.int64()),
+            "event": pa.array(texts, pa.string()),
+            "json": pa.array([cleaned(change.row) for _, change in found], pa.string()),
+        }
+        columns |= {name: pa.array([one.get(name) for one in told], kind) for name, kind in self._kinds.items()}
+        return pa.table(columns)
+
+    def _joined(self, events: pa.Table, parts: list[pa.Table]) -> pa.Table:
+        """Put the parts in the order of the envelopes, beside the metadata that came in."""
+        empty = pa.schema({"at": pa.int64(), "event": pa.string(), "json": pa.string(), **self._kinds}).empty_table()
+        found = pa.concat_tables([part.select(empty.column_names) for part in parts] or [empty])
+        if len(parts) > 1:
+            found = found.take(pc.sort_indices(found["at"]))  # stable
+        at = duck.whole(found["at"])
+        whole = len(at) == len(events) and len(parts) == 1
+        rows = events.drop_columns([name for name in (MALFORMED, *self._kinds) if name in events.column_names])
+        rows = rows if whole else rows.take(at)
+        rows = rows.rename_columns([ORIGINAL if name == EVENT else name for name in rows.column_names])
+        rows = rows.add_column(0, EVENT, found["event"].cast(pa.binary()))
+        for name, column in ((JSON, found["json"]), (ROW, at), *((name, found[name]) for name in self._kinds)):
+            rows = rows.append_column(name, column)
+        return rows
+
+
+def _pick(texts: pa.Array, rows: _Rows) -> pa.Array:
+    return texts if len(rows) == len(texts) else texts.take(pa.array(rows))
+
+
+def _reasons(events: pa.Table) -> dict[int, str]:
+    """Give the rows that the source gave up, with its reasons."""
+    if MALFORMED not in events.column_names or events[MALFORMED].null_count == len(events):
+        return {}
+    return {row: reason for row, reason in enumerate(events[MALFORMED].to_pylist()) if reason is not None}
+
+
+def _odd(payloads: pa.Array, has_schema: bool) -> _Rows:
+    """Name the texts that DuckDB may read too kindly, or whose numbers it would round (with a schema: doubles only)."""
+    scan = Texts(payloads)
+    if has_schema:
+        return scan.lenient()
+    suspects = scan.long_digits()
+    if len(suspects):
+        long = pc.match_substring_regex(payloads.take(pa.array(suspects)), _LONG)
+        suspects = suspects[long.to_numpy(zero_copy_only=False)]
+    return np.union1d(scan.lenient(), suspects)

@@ -1,0 +1,147 @@
+"""One envelope at a time, read strictly: the meaning that the vectorised way has to match, and its way out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from calve.event.envelope.logical import placeholder, render
+from calve.event.envelope.schema import Field, row_schema, schema_of
+from calve.event.envelope.shape import Shape
+from calve.event.reject import Code, cut
+from calve.event.strict import MalformedError, Number, dump, parse_object
+
+__all__ = ["Change", "RefusedError", "Wanted", "decode", "text_of"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class RefusedError(ValueError):
+    """An envelope that says nothing that can be done; `code` and the message are those of its reject."""
+
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What decoding gives beside the rows.
+
+    Attributes:
+        metadata: The attributes that are asked for.
+        keys: Names of columns that can be of a table's key: an update that changes one is a delete and an insert.
+    """
+
+    metadata: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to be done with one row: `insert`, `update` or `delete`, the row, and what the envelope tells of it."""
+
+    operation: str
+    row: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def decode(shape: Shape, event: bytes, key: str | None, wanted: Wanted) -> list[Change]:
+    """Read one envelope; nothing for one that is about no row.
+
+    Args:
+        shape: Its format.
+        event: Its text.
+        key: The record's key, which tells of a delete where the envelope does not.
+        wanted: What to give beside the row.
+
+    Raises:
+        RefusedError: It is none, or cannot be applied.
+    """
+    if event.strip() == b"null":
+        return []
+    try:
+        envelope, schema = _unwrapped(parse_object(event), shape)
+    except MalformedError as error:
+        raise RefusedError(Code.MALFORMED, str(error)) from None
+    if envelope is None:
+        return []
+    word = _at(envelope, shape.operation)
+    if not isinstance(envelope, dict) or type(word) is not str:
+        raise RefusedError(Code.MALFORMED, f"no {shape.title} envelope: it has no text at {shape.operation}")
+    if word in shape.silent:
+        return []
+    if word not in shape.words:
+        why = shape.refused.get(word) or f"{cut(word)!r} at {shape.operation} is no operation of {shape.title}"
+        raise RefusedError(Code.UNKNOWN_OPERATION, why)
+    about = {name: _attribute(envelope, shape, name) for name in sorted(wanted.metadata & shape.metadata.keys())}
+    found = _changes(shape, envelope, schema, (shape.words[word], key), wanted.keys)
+    return [Change(operation, row, about) for operation, row in found]
+
+
+def _changes(
+    shape: Shape, envelope: dict[str, Any], schema: Field | None, told: tuple[str, str | None], keys: Collection[str]
+) -> list[tuple[str, dict[str, Any]]]:
+    operation, key = told
+    before = _row(_at(envelope, shape.before), schema)
+    if operation == "delete" and shape.whole_before:
+        return [(operation, before if before is not None else _key_row(key))]
+    after = _row(_at(envelope, shape.after), schema)
+    if after is None:
+        raise RefusedError(Code.MALFORMED, f"the {operation} has no row at {shape.after}")
+    if operation == "update" and before is not None:
+        old = before if shape.whole_before else {**after, **before}
+        if any(name in after and old.get(name) is not None and old[name] != after[name] for name in keys):
+            return [("delete", old), (operation, after)]
+    return [(operation, after)]
+
+
+def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
+    """Give the envelope, and the schema of its rows if it has one."""
+    if not shape.wrapped or "payload" not in value or value.keys() - {"schema", "payload"}:
+        return value, None
+    return value["payload"], row_schema(value.get("schema"))
+
+
+def _row(value: Any, schema: Field | None) -> dict[str, Any] | None:
+    if not isinstance(value, dict):
+        return None
+    told = {name: each for name, each in value.items() if not placeholder(each)}
+    rendered = render(told, schema)
+    return rendered if isinstance(rendered, dict) else told
+
+
+def _key_row(key: str | None) -> dict[str, Any]:
+    try:
+        value = parse_object(key) if key is not None else {}
+    except MalformedError:
+        value = {}
+    if "payload" in value and not value.keys() - {"schema", "payload"}:
+        value = _row(value["payload"], schema_of(value.get("schema"))) or {}
+    if not value:
+        raise RefusedError(Code.NO_KEY, "the delete has neither a row before it nor a record key with fields")
+    return value
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path[1:].split("/"):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _attribute(envelope: dict[str, Any], shape: Shape, name: str) -> Any:
+    attribute = shape.metadata[name]
+    value = _at(envelope, attribute.path)
+    if attribute.kind != pa.int64():
+        return value if value is None or type(value) is str else dump(value)
+    number = int(value) if type(value) is Number and value.removeprefix("-").isdecimal() else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
+
+
+def text_of(row: Mapping[str, Any]) -> str:
+    """Write a row as JSON; half a surrogate pair, which UTF-8 cannot hold, as an escape."""
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", dump(dict(row)))

@@ -1,0 +1,134 @@
+"""Many envelopes at once: one SELECT gives the operation, the row and its proof; what has none is for `exact`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.event import duck
+from calve.event.columns import JSON
+from calve.event.envelope.exact import Wanted
+from calve.event.envelope.layers import Layers, pointer, quoted
+from calve.event.envelope.logical import needs_care
+from calve.event.envelope.rebuild import Rebuild
+from calve.event.envelope.schema import Field
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, UNAVAILABLE, Shape
+
+__all__ = ["Taken", "take"]
+
+_Mask = npt.NDArray[np.bool_]
+_LAST = 3
+"""The layer above those of `Rebuild`."""
+
+
+class Taken(NamedTuple):
+    """What was decoded.
+
+    Attributes:
+        good: Which of the envelopes were; the other attributes have one value for each of these.
+        rows: The rows as JSON objects (string).
+        metadata: The attributes that are wanted, and `operation`.
+    """
+
+    good: _Mask
+    rows: pa.Array
+    metadata: dict[str, pa.Array]
+
+
+def take(name: str, texts: pa.Array, schema: Field | None, wanted: Wanted) -> Taken:
+    """Decode envelopes of the format of this name; `schema` is that of their rows, if they tell it.
+
+    Raises:
+        duckdb.InvalidInputException: A text is no JSON.
+    """
+    shape = SHAPES[name]
+    careful = schema if schema and needs_care(schema) else None
+    names = tuple(sorted(wanted.metadata & shape.metadata.keys()))
+    sql = _select(name, careful, names, tuple(sorted(wanted.keys)))
+    found = duck.run(sql, events=pa.table({JSON: texts}))
+    good, rows = _mask(found["ok"]), duck.whole(found["row"]).cast(pa.string())
+    if careful and shape.whole_before:
+        good, rows = _rebuilt(good, rows, _mask(found["raw"]), careful)
+    mask = pa.array(good)
+    kinds = {OPERATION_ATTRIBUTE: pa.string()} | {each: shape.metadata[each].kind for each in names}
+    metadata = {each: duck.whole(found[each]).filter(mask).cast(kind) for each, kind in kinds.items()}
+    return Taken(good, rows.filter(mask), metadata)
+
+
+def _rebuilt(good: _Mask, rows: pa.Array, raw: _Mask, schema: Field) -> tuple[_Mask, pa.Array]:
+    """Render the rows that deletes name, which the first SELECT gave as they are."""
+    raw = raw & good
+    if not raw.any():
+        return good, rows
+    found = duck.run(_rebuild(schema), events=pa.table({JSON: rows.filter(pa.array(raw))}))
+    good = good.copy()
+    good[raw] = _mask(found["ok"])
+    return good, pc.replace_with_mask(rows, pa.array(raw), duck.whole(found["row"]).cast(pa.string()))
+
+
+def _mask(column: pa.ChunkedArray) -> _Mask:
+    mask: _Mask = np.array(duck.whole(column).to_numpy(zero_copy_only=False), bool)
+    return mask
+
+
+@lru_cache(256)
+def _select(name: str, schema: Field | None, metadata: tuple[str, ...], keys: tuple[str, ...]) -> str:
+    """Give the SELECT over a relation `events` with the column `json`.
+
+    Columns: `operation`, `row`, `ok` (the row is proven), `raw` (the row is the one before a delete, as it came), and
+    the metadata.
+    """
+    shape, layers = SHAPES[name], Layers()
+    word, before = layers.text(shape.operation), layers.text(shape.before)
+    words = " ".join(f"WHEN {_json(text)} THEN {quoted(meant)}" for text, meant in shape.words.items())
+    operation = layers.column(0, f"CASE {word} {words} END")
+    if schema:
+        rebuilt = Rebuild(schema, shape.after, layers)
+        after, proofs = rebuilt.text, rebuilt.proofs
+    else:
+        after = layers.text(shape.after)
+        proofs = [f"starts_with({after}, '{{')"]
+    proofs += [_same_key(shape, layers, keys)] if keys else []
+    deleted = layers.column(1, f"coalesce({operation} = 'delete' AND {str(shape.whole_before).lower()}, false)")
+    row = layers.column(_LAST, f"CASE WHEN {deleted} THEN {before} ELSE {after} END")
+    proof = f"CASE WHEN {deleted} THEN starts_with({before}, '{{') ELSE {' AND '.join(proofs)} END"
+    told = f"NOT contains({row}, {quoted(UNAVAILABLE)})" if shape.wrapped else f"{row} IS NOT NULL"
+    columns = {
+        OPERATION_ATTRIBUTE: operation,
+        "row": row,
+        "ok": f"coalesce({operation} IS NOT NULL AND ({proof}) AND {told}, false)",
+        "raw": deleted,
+        **{each: _attribute(shape, each, layers) for each in metadata},
+    }
+    return layers.select(columns)
+
+
+@lru_cache(256)
+def _rebuild(schema: Field) -> str:
+    layers = Layers()
+    rebuilt = Rebuild(schema, "", layers)
+    return layers.select({"row": rebuilt.text, "ok": f"coalesce({' AND '.join(rebuilt.proofs)}, false)"})
+
+
+def _json(text: str) -> str:
+    return quoted(f'"{text}"')
+
+
+def _same_key(shape: Shape, layers: Layers, keys: tuple[str, ...]) -> str:
+    """Give SQL of whether an envelope changes none of these columns."""
+    changed = []
+    for key in keys:
+        old, new = layers.text(shape.before + pointer(key)), layers.text(shape.after + pointer(key))
+        changed.append(f"coalesce({old} <> 'null' AND {old} <> {new}, false)")
+    return f"NOT ({' OR '.join(changed)})"
+
+
+def _attribute(shape: Shape, name: str, layers: Layers) -> str:
+    attribute = shape.metadata[name]
+    text = layers.text(attribute.path)
+    return f"json_extract_string({text}, '$')" if attribute.kind == pa.string() else f"try_cast({text} AS BIGINT)"

@@ -1,0 +1,109 @@
+"""Values of logical types as text that says the same without a schema: one value at a time, exactly.
+
+Dates and times become ISO 8601, decimals their digits. A value that has no such form (a year beyond 9999, Postgres'
+`infinity`, a MySQL TIME of more than a day) becomes its number as text: never a number that a column would take for
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+from typing import Any
+
+from calve.event.envelope.schema import Field
+from calve.event.envelope.shape import UNAVAILABLE
+from calve.event.strict import Number
+
+__all__ = ["DECIMAL", "EPOCHS", "UTC_TEXTS", "VARIABLE_DECIMAL", "needs_care", "placeholder", "render"]
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+EPOCHS = {
+    "io.debezium.time.Date": ("date", 1),
+    "org.apache.kafka.connect.data.Date": ("date", 1),
+    "io.debezium.time.Time": ("time", 10**3),
+    "org.apache.kafka.connect.data.Time": ("time", 10**3),
+    "io.debezium.time.MicroTime": ("time", 10**6),
+    "io.debezium.time.NanoTime": ("time", 10**9),
+    "io.debezium.time.Timestamp": ("timestamp", 10**3),
+    "org.apache.kafka.connect.data.Timestamp": ("timestamp", 10**3),
+    "io.debezium.time.MicroTimestamp": ("timestamp", 10**6),
+    "io.debezium.time.NanoTimestamp": ("timestamp", 10**9),
+}
+"""Numbers since the epoch or midnight: what they tell, and units a second (a date: days)."""
+UTC_TEXTS = frozenset({"io.debezium.time.ZonedTime", "io.debezium.time.IsoTime", "io.debezium.time.IsoDate"})
+"""Texts that end in the offset of UTC, which columns of type `time` and `date` do not take."""
+_PLACEHOLDERS: tuple[Any, ...] = (
+    UNAVAILABLE,
+    base64.b64encode(UNAVAILABLE.encode()).decode(),
+    [UNAVAILABLE],
+    {UNAVAILABLE: UNAVAILABLE},
+)
+_EPOCH = datetime.datetime(1970, 1, 1)
+_DAYS = (datetime.date.min.toordinal() - 719_163, datetime.date.max.toordinal() - 719_163)
+
+
+def needs_care(schema: Field) -> bool:
+    """Say whether a value of this schema, or one inside it, has to be rendered."""
+    special = schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
+    return special or any(needs_care(each) for each in schema.fields)
+
+
+def placeholder(value: Any) -> bool:
+    """Say whether a value stands for one that the source did not tell."""
+    return value in _PLACEHOLDERS
+
+
+def render(value: Any, schema: Field | None) -> Any:
+    """Give a parsed value as its schema means it; what does not fit the schema stays as it is."""
+    if value is None or schema is None or not needs_care(schema):
+        return value
+    if schema.logical == DECIMAL:
+        return _decimal(value, schema.scale) if type(value) is str else value
+    if schema.logical == VARIABLE_DECIMAL and isinstance(value, dict):
+        scale = value.get("scale")
+        return _decimal(value.get("value"), int(scale)) if type(scale) is Number and _whole(scale) else value
+    if schema.logical in EPOCHS:
+        return _epoch(int(value), *EPOCHS[schema.logical]) if type(value) is Number and _whole(value) else value
+    if schema.logical in UTC_TEXTS:
+        return value.removesuffix("Z").removesuffix("+00:00") if type(value) is str else value
+    if schema.kind == "struct" and isinstance(value, dict):
+        known = {each.name: each for each in schema.fields}
+        return {name: render(each, known.get(name)) for name, each in value.items()}
+    if schema.kind == "array" and isinstance(value, list):
+        return [render(each, schema.fields[0]) for each in value]
+    if schema.kind == "map" and isinstance(value, dict):
+        return {name: render(each, schema.fields[0]) for name, each in value.items()}
+    return value
+
+
+def _whole(number: Number) -> bool:
+    return number.removeprefix("-").isdecimal()
+
+
+def _decimal(value: Any, scale: int) -> Any:
+    """Read a decimal's unscaled value: Base64 of a big-endian two's complement."""
+    try:
+        unscaled = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
+    except (binascii.Error, TypeError, ValueError):
+        return value
+    if scale <= 0:
+        return str(unscaled * 10**-scale)
+    sign, digits = "-" * (unscaled < 0), str(abs(unscaled)).rjust(scale + 1, "0")
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _epoch(number: int, what: str, unit: int) -> str:
+    if what == "date":
+        return str(datetime.date.fromordinal(number + 719_163)) if _DAYS[0] <= number <= _DAYS[1] else str(number)
+    seconds, rest = divmod(number, unit)
+    days, second = divmod(seconds, 86_400)
+    if not (_DAYS[0] <= days <= _DAYS[1]) or (what == "time" and days):
+        return str(number)
+    digits = len(str(unit)) - 1
+    fraction = f".{rest:0{digits}d}".rstrip("0").rstrip(".")
+    moment = _EPOCH + datetime.timedelta(days, second)
+    text = moment.isoformat() if what == "timestamp" else moment.time().isoformat()
+    return text + fraction

@@ -1,0 +1,290 @@
+"""Envelopes become rows: what each format and each type means, and that no envelope disturbs another."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from calve.event.envelope import decoder
+from calve.event.envelope.decoder import Decoded, Decoder, Envelopes
+from calve.event.envelope.exact import Wanted, decode, text_of
+from calve.event.envelope.shape import SHAPES
+from event.envelope.debezium import envelope, field, text, unscaled, wrapped
+
+ABOUT = frozenset({"debezium_source_db", "debezium_source_table", "debezium_source_ts_ms", "debezium_op"})
+WANTED = Wanted(ABOUT, frozenset({"id"}))
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+TOAST = "__debezium_unavailable_value"
+
+
+def events(values: list[bytes | None], keys: list[str | None] | None = None) -> pa.Table:
+    columns = {"event": pa.array(values, pa.binary())}
+    return pa.table(columns | ({"kafka_key": pa.array(keys, pa.string())} if keys else {}))
+
+
+def decoded(values: list[Any], keys: list[str | None] | None = None, form: str = "debezium") -> Decoded:
+    written = [one if one is None or isinstance(one, bytes) else text(one) for one in values]
+    return Decoder(Envelopes(form, WANTED)).decode(events(written, keys))
+
+
+def changes(found: Decoded) -> list[tuple[str, Any]]:
+    return [(one["operation"], json.loads(one["event"])) for one in found.rows.to_pylist()]
+
+
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_each_operation_gives_its_row(with_schema: bool) -> None:
+    columns = [field("id", "int64"), field("city", "string")]
+    old, new = {"id": 1, "city": "Bern"}, {"id": 1, "city": "Genève"}
+    told = [envelope("c", None, old), envelope("r", None, old), envelope("u", old, new), envelope("u", None, new)]
+    told.append(envelope("d", old))
+    found = decoded([wrapped(columns, one) if with_schema else one for one in told])
+    words = ["insert", "insert", "update", "update", "delete"]
+    assert changes(found) == list(zip(words, [old, old, new, new, old], strict=True))
+    assert found.rejects.num_rows == found.passed_over == 0
+    assert found.rows["_original"].to_pylist() == [text(wrapped(columns, one) if with_schema else one) for one in told]
+
+
+def test_tombstones_are_passed_over_and_not_rejected() -> None:
+    found = decoded([None, envelope("c", None, {"id": 1}), b"null", {"schema": None, "payload": None}])
+    assert changes(found) == [("insert", {"id": 1})]
+    assert (found.passed_over, found.rejects.num_rows) == (3, 0)
+    assert found.rows["row"].to_pylist() == [1]
+
+
+def test_metadata_tells_operation_and_source() -> None:
+    [row] = decoded([envelope("u", None, {"id": 1}, table="a")]).rows.to_pylist()
+    told = {name: row[name] for name in (*ABOUT, "operation")}
+    assert told == {
+        "operation": "update",
+        "debezium_op": "u",
+        "debezium_source_db": "shop",
+        "debezium_source_table": "a",
+        "debezium_source_ts_ms": 1767225600000,
+    }
+
+
+BROKEN = {
+    b'{"before":': "MALFORMED",
+    b"\xff\xfe": "MALFORMED",
+    b"[1]": "MALFORMED",
+    b"{}": "MALFORMED",
+    b'{"op":5,"after":{"id":1}}': "MALFORMED",
+    b'{"op":"c","after":null}': "MALFORMED",
+    b'{"op":"u","after":[1]}': "MALFORMED",
+    b'{"op":"c","after":{"id":NaN}}': "MALFORMED",
+    b'{"op":"c","after":{"id":1,}}': "MALFORMED",
+    b'{"schema":{"type":"struct"},"payload":{"op":"c","after":{"id":1}': "MALFORMED",
+    b'{"op":"t","source":{"table":"a"}}': "UNKNOWN_OPERATION",
+    b'{"op":"m","message":{}}': "UNKNOWN_OPERATION",
+    b'{"op":"d","before":null}': "NO_KEY",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_envelope_is_rejected_and_disturbs_no_other(broken: bytes) -> None:
+    good = envelope("c", None, {"id": 7})
+    found = decoded([good, broken, wrapped([field("id", "int64")], good)])
+    assert changes(found) == [("insert", {"id": 7})] * 2
+    assert [(one["row"], one["code"]) for one in found.rejects.to_pylist()] == [(1, BROKEN[broken])]
+
+
+def test_a_delete_without_a_row_takes_the_key_of_its_record() -> None:
+    key_schema = {"type": "struct", "fields": [field("id", "int64"), field("day", "int32", "io.debezium.time.Date")]}
+    keys = ['{"id":5}', json.dumps({"schema": key_schema, "payload": {"id": 6, "day": 1}}), "5", "{broken"]
+    found = decoded([envelope("d")] * 4, keys)
+    assert changes(found) == [("delete", {"id": 5}), ("delete", {"id": 6, "day": "1970-01-02"})]
+    assert [(one["row"], one["code"]) for one in found.rejects.to_pylist()] == [(2, "NO_KEY"), (3, "NO_KEY")]
+
+
+def test_a_change_of_the_key_is_a_delete_and_an_update_and_order_stays() -> None:
+    moves = [envelope("u", {"id": 1, "n": 0}, {"id": 2, "n": 0}), envelope("u", {"id": 2, "n": 0}, {"id": 2, "n": 5})]
+    found = decoded([envelope("c", None, {"id": 1, "n": 0}), *moves, envelope("d", {"id": 2})])
+    assert changes(found) == [
+        ("insert", {"id": 1, "n": 0}),
+        ("delete", {"id": 1, "n": 0}),
+        ("update", {"id": 2, "n": 0}),
+        ("update", {"id": 2, "n": 5}),
+        ("delete", {"id": 2}),
+    ]
+    assert found.rows["row"].to_pylist() == [0, 1, 1, 2, 3]
+
+
+EXACT = {
+    "date": ("int32", "io.debezium.time.Date", 20454, "2026-01-01"),
+    "early": ("int32", "io.debezium.time.Date", -719162, "0001-01-01"),
+    "millis_of_day": ("int32", "io.debezium.time.Time", 45296789, "12:34:56.789"),
+    "micros_of_day": ("int64", "io.debezium.time.MicroTime", 45296789012, "12:34:56.789012"),
+    "nanos_of_day": ("int64", "io.debezium.time.NanoTime", 45296789012345, "12:34:56.789012345"),
+    "negative_time": ("int64", "io.debezium.time.MicroTime", -1, "-1"),
+    "millis": ("int64", "io.debezium.time.Timestamp", 1529507596945, "2018-06-20T15:13:16.945"),
+    "micros": ("int64", "io.debezium.time.MicroTimestamp", 1529507596945104, "2018-06-20T15:13:16.945104"),
+    "whole": ("int64", "io.debezium.time.MicroTimestamp", 1529507596000000, "2018-06-20T15:13:16"),
+    "before_1970": ("int64", "io.debezium.time.MicroTimestamp", -1, "1969-12-31T23:59:59.999999"),
+    "nanos": ("int64", "io.debezium.time.NanoTimestamp", 1529507596945104001, "2018-06-20T15:13:16.945104001"),
+    "infinity": ("int64", "io.debezium.time.MicroTimestamp", 9223371331200000000, "9223371331200000000"),
+    "zoned": ("string", "io.debezium.time.ZonedTimestamp", "2018-06-20T13:37:03.123456Z", "2018-06-20T13:37:03.123456Z"),
+    "zoned_time": ("string", "io.debezium.time.ZonedTime", "13:37:03.123Z", "13:37:03.123"),
+    "zoned_offset": ("string", "io.debezium.time.ZonedTime", "13:37:03+00:00", "13:37:03"),
+    "connect_date": ("int32", "org.apache.kafka.connect.data.Date", 0, "1970-01-01"),
+    "connect_time": ("int32", "org.apache.kafka.connect.data.Time", 1, "00:00:00.001"),
+    "connect_timestamp": ("int64", "org.apache.kafka.connect.data.Timestamp", 253402300799999, "9999-12-31T23:59:59.999"),
+    "json": ("string", "io.debezium.data.Json", '{"a": [1, "é"]}', '{"a": [1, "é"]}'),
+    "uuid": ("string", "io.debezium.data.Uuid", "0f8fad5b-d9cb-469f-a165-70867728950e", "0f8fad5b-d9cb-469f-a165-70867728950e"),
+    "enum": ("string", "io.debezium.data.Enum", "red", "red"),
+    "double": ("double", None, 12.5, 12.5),
+    "null": ("int64", "io.debezium.time.MicroTimestamp", None, None),
+}  # fmt: skip
+
+
+def test_logical_types_come_out_exactly() -> None:
+    columns = [field(name, kind, logical) for name, (kind, logical, _, _) in EXACT.items()]
+    row = {name: given for name, (_, _, given, _) in EXACT.items()}
+    found = decoded([wrapped(columns, envelope("c", None, row)), wrapped(columns, envelope("d", row))])
+    wanted = {name: meant for name, (_, _, _, meant) in EXACT.items()}
+    assert changes(found) == [("insert", wanted), ("delete", wanted)]
+
+
+def test_without_a_schema_values_are_what_they_are() -> None:
+    row = {name: given for name, (_, _, given, _) in EXACT.items()}
+    assert changes(decoded([envelope("c", None, row)])) == [("insert", row)]
+
+
+@pytest.mark.parametrize("number", [0, 1, -1, 127, 128, -128, -129, 255, 10**17, -(10**17), 10**30, 10**37, -(10**45)])
+@pytest.mark.parametrize("scale", [0, 2, 20])
+def test_decimals_keep_every_digit(number: int, scale: int) -> None:
+    columns = [
+        field("fixed", "bytes", DECIMAL, parameters={"scale": str(scale), "connect.decimal.precision": "38"}),
+        field("free", "struct", "io.debezium.data.VariableScaleDecimal", fields=[field("scale", "int32"), field("value", "bytes")]),
+    ]  # fmt: skip
+    row = {"fixed": unscaled(number), "free": {"scale": scale, "value": unscaled(number)}}
+    [(_, found)] = changes(decoded([wrapped(columns, envelope("c", None, row))]))
+    digits = str(abs(number)).rjust(scale + 1, "0")
+    whole = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+    assert found == {"fixed": ("-" * (number < 0)) + whole, "free": ("-" * (number < 0)) + whole}
+
+
+def test_decimals_as_text_and_as_number_stay_what_they_are() -> None:
+    as_text = [field("price", "string")]
+    [(_, row)] = changes(decoded([wrapped(as_text, envelope("c", None, {"price": "12.50"}))]))
+    assert row == {"price": "12.50"}
+    exact = b'{"before":null,"after":{"id":1,"price":12345678901234567890.123456789},"source":{},"op":"c"}'
+    numeric = [field("id", "int32"), field("price", "bytes", DECIMAL, parameters={"scale": "9"})]
+    schema = text(wrapped(numeric, 0)).removesuffix(b"0}")
+    for value in (exact, schema + exact + b"}"):
+        [found] = decoded([value]).rows["event"].to_pylist()
+        assert found == b'{"id":1,"price":12345678901234567890.123456789}'
+
+
+def test_logical_types_are_found_in_structs_arrays_and_maps() -> None:
+    day = {"type": "int32", "optional": True, "name": "io.debezium.time.Date"}
+    columns = [
+        field("person", "struct", fields=[field("born", "int32", "io.debezium.time.Date"), field("name", "string")]),
+        field("days", "array", items=day),
+        field("by_name", "map", keys={"type": "string"}, values=day),
+    ]
+    row = {"person": {"born": 1, "name": "a"}, "days": [0, None], "by_name": {"x": 2}}
+    told = [envelope("c", None, row), envelope("c", None, {"person": None, "days": None, "by_name": None})]
+    first, second = changes(decoded([wrapped(columns, one) for one in told]))
+    assert first[1] == {
+        "person": {"born": "1970-01-02", "name": "a"},
+        "days": ["1970-01-01", None],
+        "by_name": {"x": "1970-01-03"},
+    }
+    assert second[1] == {"person": None, "days": None, "by_name": None}
+
+
+def test_a_value_that_postgres_did_not_tell_is_absent() -> None:
+    columns = [field("id", "int64"), field("note", "string"), field("tags", "array", items={"type": "string"})]
+    row = {"id": 1, "note": TOAST, "tags": [TOAST]}
+    for one in (envelope("u", None, row), wrapped(columns, envelope("u", None, row))):
+        assert changes(decoded([one])) == [("update", {"id": 1})]
+
+
+def test_one_stream_of_many_tables_with_and_without_schema_keeps_its_order() -> None:
+    tables = [
+        [field("id", "int64"), field(f"at{number}", "int64", "io.debezium.time.Timestamp")] for number in range(5)
+    ]
+    values, wanted = [], []
+    for number in range(200):
+        table = number % 6
+        row = {"id": number, f"at{table}": 0}
+        one = envelope("c", None, row, table=f"t{table}")
+        values.append(one if table == 5 else wrapped(tables[table], one))
+        wanted.append(row if table == 5 else {"id": number, f"at{table}": "1970-01-01T00:00:00"})
+    reader = Decoder(Envelopes("debezium", WANTED))
+    for chunk in (slice(0, 100), slice(100, 200)):
+        found = reader.decode(events([text(one) for one in values[chunk]]))
+        assert [row for _, row in changes(found)] == wanted[chunk]
+        assert found.rows["debezium_source_table"].to_pylist() == [f"t{row['id'] % 6}" for row in wanted[chunk]]
+
+
+def test_a_column_called_payload_or_schema_is_only_a_column() -> None:
+    rows = [{"id": number, "payload": {"x": number}, "schema": "}"} for number in range(3)]
+    assert [row for _, row in changes(decoded([envelope("c", None, row) for row in rows]))] == rows
+
+
+def test_half_a_surrogate_pair_reaches_conversion_as_it_came() -> None:
+    [row] = decoded([b'{"op":"c","after":{"id":1,"a":"\\ud800"}}']).rows.to_pylist()
+    assert row["event"] == b'{"id":1,"a":"\\ud800"}'
+    assert json.loads(row["json"])["id"] == 1
+
+
+MAXWELL = [
+    ({"database": "shop", "table": "t", "type": "bootstrap-start", "ts": 1, "data": {}}, []),
+    ({"database": "shop", "table": "t", "type": "bootstrap-insert", "ts": 1, "data": {"id": 1}}, [("insert", {"id": 1})]),
+    ({"database": "shop", "table": "t", "type": "insert", "ts": 1, "xid": 1, "commit": True, "data": {"id": 2}}, [("insert", {"id": 2})]),
+    ({"database": "shop", "table": "t", "type": "update", "ts": 1, "data": {"id": 2, "n": 1}, "old": {"n": None}}, [("update", {"id": 2, "n": 1})]),
+    ({"database": "shop", "table": "t", "type": "update", "ts": 1, "data": {"id": 3, "n": 1}, "old": {"id": 2}}, [("delete", {"id": 2, "n": 1}), ("update", {"id": 3, "n": 1})]),
+    ({"database": "shop", "table": "t", "type": "delete", "ts": 1, "data": {"id": 3}}, [("delete", {"id": 3})]),
+    ({"database": "shop", "table": "t", "type": "table-alter", "ts": 1, "sql": "alter table t"}, []),
+]  # fmt: skip
+DMS = [
+    ({"metadata": {"record-type": "control", "operation": "create-table", "schema-name": "s", "table-name": "t"}}, []),
+    ({"data": {"id": 1}, "metadata": {"record-type": "data", "operation": "load", "table-name": "t"}}, [("insert", {"id": 1})]),
+    ({"data": {"id": 2}, "metadata": {"operation": "insert"}}, [("insert", {"id": 2})]),
+    ({"data": {"id": 3}, "before-image": {"id": 2}, "metadata": {"operation": "update"}}, [("delete", {"id": 2}), ("update", {"id": 3})]),
+    ({"data": {"id": 3}, "metadata": {"operation": "delete"}}, [("delete", {"id": 3})]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "told"), [("maxwell", MAXWELL), ("dms", DMS)])
+def test_maxwell_and_dms_are_understood(form: str, told: list[tuple[Any, list[Any]]]) -> None:
+    found = decoded([one for one, _ in told], form=form)
+    assert changes(found) == [change for _, meant in told for change in meant]
+    assert found.passed_over == sum(not meant for _, meant in told)
+    assert not found.rejects.num_rows
+
+
+def test_all_at_once_means_what_one_by_one_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, slow = random.Random(5), []
+    columns = [field("id", "int64"), field("s", "string")]
+    columns += [field(name, kind, logical) for name, (kind, logical, _, _) in EXACT.items()]
+    columns.append(field("m", "bytes", DECIMAL, parameters={"scale": "3"}))
+    values = [text(_made_up(chosen, columns)) for _ in range(600)]
+    wanted = [
+        (change.operation, text_of(change.row))
+        for one in values
+        for change in decode(SHAPES["debezium"], one, None, WANTED)
+    ]
+    monkeypatch.setattr(decoder, "decode", lambda *given: slow.append(1) or decode(*given))
+    found = Decoder(Envelopes("debezium", WANTED)).decode(events(values))
+    assert [(word, json.loads(row)) for word, row in wanted] == changes(found)
+    assert 0 < len(slow) < len(values) // 2  # most are proven
+
+
+def _made_up(chosen: random.Random, columns: list[dict[str, Any]]) -> Any:
+    def row() -> dict[str, Any]:
+        told = {name: chosen.choice([given, None]) for name, (_, _, given, _) in EXACT.items()}
+        for name in ("infinity", "negative_time"):
+            told[name] = None if chosen.random() < 0.95 else told[name]
+        told["micros"] = chosen.randrange(-(10**16), 10**17)
+        told["m"] = chosen.choice([None, unscaled(chosen.randrange(-(10**20), 10**20))])
+        return {"id": chosen.randrange(3), "s": chosen.choice(["é", '"', "\\", "\n", None, "{"]), **told}
+
+    operation = chosen.choice("cud")
+    one = envelope(operation, row() if operation in "ud" else None, row() if operation in "cu" else None)
+    return wrapped(columns, one) if chosen.random() < 0.8 else one

@@ -1,0 +1,97 @@
+"""Debezium's changes come from a real Kafka, by configuration alone, and the table is what the source's table was."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import pytest
+
+from debezium_events import Changes
+from event.envelope.debezium import envelope, text
+from pipeline.readers import with_spark
+from running import Calve
+from services.kafka import Kafka
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+COUNT, KEYS = 20_000, 4_000
+COLUMNS = {
+    "id": "long",
+    "name": "string",
+    "city": "string",
+    "amount": "decimal(12,2)",
+    "score": "double",
+    "born": "date",
+    "changed": "timestamp",
+}
+SCHEMA = {"columns": [{"name": name, "type": kind} for name, kind in COLUMNS.items()]}
+BROKEN = [b'{"op":"c"', b'{"op":"t","source":{"table":"orders"}}', b'{"op":"d"}']
+
+
+def _configuration(address: str) -> str:
+    def source(topic: str) -> dict[str, Any]:
+        return {"kafka": {"bootstrap_servers": [address], "topics": [{"name": topic, "serde_format": "debezium"}]}}
+
+    keyed = {"identifier_columns": ["id"], "auto_create": True, "max_batch_bytes": "8mb"}
+    customers = {"table_identifier": "shop.customers", "schema": SCHEMA, **keyed}
+    many = {"table_identifier": 'shop.${getMetadata("debezium_source_table")}', **keyed}
+    pipelines = {
+        "customers": {"source": source("customers"), "sink": [{"iceberg": customers}]},
+        "shop": {"source": source("shop"), "sink": [{"iceberg": many}]},
+    }
+    return json.dumps(pipelines)
+
+
+def _micros(moment: int) -> str:
+    return (datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=moment)).isoformat(sep=" ")
+
+
+def _shown(row: dict[str, Any]) -> list[Any]:
+    cents = row["cents"]
+    amount = f"{'-' * (cents < 0)}{abs(cents) // 100}.{abs(cents) % 100:02d}"
+    born = datetime.date(1970, 1, 1) + datetime.timedelta(row["born"])
+    return [row["id"], row["city"], amount, f"{row['score']!r}", born.isoformat(), _micros(row["changed"])]
+
+
+def _orders() -> list[tuple[bytes, bytes | None]]:
+    """Changes of two tables in one topic, rejects and a tombstone among them."""
+    records: list[tuple[bytes, bytes | None]] = []
+    for number in range(4):
+        after = {"id": number, "n": number * 10}
+        records.append((b'{"id":%d}' % number, text(envelope("c", None, after, table=f"t{number % 2}"))))
+    records += [(b'"x"', broken) for broken in BROKEN]
+    records.append((b'{"id":1}', text(envelope("d", None, table="t1"))))  # the record's key tells the row
+    records.append((b'{"id":1}', None))
+    records.append((b'{"id":2}', text(envelope("u", {"id": 2, "n": 20}, {"id": 5, "n": 20}, table="t0"))))
+    return records
+
+
+def test_changes_from_kafka_make_the_table_that_debezium_told_of(kafka_broker: Kafka, calve) -> None:
+    told = Changes(COUNT, KEYS, wrapped=True)
+    records = list(told)
+    kafka_broker.create_topic("customers", partitions=2)
+    kafka_broker.produce("customers", [value for _, value in records], keys=[key for key, _ in records])
+    kafka_broker.create_topic("shop")
+    kafka_broker.produce("shop", [value for _, value in _orders()], keys=[key for key, _ in _orders()])
+    job: Calve = calve(_configuration(kafka_broker.address))
+    assert job.once() == 0, job.said()[-2000:]
+    shown = "id, city, cast(amount as string), cast(score as string), cast(born as string), cast(changed as string)"
+    queries = [f"select {shown} from lakehouse.shop.customers order by id"]
+    queries += [f"select id, n from lakehouse.shop.t{number} order by id" for number in range(2)]
+    [customers, even, odd] = with_spark(job.folder / "lakehouse", queries)
+    wanted = [_shown(row) for _, row in sorted(told.rows.items())]
+    assert [_trimmed(row) for row in customers] == [_trimmed(row) for row in wanted]
+    assert (even, odd) == ([[0, 0], [5, 20]], [[3, 30]])
+    deletes = sum(value is None for _, value in records)
+    assert job.status("customers")["passed_over"] == deletes > 0
+    assert job.dead_letters("customers") == []
+    rejects = job.dead_letters("shop")
+    assert [one["event"].encode() for one in rejects] == BROKEN
+    assert [one["code"] for one in rejects] == ["MALFORMED", "UNKNOWN_OPERATION", "NO_KEY"]
+
+
+def _trimmed(row: list[Any]) -> list[Any]:
+    """Spark shows no zeros at the end of a fraction of a second."""
+    return [*row[:-1], row[-1].rstrip("0") if "." in row[-1] else row[-1]]

@@ -35,7 +35,7 @@ def outcome(operation: str, upsert: bool, events: list[Any], **metadata: list[An
     table = pa.table(columns | {name: pa.array(values, pa.string()) for name, values in metadata.items()})
     rows = sound(table).rows.append_column(ORDER, pa.array(range(len(events)), pa.int64()))
     route = SinkRoute(compile_format("db.t"), (), compile_format(operation, metadata.keys()))
-    routed = Router({}, [route]).route(rows)
+    routed = Router([route]).route(rows)
     assert routed.rejects == {}
     [(number, _, positions)] = routed.parts
     reducer = Reducer(TABLE, Key(TABLE), ConvertOptions(), upsert)

@@ -2,7 +2,7 @@
 
 A connector is another branch of the same stream. So the pipelines behind it become a part of the first one: their
 sinks are its sinks, each behind the routes of every pipeline on the way. Nothing lies between them that could lose or
-double an event (docs/decisions/0011).
+double an event (docs/decisions/0013).
 """
 
 from __future__ import annotations

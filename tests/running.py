@@ -93,6 +93,20 @@ class Calve:
     def said(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
 
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait for a condition while calve runs; a failure shows the end of its output and its status."""
+
+        def holds() -> Any:
+            found = condition()
+            assert found or (self.process and self.process.poll() is None), f"calve ended before: {what}"
+            return found
+
+        try:
+            return until(holds, what)
+        except AssertionError as error:
+            states = [path.read_text() for path in sorted(self.folder.glob("calve-state/*/status.json"))]
+            raise AssertionError("\n".join([str(error), self.said()[-4000:], *states])) from error
+
     def catalog(self) -> SqlCatalog:
         place = self.folder / "lakehouse"
         return SqlCatalog("lakehouse", uri=f"sqlite:///{place}/catalog.db", warehouse=str(place))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo
 
 from calve.errors import CalveError, PositionLostError, SourceError, SourceUnavailableError
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
@@ -309,6 +311,33 @@ def test_a_broker_that_is_down_is_told_and_reading_goes_on_when_it_is_back(own_b
     got = [event for batch in reading for event in batch["event"].to_pylist()]
     assert sorted(got + read(of, planned.splits[1:])) == sorted(numbered(20_000))
     assert not of.backlog(planned.position)
+
+
+def test_an_answer_without_an_offset_is_an_outage_and_not_a_lost_position(
+    kafka_broker: Kafka, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    kafka_broker.produce(topic, numbered(10))
+    of = source(kafka_broker, topic, on_lost_position="earliest")
+    planned = of.plan(None, PLENTY)
+    assert planned
+    unknown: Future[ListOffsetsResultInfo] = Future()
+    unknown.set_result(ListOffsetsResultInfo(OFFSET_INVALID, -1, -1))
+    with monkeypatch.context() as patched:  # what librdkafka answers when the broker is killed in mid-answer
+        patched.setattr(AdminClient, "list_offsets", lambda _, asked, **__: dict.fromkeys(asked, unknown))
+        with pytest.raises(SourceUnavailableError, match=r"does not answer .offsets of topic"):
+            of.plan(planned.position, PLENTY)
+    assert of.plan(planned.position, PLENTY) is None
+
+
+def test_a_topic_that_is_gone_is_believed_of_its_description_only(
+    kafka_broker: Kafka, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    of = source(kafka_broker, topic)
+    unknown: Future[ListOffsetsResultInfo] = Future()
+    unknown.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+    monkeypatch.setattr(AdminClient, "list_offsets", lambda _, asked, **__: dict.fromkeys(asked, unknown))
+    with pytest.raises(SourceUnavailableError):
+        of.plan(None, PLENTY)
 
 
 def test_a_broker_killed_in_mid_read_costs_no_event(own_broker: Kafka):

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 
-__all__ = ["Trouble", "lost", "translate"]
+__all__ = ["GONE", "Trouble", "lost", "translate"]
 
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
 GONE = {
@@ -17,6 +17,7 @@ GONE = {
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 }
+"""What a broker says of a topic or a partition that it does not know; one that just started may say it of any."""
 REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,

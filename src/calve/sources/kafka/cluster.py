@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from calve.errors import SourceError
-from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.client import GONE, Trouble, translate
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 
 __all__ = ["Cluster", "Held", "Topic"]
@@ -105,8 +105,12 @@ class Cluster:
         committed = topic.isolation_level == "read_committed"
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = [self._offsets(partitions, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
-        low, high = (self._answers(each, f"offsets of topic {topic.name}") for each in asked)
-        return {each.partition: Held(low[each].offset, high[each].offset) for each in partitions}
+        what = f"offsets of topic {topic.name}"
+        low, high = (self._answers(each, what) for each in asked)
+        held = {each.partition: Held(low[each].offset, high[each].offset) for each in partitions}
+        if any(min(each.low, each.high) < 0 for each in held.values()):
+            raise self._failed(None, what)  # what librdkafka answers, without an error, when a connection breaks
+        return held
 
     def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec, level: IsolationLevel) -> dict[Any, Any]:
         request = dict.fromkeys(partitions, spec)
@@ -119,9 +123,10 @@ class Cluster:
         except (KafkaException, TimeoutError) as error:
             raise self._failed(error, what) from error
 
-    def _failed(self, error: Exception, what: str) -> SourceError:
+    def _failed(self, error: Exception | None, what: str) -> SourceError:
+        """Make Calve's error; that a topic is gone is believed of `_describe_patiently` only, which asks again."""
         self._admin.poll(0)  # hands over what the client complained about
-        if isinstance(error, KafkaException):
+        if isinstance(error, KafkaException) and _code(error) not in GONE:
             return translate(error, what, self._trouble)
         return self._trouble.unavailable(what)
 

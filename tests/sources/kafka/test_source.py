@@ -17,7 +17,7 @@ from calve.errors import CalveError, PositionLostError, SourceError, SourceUnava
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 from calve.sources.kafka.source import KafkaSource
 from calve.sources.kafka.source import open as open_source
-from calve.sources.source import Planned, Position, Split
+from calve.sources.source import Position, Split
 from services.kafka import Kafka
 
 pytestmark = pytest.mark.services
@@ -358,20 +358,26 @@ def test_a_broker_killed_in_mid_read_costs_no_event(own_broker: Kafka):
 
 
 def test_a_read_from_a_broker_that_stays_down_ends_with_an_error(
-    own_broker: Kafka, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    own_broker: Kafka,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ):
     monkeypatch.setattr("calve.sources.kafka.consumer.IDLE_SECONDS", 2.0)
     own_broker.create_topic("stays-down")
     own_broker.produce("stays-down", numbered(10))
-    of = source(own_broker, "stays-down")
+    of = source(own_broker, "stays-down", group_id="stays")
     planned = of.plan(None, PLENTY)
     assert planned
+    of.acknowledge(planned)
     own_broker.kill()
     with pytest.raises(SourceUnavailableError, match="does not answer"):
         read(of, planned.splits)
     with pytest.raises(SourceUnavailableError):
         source(own_broker, "stays-down")
-    of.acknowledge(Planned([], planned.position))  # without a group nobody is asked
+    assert caplog.text == ""
+    of.acknowledge(planned)
+    assert "offsets not committed to the consumer group" in caplog.text
     assert capfd.readouterr().err == ""
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -68,19 +67,6 @@ class Cluster:
             partitions = [TopicPartition(name, each.id) for each in description.partitions]
             found[name] = Topic(_id(description), self._held(self._topics[name], partitions))
         return found
-
-    def commit(self, offsets: dict[str, dict[int, int]]) -> None:
-        """Commit the next offsets to the groups in the settings, for tools that show lag.
-
-        Raises:
-            SourceError: A group cannot be written, e.g. because it has live members.
-        """
-        for name, topic in self._topics.items():
-            if topic.group_id and offsets.get(name):
-                behind = [TopicPartition(name, partition, offset) for partition, offset in offsets[name].items()]
-                request = [ConsumerGroupTopicPartitions(topic.group_id, behind)]
-                what = f"offsets of the group {topic.group_id}"
-                self._answers(self._admin.alter_consumer_group_offsets(request, request_timeout=ANSWER_SECONDS), what)
 
     def _describe_patiently(self) -> dict[str, Any]:
         deadline = time.monotonic() + MISSING_SECONDS

@@ -14,6 +14,7 @@ from calve.sources.kafka import position as positions
 from calve.sources.kafka.client import lost
 from calve.sources.kafka.cluster import Cluster, Topic
 from calve.sources.kafka.consumer import Range, messages
+from calve.sources.kafka.group import Group
 from calve.sources.kafka.reader import KafkaReader
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.source import READ_ROWS, Backlog, Planned, Position, Split
@@ -50,6 +51,11 @@ class KafkaSource:
         self.reader = KafkaReader.of(settings, pipeline)
         self._settings = settings
         self._cluster = Cluster(settings)
+        self._groups = {
+            topic.name: Group(settings.client(), topic.group_id, topic.name)
+            for topic in settings.topics
+            if topic.group_id
+        }
         self._begin: dict[str, dict[int, int]] = {}
         self._once: dict[str, Topic] | None = None
         self._row_bytes: dict[str, tuple[int, float]] = {}
@@ -86,10 +92,12 @@ class KafkaSource:
 
     def acknowledge(self, planned: Planned) -> None:
         """Commit the offsets to the consumer groups, for lag tools only; a failure is a warning."""
-        try:
-            self._cluster.commit(positions.offsets(planned.position))
-        except SourceError as error:
-            log.warning("offsets not committed to the consumer group: %s", error)
+        for topic, offsets in positions.offsets(planned.position).items():
+            try:
+                if topic in self._groups:
+                    self._groups[topic].commit(offsets)
+            except SourceError as error:
+                log.warning("offsets not committed to the consumer group: %s", error)
 
     def stop(self) -> None:
         """Nothing is held open that could lose anything."""

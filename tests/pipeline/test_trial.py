@@ -134,6 +134,25 @@ def test_changes_name_their_table_and_those_without_a_key_or_a_known_operation_t
     assert everything(folder) == {}
 
 
+def test_envelopes_of_a_change_stream_are_tried_as_they_would_be_run() -> None:
+    options = {"auto_create": True, "identifier_columns": ["id"]}
+    pipeline = sink('shop.${getMetadata("debezium_source_table")}', **options)
+    pipeline["source"] = {"file": {"path": "in/*", "codec": {"debezium": {}}}}
+    about = '"source":{"table":"people"}'
+    lines = [
+        f'{{"op":"c","after":{{"id":1,"name":"a"}},{about}}}',
+        f'{{"op":"u","before":{{"id":1,"name":"a"}},"after":{{"id":2,"name":"a"}},{about}}}',
+        f'{{"op":"d","before":{{"id":2}},{about}}}',
+        "null",
+        f'{{"op":"t",{about}}}',
+    ]
+    found = tried(pipeline, *lines)
+    assert [len(event.tables) for event in found.events] == [1, 2, 1, 0, 0]  # a new key: a delete and an update
+    assert [reject.code for event in found.events for reject in event.rejects] == ["UNKNOWN_OPERATION"]
+    [table] = found.tables
+    assert (table.table, table.rows, found.missing_metadata) == ("shop.people", 4, {})
+
+
 def test_a_table_with_a_schema_is_made_without_events_and_then_evolves() -> None:
     columns = [{"name": "id", "type": "int", "required": True}, {"name": "to", "type": "struct<city: string>"}]
     pipeline = sink("shop.orders", auto_create=True, schema_evolution=True, schema={"columns": columns})

@@ -119,7 +119,7 @@ def _event(event: EventFate, several: bool) -> Iterator[str]:
         who = f" by {reject.sink}" if several and reject.code != Code.MALFORMED else ""  # that one came to no sink
         yield f"{line}: rejected{who}, {where}{_reason(reject)}"
     if not event.tables and not event.rejects:
-        yield f"{line}: passed over: no route takes it, or `operation` says so"
+        yield f"{line}: passed over: no route takes it, `operation` says so, or it is about no row"
 
 
 def _reason(reject: Reject) -> str:

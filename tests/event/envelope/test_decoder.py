@@ -204,6 +204,78 @@ def test_a_value_that_postgres_did_not_tell_is_absent() -> None:
         assert changes(decoded([one])) == [("update", {"id": 1})]
 
 
+def test_rows_that_postgres_told_in_part_are_decoded_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [field("id", "int64"), field("note", "string"), field("day", "int32", "io.debezium.time.Date")]
+    rows = [{"id": number, "note": TOAST if number % 2 else "x", "day": 0} for number in range(10)]
+    monkeypatch.setattr(decoder, "decode", None)  # one by one would fail
+    for operation, at in (("u", "after"), ("d", "before")):
+        found = decoded([wrapped(columns, envelope(operation, **{at: row})) for row in rows])
+        assert [row for _, row in changes(found)] == [
+            {**({} if row["note"] == TOAST else {"note": "x"}), "id": row["id"], "day": "1970-01-01"} for row in rows
+        ]
+
+
+HOSTILE = [
+    {"v": {"scale": 2_000_000_000, "value": "AQ=="}},
+    {"v": {"scale": -2_000_000_000, "value": "AQ=="}},
+    {"v": {"scale": 2, "value": "A" * 40_000}},
+    {"v": {"scale": 1.5, "value": 5}},
+    {"v": [], "d": "A" * 40_000},
+    {"d": "", "t": int("9" * 4_000)},
+    {"d": "no Base64!", "t": "yesterday"},
+    {"t": 1e300, "s": []},
+    {"t": {"a": 1}, "s": {"b": {}}},
+]
+
+
+@pytest.mark.parametrize("row", HOSTILE, ids=range(len(HOSTILE)))
+def test_values_that_do_not_fit_their_schema_harm_nobody(row: dict[str, Any]) -> None:
+    columns = [
+        field("v", "struct", "io.debezium.data.VariableScaleDecimal", fields=[field("scale", "int32")]),
+        field("d", "bytes", DECIMAL, parameters={"scale": "2"}),
+        field("t", "int64", "io.debezium.time.NanoTimestamp"),
+        field("s", "struct", fields=[field("b", "int32", "io.debezium.time.Date")]),
+    ]
+    good = {"t": 1}
+    found = decoded([wrapped(columns, envelope("c", None, one)) for one in (good, row, good)])
+    wanted = {"t": "1970-01-01T00:00:00.000000001"}
+    assert [row for _, row in changes(found)][::2] == [wanted, wanted]
+    assert found.rows["row"].to_pylist() == [0, 1, 2]
+
+
+ODD_SCHEMAS = [
+    5,
+    {"type": 5},
+    {"type": "struct", "fields": 7},
+    {"type": "struct", "fields": [None, {"field": "after"}, {"type": "struct", "field": "after", "fields": {}}]},
+    {"type": "array"},
+    {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": [field("id", "array"), field("n", "map")]}]},
+    {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": [field("id", "bytes", DECIMAL, parameters={"scale": "9" * 5_000})]}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD_SCHEMAS, ids=range(len(ODD_SCHEMAS)))
+def test_a_schema_that_is_none_leaves_values_as_they_are(odd: Any) -> None:
+    one = envelope("c", None, {"id": [1], "n": {"a": 1}})
+    found = decoded([{"schema": odd, "payload": one}, one])
+    assert [row for _, row in changes(found)] == [{"id": [1], "n": {"a": 1}}] * 2
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "1" + "0" * 400 + ".5", "1e999"])
+def test_a_number_of_any_length_harms_nobody(number: str) -> None:
+    good, long = b'{"op":"c","ts_ms":1,"after":{"id":1}}', b'{"op":"c","ts_ms":%b,"after":{"id":%b}}'
+    found = decoded([good, long.replace(b"%b", number.encode()), good])
+    assert found.rows["row"].to_pylist() == [0, 1, 2]
+    assert found.rows["event"].to_pylist()[::2] == [b'{"id":1}'] * 2
+
+
+def test_an_envelope_nested_too_deeply_is_rejected_alone() -> None:
+    deep = b'{"op":"c","after":{"id":NaN,"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+    found = decoded([b'{"op":"c","after":{"id":1}}', deep, b'{"op":"c","after":{"id":2}}'])
+    assert changes(found) == [("insert", {"id": 1}), ("insert", {"id": 2})]
+    assert found.rejects["code"].to_pylist() == ["MALFORMED"]
+
+
 def test_one_stream_of_many_tables_with_and_without_schema_keeps_its_order() -> None:
     tables = [
         [field("id", "int64"), field(f"at{number}", "int64", "io.debezium.time.Timestamp")] for number in range(5)

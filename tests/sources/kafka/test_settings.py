@@ -83,3 +83,15 @@ def test_what_cannot_work_is_told_with_its_place():
     assert "listed twice" in told["topics[1].name"]
     assert told["client_properties"].startswith("enable.auto.commit is set by Calve")
     assert list(Sasl().check())
+
+
+def test_changes_are_not_mixed_with_events_and_have_no_field_for_the_key():
+    topics = [
+        TopicSettings(name="a", serde_format="debezium", key_mode="include_as_field"),
+        TopicSettings(name="b"),
+        TopicSettings(name="c", serde_format="maxwell"),
+        TopicSettings(name="d", serde_format="debezium"),
+    ]
+    told = dict(settings(topics=topics).check())
+    assert sorted(told) == ["topics[0].key_mode", "topics[1].serde_format", "topics[2].serde_format"]
+    assert list(settings(topics=topics[3:]).check()) == []

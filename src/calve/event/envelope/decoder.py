@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -16,7 +16,7 @@ from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, ROW
 from calve.event.envelope.exact import Change, RefusedError, Wanted, decode, text_of
 from calve.event.envelope.fast import Taken, take
 from calve.event.envelope.schema import Field
-from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, Shape
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, UNAVAILABLE, Shape
 from calve.event.envelope.wrapper import Wrappers
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.scan import Texts
@@ -73,6 +73,7 @@ class Decoder:
         self._shape: Shape = SHAPES[envelopes.format]
         self._wanted = envelopes.wanted
         self._kinds = {name: kind for name, kind in envelopes.metadata.items() if self._asked(name)}
+        self._schema = pa.schema({"at": pa.int64(), "event": pa.string(), "json": pa.string(), **self._kinds})
         self._wrappers = Wrappers()
 
     def decode(self, events: pa.Table) -> Decoded:
@@ -101,9 +102,9 @@ class Decoder:
             usual[_odd(payloads, schema is not None)] = False
             if not usual.all():
                 at, payloads = at[usual], payloads.filter(pa.array(usual))
-            at, taken = self._take(at, payloads, schema)
-            if len(at):
-                parts.append(pa.table({"at": pa.array(at), "event": taken.rows, "json": taken.rows, **taken.metadata}))
+            for rows_at, taken in self._take(at, payloads, schema):
+                told = {"at": pa.array(rows_at), "event": taken.rows, "json": taken.rows}
+                parts += [pa.table({**told, **taken.metadata})] if len(rows_at) else []
         return parts
 
     def _payloads(self, texts: pa.Array, rows: _Rows) -> list[tuple[_Rows, pa.Array, Field | None]]:
@@ -111,14 +112,19 @@ class Decoder:
             return [(rows, texts, None)]
         return [(rows[at], payloads, schema) for at, payloads, schema in self._wrappers.open(texts)]
 
-    def _take(self, at: _Rows, payloads: pa.Array, schema: Field | None) -> tuple[_Rows, Taken]:
+    def _take(self, at: _Rows, payloads: pa.Array, schema: Field | None) -> list[tuple[_Rows, Taken]]:
         try:
             taken = take(self._format, payloads, schema, self._wanted)
         except duckdb.InvalidInputException:  # for all, where one is no JSON
             valid = valid_mask(payloads)
             at, payloads = at[valid], payloads.filter(pa.array(valid))
             taken = take(self._format, payloads, schema, self._wanted)
-        return at[taken.good], taken
+        found, left = [(at[taken.good], taken)], ~taken.good
+        rest = payloads.filter(pa.array(left))
+        if schema and pc.any(pc.match_substring(rest, UNAVAILABLE)).as_py():
+            again = take(self._format, rest, schema, self._wanted, partly=True)
+            found.append((at[left][again.good], again))
+        return found
 
     def _slow(self, events: pa.Table, rows: _Rows, parts: list[pa.Table], rejects: list[Reject]) -> int:
         """Decode one by one what is left; give how many are about no row."""
@@ -127,35 +133,27 @@ class Decoder:
             if RECORD_KEY in events.column_names
             else [None] * len(rows)
         )
-        found: list[tuple[int, Change]] = []
+        found: list[dict[str, Any]] = []
         passed_over = 0
         for row, event, key in zip(rows.tolist(), events[EVENT].take(pa.array(rows)).to_pylist(), keys, strict=True):
             try:
                 changes = [] if event is None else decode(self._shape, event, key, self._wanted)
+                told = [_told(row, change) for change in changes]
             except RefusedError as refused:
                 rejects.append(Reject(row, refused.code, "", str(refused)))
                 continue
+            except RecursionError:
+                rejects.append(Reject(row, Code.MALFORMED, "", "nested too deeply"))
+                continue
             passed_over += not changes
-            found += [(row, change) for change in changes]
+            found += told
         if found:
-            parts.append(self._table(found))
+            parts.append(pa.Table.from_pylist(found, self._schema))
         return passed_over
-
-    def _table(self, found: list[tuple[int, Change]]) -> pa.Table:
-        texts = [text_of(change.row) for _, change in found]
-        told = [{OPERATION_ATTRIBUTE: change.operation, **change.metadata} for _, change in found]
-        columns = {
-            "at": pa.array([row for row, _ in found], pa.int64()),
-            "event": pa.array(texts, pa.string()),
-            "json": pa.array([cleaned(change.row) for _, change in found], pa.string()),
-        }
-        columns |= {name: pa.array([one.get(name) for one in told], kind) for name, kind in self._kinds.items()}
-        return pa.table(columns)
 
     def _joined(self, events: pa.Table, parts: list[pa.Table]) -> pa.Table:
         """Put the parts in the order of the envelopes, beside the metadata that came in."""
-        empty = pa.schema({"at": pa.int64(), "event": pa.string(), "json": pa.string(), **self._kinds}).empty_table()
-        found = pa.concat_tables([part.select(empty.column_names) for part in parts] or [empty])
+        found = pa.concat_tables([part.select(self._schema.names) for part in parts] or [self._schema.empty_table()])
         if len(parts) > 1:
             found = found.take(pc.sort_indices(found["at"]))  # stable
         at = duck.whole(found["at"])
@@ -167,6 +165,11 @@ class Decoder:
         for name, column in ((JSON, found["json"]), (ROW, at), *((name, found[name]) for name in self._kinds)):
             rows = rows.append_column(name, column)
         return rows
+
+
+def _told(row: int, change: Change) -> dict[str, Any]:
+    texts = {"event": text_of(change.row), "json": cleaned(change.row)}
+    return {"at": row, **texts, OPERATION_ATTRIBUTE: change.operation, **change.metadata}
 
 
 def _pick(texts: pa.Array, rows: _Rows) -> pa.Array:

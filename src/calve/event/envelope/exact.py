@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.event.envelope.logical import placeholder, render
+from calve.event.envelope.logical import placeholder, render, whole
 from calve.event.envelope.schema import Field, row_schema, schema_of
 from calve.event.envelope.shape import Shape
 from calve.event.reject import Code, cut
-from calve.event.strict import MalformedError, Number, dump, parse_object
+from calve.event.strict import MalformedError, dump, parse_object
 
 __all__ = ["Change", "RefusedError", "Wanted", "decode", "text_of"]
 
@@ -138,7 +138,7 @@ def _attribute(envelope: dict[str, Any], shape: Shape, name: str) -> Any:
     value = _at(envelope, attribute.path)
     if attribute.kind != pa.int64():
         return value if value is None or type(value) is str else dump(value)
-    number = int(value) if type(value) is Number and value.removeprefix("-").isdecimal() else None
+    number = whole(value)
     return number if number is not None and -(2**63) <= number < 2**63 else None
 
 

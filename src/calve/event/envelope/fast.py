@@ -40,32 +40,39 @@ class Taken(NamedTuple):
     metadata: dict[str, pa.Array]
 
 
-def take(name: str, texts: pa.Array, schema: Field | None, wanted: Wanted) -> Taken:
-    """Decode envelopes of the format of this name; `schema` is that of their rows, if they tell it.
+def take(name: str, texts: pa.Array, schema: Field | None, wanted: Wanted, partly: bool = False) -> Taken:
+    """Decode envelopes.
+
+    Args:
+        name: The format's.
+        texts: The envelopes.
+        schema: Of their rows, if they tell it.
+        wanted: What to give beside the rows.
+        partly: Take rows too that lack values which the source did not tell; it needs the schema.
 
     Raises:
         duckdb.InvalidInputException: A text is no JSON.
     """
     shape = SHAPES[name]
-    careful = schema if schema and needs_care(schema) else None
+    careful = schema if schema and (partly or needs_care(schema)) else None
     names = tuple(sorted(wanted.metadata & shape.metadata.keys()))
-    sql = _select(name, careful, names, tuple(sorted(wanted.keys)))
+    sql = _select(name, (careful, partly), names, tuple(sorted(wanted.keys)))
     found = duck.run(sql, events=pa.table({JSON: texts}))
     good, rows = _mask(found["ok"]), duck.whole(found["row"]).cast(pa.string())
     if careful and shape.whole_before:
-        good, rows = _rebuilt(good, rows, _mask(found["raw"]), careful)
+        good, rows = _rebuilt(good, rows, _mask(found["raw"]), (careful, partly))
     mask = pa.array(good)
     kinds = {OPERATION_ATTRIBUTE: pa.string()} | {each: shape.metadata[each].kind for each in names}
     metadata = {each: duck.whole(found[each]).filter(mask).cast(kind) for each, kind in kinds.items()}
     return Taken(good, rows.filter(mask), metadata)
 
 
-def _rebuilt(good: _Mask, rows: pa.Array, raw: _Mask, schema: Field) -> tuple[_Mask, pa.Array]:
+def _rebuilt(good: _Mask, rows: pa.Array, raw: _Mask, kind: tuple[Field, bool]) -> tuple[_Mask, pa.Array]:
     """Render the rows that deletes name, which the first SELECT gave as they are."""
     raw = raw & good
     if not raw.any():
         return good, rows
-    found = duck.run(_rebuild(schema), events=pa.table({JSON: rows.filter(pa.array(raw))}))
+    found = duck.run(_rebuild(*kind), events=pa.table({JSON: rows.filter(pa.array(raw))}))
     good = good.copy()
     good[raw] = _mask(found["ok"])
     return good, pc.replace_with_mask(rows, pa.array(raw), duck.whole(found["row"]).cast(pa.string()))
@@ -77,18 +84,18 @@ def _mask(column: pa.ChunkedArray) -> _Mask:
 
 
 @lru_cache(256)
-def _select(name: str, schema: Field | None, metadata: tuple[str, ...], keys: tuple[str, ...]) -> str:
+def _select(name: str, kind: tuple[Field | None, bool], metadata: tuple[str, ...], keys: tuple[str, ...]) -> str:
     """Give the SELECT over a relation `events` with the column `json`.
 
     Columns: `operation`, `row`, `ok` (the row is proven), `raw` (the row is the one before a delete, as it came), and
     the metadata.
     """
-    shape, layers = SHAPES[name], Layers()
+    shape, layers, (schema, partly) = SHAPES[name], Layers(), kind
     word, before = layers.text(shape.operation), layers.text(shape.before)
     words = " ".join(f"WHEN {_json(text)} THEN {quoted(meant)}" for text, meant in shape.words.items())
     operation = layers.column(0, f"CASE {word} {words} END")
     if schema:
-        rebuilt = Rebuild(schema, shape.after, layers)
+        rebuilt = Rebuild(schema, shape.after, layers, partly)
         after, proofs = rebuilt.text, rebuilt.proofs
     else:
         after = layers.text(shape.after)
@@ -97,7 +104,7 @@ def _select(name: str, schema: Field | None, metadata: tuple[str, ...], keys: tu
     deleted = layers.column(1, f"coalesce({operation} = 'delete' AND {str(shape.whole_before).lower()}, false)")
     row = layers.column(_LAST, f"CASE WHEN {deleted} THEN {before} ELSE {after} END")
     proof = f"CASE WHEN {deleted} THEN starts_with({before}, '{{') ELSE {' AND '.join(proofs)} END"
-    told = f"NOT contains({row}, {quoted(UNAVAILABLE)})" if shape.wrapped else f"{row} IS NOT NULL"
+    told = f"NOT contains({row}, {quoted(UNAVAILABLE)})" if shape.wrapped and not partly else f"{row} IS NOT NULL"
     columns = {
         OPERATION_ATTRIBUTE: operation,
         "row": row,
@@ -109,9 +116,9 @@ def _select(name: str, schema: Field | None, metadata: tuple[str, ...], keys: tu
 
 
 @lru_cache(256)
-def _rebuild(schema: Field) -> str:
+def _rebuild(schema: Field, partly: bool) -> str:
     layers = Layers()
-    rebuilt = Rebuild(schema, "", layers)
+    rebuilt = Rebuild(schema, "", layers, partly)
     return layers.select({"row": rebuilt.text, "ok": f"coalesce({' AND '.join(rebuilt.proofs)}, false)"})
 
 

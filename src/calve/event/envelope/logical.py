@@ -16,7 +16,17 @@ from calve.event.envelope.schema import Field
 from calve.event.envelope.shape import UNAVAILABLE
 from calve.event.strict import Number
 
-__all__ = ["DECIMAL", "EPOCHS", "UTC_TEXTS", "VARIABLE_DECIMAL", "needs_care", "placeholder", "render"]
+__all__ = [
+    "DECIMAL",
+    "EPOCHS",
+    "PLACEHOLDERS",
+    "UTC_TEXTS",
+    "VARIABLE_DECIMAL",
+    "needs_care",
+    "placeholder",
+    "render",
+    "whole",
+]
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
@@ -35,12 +45,15 @@ EPOCHS = {
 """Numbers since the epoch or midnight: what they tell, and units a second (a date: days)."""
 UTC_TEXTS = frozenset({"io.debezium.time.ZonedTime", "io.debezium.time.IsoTime", "io.debezium.time.IsoDate"})
 """Texts that end in the offset of UTC, which columns of type `time` and `date` do not take."""
-_PLACEHOLDERS: tuple[Any, ...] = (
+PLACEHOLDERS: tuple[Any, ...] = (
     UNAVAILABLE,
     base64.b64encode(UNAVAILABLE.encode()).decode(),
     [UNAVAILABLE],
     {UNAVAILABLE: UNAVAILABLE},
 )
+"""What stands for a value that the source did not tell, by the column's type."""
+_MOST_DIGITS, _MOST_BYTES, _MOST_SCALE = 40, 1_000, 1_000
+"""Bounds of what is rendered: a number that claims more is left as it came."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAYS = (datetime.date.min.toordinal() - 719_163, datetime.date.max.toordinal() - 719_163)
 
@@ -53,7 +66,7 @@ def needs_care(schema: Field) -> bool:
 
 def placeholder(value: Any) -> bool:
     """Say whether a value stands for one that the source did not tell."""
-    return value in _PLACEHOLDERS
+    return value in PLACEHOLDERS
 
 
 def render(value: Any, schema: Field | None) -> Any:
@@ -63,10 +76,11 @@ def render(value: Any, schema: Field | None) -> Any:
     if schema.logical == DECIMAL:
         return _decimal(value, schema.scale) if type(value) is str else value
     if schema.logical == VARIABLE_DECIMAL and isinstance(value, dict):
-        scale = value.get("scale")
-        return _decimal(value.get("value"), int(scale)) if type(scale) is Number and _whole(scale) else value
+        scale = whole(value.get("scale"))
+        return value if scale is None else _decimal(value.get("value"), scale)
     if schema.logical in EPOCHS:
-        return _epoch(int(value), *EPOCHS[schema.logical]) if type(value) is Number and _whole(value) else value
+        number = whole(value)
+        return value if number is None else _epoch(number, *EPOCHS[schema.logical])
     if schema.logical in UTC_TEXTS:
         return value.removesuffix("Z").removesuffix("+00:00") if type(value) is str else value
     if schema.kind == "struct" and isinstance(value, dict):
@@ -79,16 +93,21 @@ def render(value: Any, schema: Field | None) -> Any:
     return value
 
 
-def _whole(number: Number) -> bool:
-    return number.removeprefix("-").isdecimal()
+def whole(number: Any) -> int | None:
+    """Give a parsed number as an integer; None for anything else, and for more digits than any type has."""
+    usual = type(number) is Number and len(number) <= _MOST_DIGITS and number.removeprefix("-").isdecimal()
+    return int(number) if usual else None
 
 
 def _decimal(value: Any, scale: int) -> Any:
     """Read a decimal's unscaled value: Base64 of a big-endian two's complement."""
     try:
-        unscaled = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
+        data = base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
         return value
+    if not data or len(data) > _MOST_BYTES or abs(scale) > _MOST_SCALE:
+        return value
+    unscaled = int.from_bytes(data, "big", signed=True)
     if scale <= 0:
         return str(unscaled * 10**-scale)
     sign, digits = "-" * (unscaled < 0), str(abs(unscaled)).rjust(scale + 1, "0")

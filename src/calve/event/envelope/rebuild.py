@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from calve.event.envelope.layers import Layers, pointer, quoted
-from calve.event.envelope.logical import DECIMAL, EPOCHS, UTC_TEXTS, VARIABLE_DECIMAL, needs_care
+from calve.event.envelope.logical import DECIMAL, EPOCHS, PLACEHOLDERS, UTC_TEXTS, VARIABLE_DECIMAL, needs_care
 from calve.event.envelope.schema import Field
 
 __all__ = ["Rebuild"]
@@ -19,6 +19,7 @@ _MOST_DIGITS = 30
 """Hexadecimal digits of a decimal that fit DuckDB's HUGEINT with every sign."""
 _FEW_DIGITS = 14
 """The same for BIGINT, which is twice as fast."""
+_PLACEHOLDERS = ", ".join(quoted(json.dumps(each, separators=(",", ":"))) for each in PLACEHOLDERS)
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # years 1 to 9999
 _DAY_SECONDS = 86_400
 _NANO_LIMIT = 9_223_372_036 * 10**9
@@ -31,17 +32,24 @@ class Rebuild:
         schema: The row's schema, a struct.
         at: Where the row is.
         layers: Gets what has to be read and computed.
+        partly: Leave out values that the source did not tell.
 
     Attributes:
         text: SQL of the row's JSON text.
         proofs: SQL conditions; all true where the text is proven.
     """
 
-    def __init__(self, schema: Field, at: str, layers: Layers) -> None:
+    def __init__(self, schema: Field, at: str, layers: Layers, partly: bool = False) -> None:
         self._layers = layers
         told = [layers.text(at + pointer(each.name)) for each in schema.fields]
         self.proofs = [f"coalesce({', '.join(told)}) IS NOT NULL"]
-        self.text = _braced([self._member(each, at) for each in schema.fields])
+        members = [self._member(each, at) for each in schema.fields]
+        if partly:
+            members = [
+                f"CASE WHEN {raw} NOT IN ({_PLACEHOLDERS}) THEN {member} END"
+                for raw, member in zip(told, members, strict=True)
+            ]
+        self.text = _braced(members)
         if len({each.name for each in schema.fields}) < len(schema.fields):
             self.proofs.append("false")
 
@@ -71,7 +79,7 @@ class Rebuild:
         """Base64 of a big-endian two's complement, divided by ten to the scale."""
         fixed, column = each.logical == DECIMAL, self._layers.column
         data = raw if fixed else self._layers.text(f"{path}/value")
-        scale = f"{each.scale}" if fixed else column(0, f"try_cast({self._layers.text(f'{path}/scale')} AS INTEGER)")
+        scale = f"{each.scale}" if fixed else column(0, _scale(self._layers.text(f"{path}/scale")))
         hexed = column(
             0,
             f"CASE WHEN {data} LIKE '\"%' THEN hex(try(from_base64(substr({data}, 2, strlen({data}) - 2)))) END",
@@ -112,6 +120,11 @@ def _present(raw: str, value: str) -> str:
 def _braced(members: Sequence[str]) -> str:
     """Give SQL of an object; members that are NULL are left out."""
     return f"'{{' || substr(concat({', '.join(members) or chr(39) * 2}), 2) || '}}'"
+
+
+def _scale(raw: str) -> str:
+    """Give SQL of a decimal's own scale; NULL for one that no column has."""
+    return f"CASE WHEN try_cast({raw} AS INTEGER) BETWEEN 0 AND 38 THEN try_cast({raw} AS INTEGER) END"
 
 
 def _magnitude(hexed: str, kind: str) -> str:

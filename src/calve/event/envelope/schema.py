@@ -44,9 +44,8 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
     kind, parts = schema["type"], []
     if kind == "struct":
         given = schema.get("fields")
-        parts = (
-            [schema_of(each, str(each.get("field"))) for each in given if isinstance(each, Mapping)] if given else []
-        )
+        inside = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+        parts = [schema_of(each, str(each.get("field"))) for each in inside]
     elif kind == "array":
         parts = [schema_of(schema.get("items"))]
     elif kind == "map":
@@ -57,6 +56,6 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         name,
         kind,
         logical if isinstance(logical, str) else "",
-        int(scale) if scale.removeprefix("-").isdecimal() else 0,
+        int(scale) if len(scale) < 6 and scale.removeprefix("-").isdecimal() else 0,
         tuple(part for part in parts if part is not None),
     )

@@ -77,9 +77,9 @@ class Wrappers:
 def _parse(beginning: str) -> tuple[Field | None] | None:
     try:
         value = parse_object(f"{beginning}{_PAYLOAD}null}}")
-    except MalformedError:
+        return (row_schema(value.get("schema")),) if value.keys() == {"schema", "payload"} else None
+    except (MalformedError, RecursionError):
         return None
-    return (row_schema(value.get("schema")),) if value.keys() == {"schema", "payload"} else None
 
 
 def _part(

@@ -104,7 +104,7 @@ def job(case: Case, folder: Path) -> Job:
         dead_letters=DeadLetterPlace(str(folder / "dlq")),
         evolves=True,
     )
-    return Job("bench", "run", Made(str(folder / "events")), {}, (sink,), max_open_writers=256)
+    return Job("bench", "run", Made(str(folder / "events")), (sink,), max_open_writers=256)
 
 
 def measure(case: Case) -> dict[str, float]:

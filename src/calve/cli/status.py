@@ -50,6 +50,8 @@ def _lines(report: PipelineReport) -> Iterator[str]:
     yield f"  {', '.join(_figures(report))}"
     if report.tables:
         yield from (f"  {line}" for line in _tables(report))
+    if report.files:
+        yield f"  files of the last batch: {report.files}"
     if homeless := report.rejects_without_table():
         yield f"  rejects without a table: {_counts(homeless)}"
     yield from (_trouble(error) for error in report.errors)

@@ -65,6 +65,7 @@ class PipelineReport:
         updated: When this was written.
         feeds: The pipelines that run as a part of it, because they take their events from it.
         dlq: The folders or object-store prefixes that its rejects go to; none: the default folder.
+        files: How those of the last batch came about, and why so.
         dead_letter_tables: The tables that its rejects go to; they are among `tables`.
         events: Events read since the pipeline's first start, as are all counts here.
         events_per_second: Over about the last ten seconds.
@@ -84,6 +85,7 @@ class PipelineReport:
     updated: datetime | None = None
     feeds: list[str] = field(default_factory=list)
     dlq: list[str] = field(default_factory=list)
+    files: str = ""
     dead_letter_tables: list[str] = field(default_factory=list)
     events: int = 0
     events_per_second: float = 0.0

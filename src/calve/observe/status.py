@@ -79,6 +79,11 @@ class PipelineStatus:
         with self._lock:
             self._report.dead_letter_tables = sorted(tables)
 
+    def files_are(self, how: str) -> None:
+        """Say how the last batch's files came about."""
+        with self._lock:
+            self._report.files = how
+
     def set_state(self, state: State) -> None:
         """Say what the pipeline is doing."""
         with self._lock:

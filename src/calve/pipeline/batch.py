@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from calve.commit.ledger import Ledger
 from calve.errors import SchemaConflictError
+from calve.pipeline.distribution import Distribution
 from calve.pipeline.job import Job, Misfit, Target, merge_misfits
 from calve.pipeline.spread import divide, run_job
 from calve.sources.source import Planned
@@ -32,12 +33,14 @@ class Writer:
         job: Makes the job of a pass: the batch, its moment, the pass, the tables to write by task (None: all).
         fit: Creates or evolves tables for the misfits that tasks found.
         in_order: Whether one task takes the whole batch, because what happens to a row must stay in its order.
+        distribution: Decides whether tasks hand small parts on.
     """
 
     spark: SparkSession
     job: Callable[[int, int, int, Only], Job]
     fit: Callable[[list[Any]], None]
     in_order: bool = False
+    distribution: Distribution = dataclasses.field(default_factory=Distribution)
 
     def write(self, batch: int, planned: Planned) -> Receipts:
         """Write a batch's files; nothing becomes visible.
@@ -52,7 +55,9 @@ class Writer:
         only: Only = None
         for number in range(_PASSES):
             job = dataclasses.replace(self.job(batch, planned.moment, number, only), places=places)
+            job = self.distribution.choose(job, len(groups if only is None else only))
             found = run_job(self.spark, job, groups)
+            self.distribution.learn(job, found)
             receipts += found
             misfits = merge_misfits(found)
             if not misfits:

@@ -19,6 +19,7 @@ from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.batch import Writer, run_batch
 from calve.pipeline.committer import Committer
+from calve.pipeline.distribution import Distribution
 from calve.pipeline.layout import Layout
 from calve.pipeline.patience import Patience
 from calve.sources.source import Planned
@@ -100,7 +101,11 @@ class Flow:
         )
         layout = self._layout
         self._writer = Writer(
-            self._spark, lambda *pass_: layout.job(ledger.state_id, *pass_), layout.fit, layout.in_order
+            self._spark,
+            lambda *pass_: layout.job(ledger.state_id, *pass_),
+            layout.fit,
+            layout.in_order,
+            Distribution(layout.always_gathers),
         )
         try:
             self._trying("start", layout.open, leave=True)
@@ -183,6 +188,8 @@ class Flow:
         self._since = None
         self._layout.begin_batch()
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
+        self._status.files_are(self._writer.distribution.reason)
+        self._log.debug(f"batch {batch}: files are {self._writer.distribution.reason}", batch=batch)
         self._staged(batch, record)
 
     def _staged(self, batch: int, record: Mapping[str, Any]) -> None:

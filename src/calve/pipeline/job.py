@@ -22,11 +22,18 @@ from calve.route.route import SinkRoute
 from calve.sinks.opensearch.documents import Writing
 from calve.sources.source import Reader
 from calve.write.dead_letters import DeadLetterPlace
+from calve.write.writer import Written
 
-__all__ = ["DocumentJob", "Job", "Misfit", "SinkJob", "Target", "merge_misfits"]
+__all__ = ["DELETES", "LETTERS", "SEEN", "STEPS", "DocumentJob", "Job", "Misfit", "SinkJob", "Target", "merge_misfits"]
 
 Target = tuple[int, str]
 """A table of a pipeline: the number of its sink, and its identifier."""
+SEEN = ("events", "bytes", "unrouted", "passed_over")
+"""What a receipt counts of the events that its task read."""
+STEPS = ("read", "decode", "route", "convert", "write")
+"""What a receipt has seconds of."""
+DELETES, LETTERS = ("deletes",), ("dead letters",)
+"""What a writer's key has after the target, where it is not for the rows of a table."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class SinkJob:
         identifier_columns: The key; empty means the table's identifier fields.
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
+        gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
 
@@ -64,6 +72,7 @@ class SinkJob:
     upsert: bool = False
     write_mode: str = "equality-delete"
     write_properties: dict[str, str] = field(default_factory=dict)
+    gathers_bytes: int = 0
     refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
     def options(self, table: str) -> ConvertOptions:
@@ -111,6 +120,7 @@ class Job:
         moment: When the batch was begun, as the ledger has it (`Planned.moment`).
         places: By task: its splits' numbers in the batch's plan.
         number: The pass: 0, then 1 and more for the tables that had misfits.
+        gatherers: How many tasks write what the others hand on; 0: these write all of it themselves.
         only: What to write in this pass: tables by the number of the task that could not write them; None for all.
         envelopes: How events are decoded that are envelopes of a change stream; None: they are the rows themselves.
     """
@@ -122,6 +132,7 @@ class Job:
     max_open_writers: int
     origin: tuple[str, ...] = ()
     number: int = 0
+    gatherers: int = 0
     only: Mapping[int, frozenset[Target]] | None = None
     moment: int = 0
     places: Sequence[Sequence[int]] = ()
@@ -131,6 +142,37 @@ class Job:
     def has_documents(self) -> bool:
         """Whether a sink writes documents, which needs the order of events."""
         return any(isinstance(sink, DocumentJob) for sink in self.sinks)
+
+    @property
+    def limits(self) -> list[int]:
+        """By sink: parts of less bytes are handed on."""
+        return [sink.gathers_bytes if isinstance(sink, SinkJob) else 0 for sink in self.sinks]
+
+    def _table_sink(self, key: tuple[Any, ...]) -> SinkJob:
+        sink = self.sinks[key[0]]
+        assert isinstance(sink, SinkJob)
+        return sink
+
+    def place(self, key: tuple[Any, ...]) -> tuple[Table, dict[str, str]]:
+        """Give the table of a writer's key, and its properties."""
+        sink = self._table_sink(key)
+        table = sink.dead_letters.table if key[2:] == LETTERS else sink.tables[key[1]]
+        assert isinstance(table, Table)
+        return table, {**table.properties, **({} if key[2:] == LETTERS else sink.write_properties)}
+
+    def receipt(self, key: tuple[Any, ...], one: Written) -> dict[str, Any]:
+        """Say what was written under a key."""
+        sink = self._table_sink(key)
+        return {
+            "catalog": sink.catalog,
+            "table": key[1],
+            "branch": "main" if key[2:] == LETTERS else sink.branch,
+            "uuid": one.table.uuid,
+            "write_mode": "equality-delete" if key[2:] == LETTERS else sink.write_mode,
+            "files": one.files,
+            "rows": 0 if key[2:] == DELETES else one.rows,
+            "bytes": one.size_bytes,
+        }
 
 
 @dataclass(frozen=True)

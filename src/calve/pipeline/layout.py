@@ -91,6 +91,7 @@ class Layout:
         self._reader = reader if rejects else narrowed(settings, reader, self._used)
         self._origin = () if rejects else origin_of(settings)
         self.source_accepts = not rejects and accepts(settings)
+        self.always_gathers = any(sink.always_gathers for sink in tables)
         self.in_order = any(sink.in_order for sink in self._sinks)
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)
         self.max_batch_bytes = min(sink.max_batch_bytes for sink in self._sinks)

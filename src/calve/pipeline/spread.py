@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from calve.engine.jvm import java_errors
 from calve.errors import CalveError
+from calve.pipeline.exchange import write_handed_on
 from calve.pipeline.job import Job
-from calve.pipeline.task import run_tasks
+from calve.pipeline.task import hand_on, run_tasks
 from calve.sources.source import Split
 
 __all__ = ["divide", "run_job"]
@@ -42,11 +43,15 @@ def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[di
     Raises:
         CalveError: What ended a task, or Spark itself. Files of the other tasks stay unreferenced.
     """
-    function = functools.partial(run_tasks, job, groups)
     numbers = range(len(groups)) if job.only is None else sorted(job.only)
-    tasks = spark.sparkContext.parallelize(numbers, len(numbers)).mapPartitions(function)
+    tasks = spark.sparkContext.parallelize(numbers, len(numbers))
+    if job.gatherers:
+        handed = tasks.mapPartitions(functools.partial(hand_on, job, groups)).partitionBy(job.gatherers, int)
+        receipts_of = handed.mapPartitionsWithIndex(functools.partial(write_handed_on, job))
+    else:
+        receipts_of = tasks.mapPartitions(functools.partial(run_tasks, job, groups))
     with java_errors("write", job.pipeline):
-        receipts = [msgspec.json.decode(receipt) for receipt in tasks.collect()]
+        receipts = [msgspec.json.decode(receipt) for receipt in receipts_of.collect()]
     for receipt in receipts:
         if "error" in receipt:
             raise CalveError.from_dict(receipt["error"])

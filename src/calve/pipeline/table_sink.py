@@ -14,6 +14,7 @@ from calve.convert.table import Table
 from calve.expression import compile_format
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
+from calve.pipeline.distribution import GATHERED_BYTES
 from calve.pipeline.gates import gates
 from calve.pipeline.job import SinkJob
 from calve.route.route import SinkRoute
@@ -42,6 +43,7 @@ class TableSink:
     Attributes:
         letters: The table of its dead letters, if it has one.
         in_order: Whether one task must take the whole of a batch.
+        always_gathers: Whether small parts are written together whatever it saves.
         commits: When staged files are committed.
         max_open_writers: Files that a task keeps open.
     """
@@ -61,6 +63,7 @@ class TableSink:
         self.letters = LetterTarget(self.catalog, letters, Path(place), log) if letters else None
         self.dead_letters = DeadLetterPlace(place, for_executors(self.catalog.properties))
         self.in_order = settings.changes
+        self.always_gathers = settings.distribution == "hash"
         self.max_open_writers = settings.max_open_writers
         self.flush_seconds = settings.flush_interval.total_seconds()
         self.max_batch_bytes = int(settings.max_batch_bytes)
@@ -129,5 +132,6 @@ class TableSink:
             upsert=settings.upsert,
             write_mode=settings.write_mode,
             write_properties=dict(settings.write_properties),
+            gathers_bytes=GATHERED_BYTES[settings.distribution],
             refused=dict(self._targets.refused),
         )

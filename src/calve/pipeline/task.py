@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Hashable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -26,22 +27,21 @@ from calve.event.sound import sound
 from calve.event.version import versions
 from calve.pipeline.ahead import ahead
 from calve.pipeline.gather import Crowd, Shares
-from calve.pipeline.job import DocumentJob, Job, Misfit, SinkJob, Target
+from calve.pipeline.job import DELETES, LETTERS, SEEN, STEPS, DocumentJob, Job, Misfit, SinkJob, Target
 from calve.reduce.reducer import Reducer
 from calve.route.route import Router
 from calve.sinks.opensearch.documents import Documents
 from calve.sources.source import READ_ROWS, Split
 from calve.write.dead_letters import DeadLetters
+from calve.write.outbox import Outbox
 from calve.write.writer import Writers, Written
 
-__all__ = ["run_task", "run_tasks"]
+__all__ = ["Discards", "attempt", "hand_on", "reported", "run_task", "run_tasks"]
 
 _BUFFER_BYTES = 32 << 20
 """Events that are gathered before they are converted together, at most."""
 _BUFFERS_BYTES = 192 << 20
 """The same for all that a task gathers."""
-_DELETES, _LETTERS = ("deletes",), ("dead letters",)
-"""What is written into a table beside its rows."""
 
 
 def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[bytes]:
@@ -50,13 +50,42 @@ def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> It
         yield msgspec.json.encode(run_task(job, groups[number], number))
 
 
+def hand_on(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[tuple[int, bytes]]:
+    """Run the tasks of these numbers where small parts are written by others: yield what goes to which of them.
+
+    The receipts go to the first one, as JSON, which passes them on; all else are messages for `write.outbox.opened`.
+    """
+    for number in numbers:
+        task = _Task(job, number)
+        receipt = reported(job, task, partial(task.run, groups[number]))
+        if "error" not in receipt:
+            yield from task.handed_on()
+        yield 0, msgspec.json.encode(receipt)
+
+
 def run_task(job: Job, splits: list[Split], number: int) -> dict[str, Any]:
     """Bring splits to files; give the receipt. An error is part of the receipt, and then no file is left."""
+    task = _Task(job, number)
+    return reported(job, task, partial(task.run, splits))
+
+
+def attempt() -> str:
+    """Name this attempt of a task, as no other one is named."""
     context = TaskContext.get()
-    attempt = f"{context.taskAttemptId() if context else 0}"
-    task = _Task(job, number, attempt)
+    return f"{context.taskAttemptId() if context else 0}"
+
+
+class Discards(Protocol):
+    """What can take back the files that it wrote."""
+
+    def discard(self) -> None:
+        """Remove them."""
+
+
+def reported(job: Job, task: Discards, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run something on an executor; give its receipt, or one with the error, and then no file is left."""
     try:
-        return task.run(splits)
+        return run()
     except CalveError as error:
         task.discard()
         return {"error": error.to_dict()}
@@ -72,7 +101,7 @@ def run_task(job: Job, splits: list[Split], number: int) -> dict[str, Any]:
 
 
 class _Task:
-    def __init__(self, job: Job, number: int, attempt: str) -> None:
+    def __init__(self, job: Job, number: int) -> None:
         self._job = job
         self._number = number
         self._only = None if job.only is None else job.only[number]
@@ -81,9 +110,10 @@ class _Task:
         # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
         self._straight = self._router.is_static and len(job.sinks) == 1 and not job.has_documents
         name = f"{job.run}-{job.number}-{number:05d}"
-        self._writers = Writers(f"{name}-{attempt}", job.max_open_writers)
+        self._outbox = Outbox(job.gatherers, job.limits) if job.gatherers else None
+        self._writers = Writers(f"{name}-{attempt()}", job.max_open_writers, self._outbox)
         self._rejects = [
-            DeadLetters(sink.dead_letters, f"{name}-{index}", attempt, {"pipeline": job.pipeline, "sink": sink.label})
+            DeadLetters(sink.dead_letters, f"{name}-{index}", attempt(), {"pipeline": job.pipeline, "sink": sink.label})
             for index, sink in enumerate(job.sinks)
         ]
         self._alike: dict[Target, Hashable] = {}
@@ -97,9 +127,9 @@ class _Task:
             for number, sink in enumerate(job.sinks)
             if isinstance(sink, DocumentJob)
         }
-        self._seen = {"events": 0, "bytes": 0, "unrouted": 0, "passed_over": 0}
+        self._seen = dict.fromkeys(SEEN, 0)
         self._changes = 0
-        self._seconds = {"read": 0.0, "decode": 0.0, "route": 0.0, "convert": 0.0, "write": 0.0}
+        self._seconds = dict.fromkeys(STEPS, 0.0)
 
     def run(self, splits: list[Split]) -> dict[str, Any]:
         with contextlib.closing(ahead(self._read(at, split) for at, split in enumerate(splits))) as batches:
@@ -134,6 +164,9 @@ class _Task:
 
     def discard(self) -> None:
         self._writers.discard()
+
+    def handed_on(self) -> Iterator[tuple[int, bytes]]:
+        return iter(()) if self._outbox is None else self._outbox.records(set(self._misfits))
 
     def _take(self, events: pa.Table) -> None:
         self._seen["events"] += len(events)
@@ -249,7 +282,7 @@ class _Task:
             self._writers.write(target, reducer.table, properties, net.rows)
         if len(net.deletes):
             key = reducer.key
-            self._writers.write((*target, *_DELETES), key.deletes, properties, net.deletes, key.ids)
+            self._writers.write((*target, *DELETES), key.deletes, properties, net.deletes, key.ids)
 
     def _properties(self, target: Target, table: Table) -> dict[str, str]:
         return {**table.properties, **self._table_sink(target).write_properties}
@@ -257,7 +290,7 @@ class _Task:
     def _write_rejects(self, index: int, rows: pa.Table) -> None:
         table = self._job.sinks[index].dead_letters.table
         assert table is not None
-        self._writers.write((index, table.identifier, *_LETTERS), table, table.properties, rows)
+        self._writers.write((index, table.identifier, *LETTERS), table, table.properties, rows)
 
     def _misfit(self, target: Target, inferred: Inferred | None) -> None:
         known = self._misfits.get(target)
@@ -272,20 +305,15 @@ class _Task:
         self._rejects[target[0]].add(target[1], events, rejects)
 
     def _receipt(self, written: dict[Any, Written]) -> dict[str, Any]:
+        for target in self._times.keys() - written.keys():  # its rows are handed on, their times are not
+            written[target] = Written(self._job.place(target)[0])
         tables = [
             {
-                "catalog": self._table_sink(target).catalog,
-                "table": target[1],
-                "branch": "main" if rest == _LETTERS else self._table_sink(target).branch,
-                "uuid": one.table.uuid,
-                "write_mode": self._table_sink(target).write_mode,
-                "files": one.files,
-                "rows": 0 if rest == _DELETES else one.rows,
-                "bytes": one.size_bytes,
-                "event_times": self._times[target].latest if target in self._times else {},
+                **self._job.receipt(key, one),
+                "event_times": self._times[key[:2]].latest if key[:2] in self._times else {},
             }
-            for target, rest, one in ((key[:2], key[2:], one) for key, one in written.items())
-            if target not in self._misfits
+            for key, one in written.items()
+            if key[:2] not in self._misfits
         ]
         return {
             "tables": tables,
@@ -297,6 +325,7 @@ class _Task:
             ],
             "pass": self._job.number,
             "task": self._number,
+            "handed_on": self._outbox.parts if self._outbox else 0,
             **self._seen,
             "seconds": self._seconds,
         }

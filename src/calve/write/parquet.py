@@ -94,6 +94,12 @@ class ParquetFile:
             self.flush()
         return size_bytes
 
+    def take(self, less_than_bytes: int) -> list[pa.Table] | None:
+        """Give the rows up if they are so few and nothing of the file was written: then there is no file."""
+        if self._writer is not None or self._sink is not None or self.pending_bytes >= less_than_bytes:
+            return None
+        return self._pending
+
     def flush(self) -> None:
         """Write what is gathered, sorted, as a row group; as several where it is larger than one may be."""
         if not self._pending:

@@ -16,6 +16,7 @@ from calve.convert.table import Table
 from calve.stop_point import reach
 from calve.write.content_file import Described, data_file
 from calve.write.finish import Finishing
+from calve.write.outbox import Outbox
 from calve.write.parquet import ParquetFile, ParquetLayout, local_path, remove, sync_folder
 from calve.write.partition import Partition, Partitioner
 from calve.write.properties import WriteProperties
@@ -82,10 +83,12 @@ class Writers:
     Args:
         name: Makes file names unique for this pipeline, batch, task and attempt; never the same twice.
         max_open: Files open at once; beyond it the one that was used longest ago is closed.
+        outbox: Takes the rows of files that would be small; keys are then as it knows them.
     """
 
-    def __init__(self, name: str, max_open: int) -> None:
+    def __init__(self, name: str, max_open: int, outbox: Outbox | None = None) -> None:
         self._name = name
+        self._outbox = outbox
         self._max_open = max_open
         self._alike: dict[Hashable, _Alike] = {}
         self._tables: dict[Hashable, _TableWriter] = {}
@@ -126,6 +129,7 @@ class Writers:
 
     def close(self) -> dict[Any, Written]:
         """Close every file and give what was written, by key."""
+        self._hand_on(list(self._files))
         for key in list(self._files):
             self._close(key)
         self._finishing.finish()
@@ -177,11 +181,23 @@ class Writers:
 
     def _flush(self) -> None:
         """Let no row wait any more. Rows of many tables share memory, which is free only when none of them waits."""
+        self._hand_on(list(self._files))
         for key, file in sorted(self._files.items(), key=lambda one: -one[1].pending_bytes):
             if file.pending_bytes and key in self._files:  # it may have been closed to make room for another one
                 file.flush()
                 self._opened(key)
         self._kept_bytes = 0
+
+    def _hand_on(self, keys: Sequence[_Key]) -> None:
+        """Give the rows of files that would be small to the outbox, if there is one."""
+        if self._outbox is None:
+            return
+        for key in keys:
+            target: Any = key[0]
+            if rows := self._files[key].take(self._outbox.limit(target)):
+                self._outbox.add(target, key[1].path, rows)
+                del self._files[key]
+        self._outbox.pack()
 
     def _close(self, key: _Key) -> None:
         file = self._files.pop(key)

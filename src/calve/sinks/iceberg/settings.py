@@ -192,6 +192,11 @@ class IcebergSettings:
     max_open_writers: int = option(
         256, "Files that one task keeps open; beyond it the largest idle one is closed.", minimum=1
     )
+    distribution: Literal["auto", "none", "hash"] = option(
+        "auto",
+        "Who writes small parts of a partition or table that several tasks of a batch have: `none`, each task its own; "
+        "`hash`, one task all of them, as one file; `auto`, as `hash`, below about 128 kB, if that saves files.",
+    )
     event_time: str | None = option(
         None,
         "The column of type timestamp, timestamptz or date (`at`, or `place.at` in a struct) that says when an event "

@@ -1,0 +1,85 @@
+"""Decides, batch by batch, whether tasks hand small parts on to be written together, and says why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calve.convert.table import Table
+from calve.observe.words import many
+from calve.pipeline.job import DocumentJob, Job, SinkJob
+
+__all__ = ["GATHERED_BYTES", "Distribution"]
+
+GATHERED_BYTES = {"none": 0, "auto": 512 << 10, "hash": 32 << 20}
+"""Parts with less bytes in memory are handed on, by `distribution`; about four times of what they are in a file."""
+_TASKS = 3
+_SAVED_FILES = 4
+_SAVED_SHARE = 0.6
+"""With fewer tasks, or where it saves less files or a smaller share of them, handing on is not worth it: it takes 10 to
+50 % more CPU, the more the larger the parts are (bench/small_files.py)."""
+_PASSED_OVER = 16
+"""So many batches with several tasks write as they are, before the next one is looked at again."""
+
+
+class Distribution:
+    """The choice for one pipeline; runs on the driver.
+
+    What a batch would gain is known when it is done: so the first one with several tasks hands its small parts on, and
+    as long as that saves files the next ones do.
+
+    Args:
+        always: Whether some sink asks for `distribution: hash`.
+
+    Attributes:
+        reason: What was done with the last batch, and why.
+    """
+
+    def __init__(self, always: bool = False) -> None:
+        self.reason = ""
+        self._always = always
+        self._wait = 0
+        self._told = ""
+
+    def choose(self, job: Job, tasks: int) -> Job:
+        """Give the job with as many gathering tasks as the batch shall have."""
+        if tasks < 2:
+            self.reason = "written as they are: the batch is one task"
+        elif not any(job.limits):
+            self.reason = "written as they are: distribution is none"
+        elif tasks < _TASKS and not self._always:
+            self.reason = f"written as they are: of the parts of {tasks} tasks, gathering would save half at best"
+        elif not any(map(_has_parts, job.sinks)):
+            self.reason = "written as they are: there is one table, without partitions"
+        elif self._wait:
+            self._wait -= 1
+            self.reason = f"written as they are: {self._told}"
+        else:
+            return dataclasses.replace(job, gatherers=tasks)
+        return job
+
+    def learn(self, job: Job, receipts: Sequence[Mapping[str, Any]]) -> None:
+        """See what came of a job."""
+        handed_on = sum(receipt["handed_on"] for receipt in receipts)
+        files = sum(len(table["files"]) for receipt in receipts for table in receipt["tables"] if receipt["task"] < 0)
+        if not job.gatherers or not any(receipt["tables"] for receipt in receipts):
+            return
+        self._told = f"of {many(handed_on, 'small part')}, gathering made {many(files, 'file')}"
+        self.reason = (
+            f"gathered by partition: {many(handed_on, 'small part')} of the tasks became {many(files, 'file')}"
+        )
+        saved = handed_on - files
+        worth = saved >= _SAVED_FILES and saved >= handed_on * _SAVED_SHARE
+        self._wait = 0 if worth or self._always else _PASSED_OVER
+
+
+def _has_parts(sink: SinkJob | DocumentJob) -> bool:
+    """Say whether a task may have small parts, although a batch of several tasks is never small itself."""
+    if not isinstance(sink, SinkJob) or not sink.gathers_bytes:
+        return False
+    tables = [table for table in sink.tables.values() if isinstance(table, Table)]
+    return (
+        len(tables) != 1 or bool(json.loads(tables[0].spec_json).get("fields")) or sink.dead_letters.table is not None
+    )

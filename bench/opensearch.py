@@ -1,35 +1,42 @@
-"""Files → OpenSearch: a pipeline's share of the speed of a bare loop over `_bulk`, the same documents, the same node.
+"""Into OpenSearch: what a task of a pipeline reaches of the speed of a bare loop over `_bulk`.
 
-    python bench/opensearch.py [--events 400000] [--runs 3] [--ids given]
+    python bench/opensearch.py [--blocks 24] [--ids given]
 
-The loop posts bodies that are ready in memory, 5 MiB each, over two connections; the pipeline reads files, checks and
-routes their events, and writes over two tasks. Its time is that of its batches, Spark's part included, without the
-start of the process. The two take turns, each into a fresh index; the first pass warms the node and does not count.
+Blocks of 25,000 events, in memory for both, go to one node in turns: the loop posts bodies that are ready, 5 MiB each;
+the task checks that each event is a JSON object, routes it, makes the lines, sends them and looks at the answers. Each
+uses one connection and one index. Whatever else the machine does meets both alike, as they take turns every second or
+so; the first quarter of the blocks warms the node and does not count. CPU seconds are those of the node, and of
+this process.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
+import dataclasses
+import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import urllib3
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from kafka import busy_seconds, events
-from running import Calve
+from calve.pipeline.layout import Layout
+from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.task import run_task
+from calve.settings import parse_text
+from calve.sources.source import Split
+from kafka import events
 from services.opensearch import OpenSearch
 
+BLOCK = 25_000
 BODY_BYTES = 5 << 20
-CONNECTIONS = 2
+TICKS = os.sysconf("SC_CLK_TCK")
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
 TEMPLATE = {
     "index_patterns": ["bench-*"],
@@ -38,54 +45,37 @@ TEMPLATE = {
 YAML = """
 bench:
   source:
-    file: {{path: "{folder}/*.ndjson"}}
+    file: {{path: "*.ndjson"}}
   sink:
-    - opensearch: {{hosts: ["{address}"], index: "{index}"{more}}}
+    - opensearch: {{hosts: ["{address}"], index: bench-calve{more}}}
 """
 
 
-def raw(node: OpenSearch, index: str, bodies: Sequence[bytes]) -> tuple[float, float]:
-    """Post ready bodies; give seconds and CPU seconds of the machine."""
-    todo = iter(bodies)
-    lock = threading.Lock()
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """A reader of events that are there."""
 
-    def work() -> None:
-        pool = urllib3.connection_from_url(node.address)
-        while True:
-            with lock:
-                body = next(todo, None)
-            if body is None:
-                return
-            answer = pool.urlopen(
-                "POST", f"/{index}/_bulk?filter_path=errors", body, {"content-type": "application/x-ndjson"}
-            )
-            if answer.data != b'{"errors":false}':
-                raise SystemExit(answer.data[:500])
+    batch: pa.RecordBatch
 
-    threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]
-    busy, started = busy_seconds(), time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return time.monotonic() - started, busy_seconds() - busy
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield them."""
+        yield self.batch
 
 
-def pipeline(node: OpenSearch, index: str, data: Path, place: Path, more: str) -> tuple[float, float]:
-    """Run a pipeline once; give the seconds of its batches, and CPU seconds of the machine, start-up included."""
-    calve = Calve(place, YAML.format(folder=data, address=node.address, index=index, more=more))
-    busy = busy_seconds()
-    code = calve.start("--once", "--json", "--debug").wait(1800)
-    busy = busy_seconds() - busy
-    if code:
-        raise SystemExit(calve.said()[-3000:])
-    return sum(map(float, re.findall(r"events in ([0-9.]+) s, of all tasks", calve.said()))), busy
+def raw(pool: urllib3.HTTPConnectionPool, bodies: Sequence[bytes]) -> None:
+    """Post ready bodies."""
+    for body in bodies:
+        answer = pool.urlopen(
+            "POST", "/bench-raw/_bulk?filter_path=errors", body, {"content-type": "application/x-ndjson"}
+        )
+        if answer.data != b'{"errors":false}':
+            raise SystemExit(answer.data[:500])
 
 
-def bodies(lines: Sequence[bytes], ids: str) -> list[bytes]:
+def bodies_of(lines: Sequence[bytes], first: int, ids: str) -> list[bytes]:
     """Make bodies of about 5 MiB; with ids that OpenSearch chooses, or with the documents' own."""
     made, block, size = [], [], 0
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines, first):
         head = b'{"index":{}}' if ids == "none" else b'{"index":{"_id":"%d"}}' % number
         block.append(head + b"\n" + line + b"\n")
         size += len(block[-1])
@@ -95,41 +85,63 @@ def bodies(lines: Sequence[bytes], ids: str) -> list[bytes]:
     return [*made, b"".join(block)] if block else made
 
 
+def cpu(node: OpenSearch) -> tuple[float, float]:
+    """Give the CPU seconds so far of the node, and of this process."""
+    user, system = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / TICKS, time.process_time()
+
+
+def timed(node: OpenSearch, work: Callable[[], object]) -> tuple[float, float, float]:
+    """Do something; give its seconds, and CPU seconds of the node and of this process."""
+    before, started = cpu(node), time.monotonic()
+    work()
+    seconds, after = time.monotonic() - started, cpu(node)
+    return seconds, after[0] - before[0], after[1] - before[1]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=400_000)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--blocks", type=int, default=24)
     parser.add_argument(
         "--ids", choices=("none", "given"), default="none", help="does an event have its document's id?"
     )
     chosen = parser.parse_args()
-    lines = list(events(chosen.events, 1))
-    ready = bodies(lines, chosen.ids)
-    more = ', document_id: "${/id}"' if chosen.ids == "given" else ""
-    shares: list[float] = []
+    lines = list(events(BLOCK * chosen.blocks, 1))
+    found: dict[str, list[tuple[float, float, float]]] = {"raw": [], "calve": []}
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as name, OpenSearch(Path(name) / "node", JVM) as node:
-        place = Path(name)
-        (place / "data").mkdir()
-        for part in range(4):
-            step = -(-len(lines) // 4)
-            (place / "data" / f"{part}.ndjson").write_bytes(b"\n".join(lines[part * step : (part + 1) * step]) + b"\n")
         node.call("PUT", "_template/bench", TEMPLATE)
-        for run in range(chosen.runs + 1):
-            seconds, cpu = raw(node, f"bench-raw-{run}", ready)
-            ours, our_cpu = pipeline(node, f"bench-calve-{run}", place / "data", place / f"run-{run}", more)
-            for index in (f"bench-raw-{run}", f"bench-calve-{run}"):
-                if node.count(index) != chosen.events:
-                    raise SystemExit(f"{index} has {node.count(index)} documents instead of {chosen.events}")
-                node.call("DELETE", index)
-            found = {
-                "raw": round(chosen.events / seconds),
-                "calve": round(chosen.events / ours),
-                "share": seconds / ours,
-            }
-            print(json.dumps({"run": run, **found, "cpu": [round(cpu, 1), round(our_cpu, 1)]}), flush=True)
-            if run:
-                shares.append(seconds / ours)
-    print(f"share of the loop's speed: {statistics.median(shares):.0%}")
+        more = ', document_id: "${/id}"' if chosen.ids == "given" else ""
+        settings = parse_text(YAML.format(address=node.address, more=more), PLUGINS).pipelines[0]
+        layout = Layout(settings, Path(name), lambda properties: ("", None))  # type: ignore[arg-type,return-value]
+        pool = urllib3.connection_from_url(node.address)
+        for number in range(chosen.blocks):
+            block = lines[number * BLOCK : (number + 1) * BLOCK]
+            ready = bodies_of(block, number * BLOCK, chosen.ids)
+            reader = Memory(pa.record_batch({"event": pa.array(block, pa.binary())}))
+            job = layout.job("12345678", number, int(time.time() * 10) + number, 0, None)
+            job = dataclasses.replace(job, reader=reader, places=[[0]])
+
+            def ours(job=job) -> None:
+                receipt = run_task(job, [Split({})], 0)
+                if [one["rows"] for one in receipt.get("documents", ())] != [BLOCK]:
+                    raise SystemExit(str(receipt)[:500])
+
+            turns = {"raw": lambda ready=ready: raw(pool, ready), "calve": ours}
+            for who in ("raw", "calve") if number % 2 else ("calve", "raw"):
+                found[who].append(timed(node, turns[who]))
+        counts = {node.count("bench-raw"), node.count("bench-calve")}
+    if counts != {len(lines)}:
+        raise SystemExit(f"{counts} documents instead of {len(lines)}")
+    counted = {who: one[chosen.blocks // 4 :] for who, one in found.items()}
+    for who, one in counted.items():
+        seconds, server, client = (statistics.median(column) for column in zip(*one, strict=True))
+        print(
+            f"{who:6} {BLOCK / seconds:8,.0f} documents/s · CPU seconds per million: "
+            f"node {server / BLOCK * 1e6:.1f}, client {client / BLOCK * 1e6:.1f}"
+        )
+    pairs = zip(counted["raw"], counted["calve"], strict=True)
+    share = statistics.median(raw_[0] / calve[0] for raw_, calve in pairs)
+    print(f"share of the loop's speed: {share:.0%} (median of {len(counted['raw'])} pairs of blocks)")
 
 
 if __name__ == "__main__":

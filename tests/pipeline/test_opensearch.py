@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,7 @@ def test_documents_and_rows_go_their_ways_and_a_node_that_was_away_gets_all(tmp_
         until(lambda: rows(calve, "shop-order") == 20, "it goes on by itself")
         assert calve.stop() == 0, calve.said()[-2000:]
         check(calve, node)
+        replay(calve, node)
     finally:
         calve.end()
         node.stop()
@@ -90,6 +92,20 @@ def check(calve: Calve, node: OpenSearch) -> None:
     ]
     assert "failed to parse field [n] of type [integer]" in letters[0]["reason"]
     assert json.loads(letters[0]["event"])["secret"] == 1
+
+
+def replay(calve: Calve, node: OpenSearch) -> None:
+    """Mended, the dead letters are sent again: they keep their place in the order, so a newer document stays."""
+    node.call("PUT", f"shop-error/_doc/29?version={(1 << 62)}&version_type=external", {"newer": True})
+    calve.configure((calve.folder / "pipelines.yaml").read_text().replace("[secret]", "[secret, n]"))
+    done = subprocess.run(
+        calve.command("dlq", "replay", "pipelines.yaml"), cwd=calve.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = node.documents("shop-error")
+    assert found["29"] == {"newer": True}
+    assert found["59"] == {"id": 59, "kind": "error"}
+    assert len(found) == 20
 
 
 def test_a_wrong_password_ends_the_run_with_a_sentence_and_nothing_is_lost(tmp_path: Path) -> None:

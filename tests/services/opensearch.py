@@ -54,6 +54,11 @@ class OpenSearch:
         """What `hosts` takes."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        """The node's process id; 0 when it is down."""
+        return self._process.pid if self._process else 0
+
     def start(self) -> OpenSearch:
         """Start the node and wait until it answers."""
         (self.folder / "config").mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Into OpenSearch: what a task of a pipeline reaches of the speed of a bare loop over `_bulk`.
 
-    python bench/opensearch.py [--blocks 24] [--ids given]
+    python bench/opensearch.py [--blocks 40] [--ids given]
 
-Blocks of 25,000 events, in memory for both, go to one node in turns: the loop posts bodies that are ready, 5 MiB each;
+Blocks of 10,000 events, in memory for both, go to one node in turns: the loop posts bodies that are ready, 5 MiB each;
 the task checks that each event is a JSON object, routes it, makes the lines, sends them and looks at the answers. Each
 uses one connection and one index. Whatever else the machine does meets both alike, as they take turns every second or
 so; the first quarter of the blocks warms the node and does not count. CPU seconds are those of the node, and of
@@ -34,7 +34,7 @@ from calve.sources.source import Split
 from kafka import events
 from services.opensearch import OpenSearch
 
-BLOCK = 25_000
+BLOCK = 10_000
 BODY_BYTES = 5 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
@@ -101,7 +101,7 @@ def timed(node: OpenSearch, work: Callable[[], object]) -> tuple[float, float, f
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=24)
+    parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument(
         "--ids", choices=("none", "given"), default="none", help="does an event have its document's id?"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from calve.commit.catalog import Catalog
 from calve.convert.fields import Fields
 from calve.convert.infer import Inferred
 from calve.expression import Format, compile_format
@@ -36,9 +35,6 @@ class DocumentSink:
     Attributes:
         in_order: Whether one task must take the whole of a batch: documents are read, changed and written again.
     """
-
-    commits = None
-    catalogs: dict[str, Catalog] = {}  # noqa: RUF012
 
     def __init__(self, entry: SinkEntry, label: str, metadata: Collection[str], place: str) -> None:
         settings: OpenSearchSettings = entry.value

@@ -40,11 +40,13 @@ class Shape:
     Attributes:
         sql: The SELECT over `events`.
         metadata: The attributes that it asks for.
+        keyed: Whether documents have ids of their own; else a conflict means that an earlier try has written the event.
         reads: Whether an event may change a document that must be read first (create, update, upsert).
     """
 
     sql: str
     metadata: frozenset[str]
+    keyed: bool
     reads: bool
 
     def lines(self, events: pa.Table, fields: Fields) -> Lines:
@@ -112,7 +114,7 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
         keyed=_keyed_line(settings.document_version_type),
         placed=_placed_line(prefix),
     )
-    return Shape(sql, frozenset().union(*used), reads)
+    return Shape(sql, frozenset().union(*used), settings.id_text is not None, reads)
 
 
 _SELECT = """SELECT fault,

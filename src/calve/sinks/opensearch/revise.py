@@ -19,6 +19,7 @@ from calve.sinks.opensearch.bulk import Bulk, Refused
 __all__ = ["Reviser", "Step", "merged"]
 
 _EXISTS = "version_conflict_engine_exception: a document with this id exists already"
+_Key = tuple[str | None, str | None]
 _NO_INDEX = "index_not_found_exception"
 _MISSING = "document_missing_exception: there is no document with this id"
 
@@ -76,7 +77,7 @@ class Reviser:
             f"/{quote(index, safe='')}/_mget?filter_path=docs._id,docs.found,docs._version,docs._source,docs.error.type"
         )
         self._version_type = version_type
-        self._known: dict[tuple[str | None, str | None], _Known] = {}
+        self._known: dict[_Key, _Known] = {}
         self.superseded = 0
 
     def revise(self, steps: Sequence[Step]) -> Iterator[str | Refused | None]:
@@ -98,7 +99,8 @@ class Reviser:
                 return Refused(row, _MISSING)
             if known.source is not None:
                 source = merged(known.source, step.document.encode())
-        known.version, known.source = step.version, source
+        if step.version >= known.version:
+            known.version, known.source = step.version, source
         return step.line if source is None or step.line else self._line(step, source)
 
     def _is_done(self, step: Step, known: _Known) -> bool:
@@ -115,7 +117,7 @@ class Reviser:
         about |= {"pipeline": step.pipeline} if step.pipeline else {}
         return f"{msgspec.json.encode({'index': about}).decode()}\n{source.decode()}\n"
 
-    def _read(self, wanted: set[tuple[str | None, str | None]]) -> None:
+    def _read(self, wanted: set[_Key]) -> None:
         """Read what is not known yet."""
         keys = [key for key in wanted if key not in self._known]
         if not keys:

@@ -22,11 +22,9 @@ from calve.convert.select import compile_select
 from calve.convert.table import Table
 from calve.errors import ConvertError
 from calve.event.columns import EVENT
-from calve.event.reject import Code, rejects_table
+from calve.event.reject import rejects_table
 
 __all__ = ["ConvertOptions", "Converted", "Converter"]
-
-_UNKNOWN_FROM = frozenset({Code.NO_MATCHING_FIELDS})
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,7 @@ class Converter:
         outcome = self._exact.convert(zip(slow.tolist(), events, strict=True))
         strange = np.zeros(0, np.int64)
         if self._options.look_for_unknown:
-            again = [each.row for each in outcome.rejects if each.code in _UNKNOWN_FROM]
-            strange = np.unique(np.concatenate([taken.unknown, np.array(outcome.rows + again, np.int64)]))
+            strange = np.union1d(taken.unknown, np.array(outcome.strange, np.int64))
         table, positions = self._assemble(taken, outcome)
         return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange)
 

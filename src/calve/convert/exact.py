@@ -68,12 +68,14 @@ class Outcome:
         rows: The positions of the good rows.
         rejects: The others.
         nulled: Values that were not coercible and became null: position and column of each.
+        strange: The positions of those that may have fields without a column.
     """
 
     columns: list[list[Any]]
     rows: list[int]
     rejects: list[Reject]
     nulled: list[tuple[int, str]]
+    strange: list[int]
 
 
 class Exact:
@@ -100,21 +102,27 @@ class Exact:
         self._columns = [
             _Column(field.name, field.required, _compile(field.field_type, case_insensitive)) for field in schema.fields
         ]
+        self._is_flat = all(isinstance(field.field_type, iceberg.PrimitiveType) for field in schema.fields)
         self._reject_mismatches = reject_mismatches
         self._refused = tuple(refused)
         self._fields = fields
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
         """Convert events given as (position, text)."""
-        outcome = Outcome([[] for _ in self._columns], [], [], [])
+        outcome = Outcome([[] for _ in self._columns], [], [], [], [])
         append = [column.append for column in outcome.columns]
         for row, text in texts:
             nulled: list[str] = []
             try:
-                values = self._values(self._event(text), nulled)
+                event = self._event(text)
+                values = self._values(event, nulled)
             except _RejectedError as error:
                 outcome.rejects.append(Reject(row, error.code, error.field, str(error)))
+                if error.code is Code.NO_MATCHING_FIELDS:
+                    outcome.strange.append(row)
                 continue
+            if not (self._is_flat and event.keys() <= self._names.known):
+                outcome.strange.append(row)
             outcome.rows.append(row)
             for add, value in zip(append, values, strict=True):
                 add(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import duckdb
@@ -60,40 +61,47 @@ class FastPath:
         self.select = select
         self._shapes = Shapes(select, case_insensitive)
         self._leave_unknown = leave_unknown
-        self._dirty = False
+        self._looks = 0
 
     def take(self, rows: pa.Table) -> Taken:
         """Convert what can be proven of a table with the column `event`, and `json` where `sound` has run."""
         texts, at = _texts(rows)
-        found, texts, at = self._run(texts, at)
+        found, read = self._run(texts)
         if found is None:
             return nothing(len(rows))
-        good: _Mask = np.array(duck.whole(found["ok"]).to_numpy(zero_copy_only=False))
+        good: _Mask = read & duck.whole(found["ok"]).to_numpy(zero_copy_only=False)
         scan = Texts(texts)
-        if JSON not in rows.column_names:
-            good[scan.lenient()] = False
         if self.select.long_digits:
             good[scan.long_digits()] = False
         found = finish(self.select, found, texts, good)
         look = closer_look(self._shapes, found, scan, texts, good)
         good[look.slow] = False
+        if JSON not in rows.column_names:
+            good[self._lenient(scan, texts, look.odd)] = False
         if self._leave_unknown:
             good[look.unknown] = False
         return Taken(found, good, at[good], at[look.unknown[good[look.unknown]]])
 
-    def _run(self, texts: pa.Array, at: Rows) -> tuple[pa.Table | None, pa.Array, Rows]:
-        """Run the SELECT; DuckDB throws for all rows when one is no JSON, so after that look first."""
-        if not self._dirty:
+    def _lenient(self, scan: Texts, texts: pa.Array, odd: Rows) -> Rows:
+        """Name the rows that DuckDB may have read although they are no JSON.
+
+        Where all values are plain ones of columns, they are proven, and only what follows the last one is left to see.
+        """
+        if not self.select.is_flat:
+            return scan.lenient()
+        doubtful = np.union1d(odd, scan.odd_ends())
+        return doubtful[Texts(texts.take(pa.array(doubtful))).lenient()] if len(doubtful) else doubtful
+
+    def _run(self, texts: pa.Array) -> tuple[pa.Table | None, _Mask]:
+        """Run the SELECT and say for which rows; DuckDB throws for all when one is no JSON: then look at them first."""
+        for look in _LOOKS[self._looks :]:
+            mask = look(texts) if look else np.ones(len(texts), bool)
+            read = _only(texts, mask) if look else texts
             try:
-                return _execute(self.select, texts), texts, at
+                return duck.run(self.select.sql, events=pa.table({JSON: read})), mask
             except duckdb.InvalidInputException:
-                self._dirty = True
-        valid = np.flatnonzero(valid_mask(texts))
-        texts, at = _pick(texts, valid), at[valid]
-        try:
-            return _execute(self.select, texts), texts, at
-        except duckdb.InvalidInputException:
-            return None, texts, at
+                self._looks = min(self._looks + 1, len(_LOOKS) - 1)
+        return None, np.zeros(len(texts), bool)
 
 
 def _texts(rows: pa.Table) -> tuple[pa.Array, Rows]:
@@ -102,14 +110,34 @@ def _texts(rows: pa.Table) -> tuple[pa.Array, Rows]:
     texts, sure = events, events.is_valid()
     if JSON in rows.column_names:
         texts = as_text(rows[JSON])
-        sure = pc.fill_null(pc.equal(texts, events), False)
+        if not _is_same(texts, events):
+            sure = pc.fill_null(pc.equal(texts, events), False)
     at = np.flatnonzero(sure.to_numpy(zero_copy_only=False))
     return _pick(texts, at), at
+
+
+def _is_same(one: pa.Array, other: pa.Array) -> bool:
+    """Say whether two arrays lie in the same memory, as texts do that `sound` left as they were."""
+    places = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
+    return places[0][1:] == places[1][1:] and (one.offset, len(one)) == (other.offset, len(other))
 
 
 def _pick(texts: pa.Array, at: Rows) -> pa.Array:
     return texts if len(at) == len(texts) else texts.take(pa.array(at))
 
 
-def _execute(select: Select, texts: pa.Array) -> pa.Table:
-    return duck.run(select.sql, events=pa.table({JSON: texts}))
+def _only(texts: pa.Array, mask: _Mask) -> pa.Array:
+    """Give the texts with nulls in place of all others, without a copy."""
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
+    _, ends, data = texts.buffers()
+    if texts.offset:
+        ends = ends.slice(texts.offset * (8 if pa.types.is_large_string(texts.type) else 4))
+    return pa.Array.from_buffers(texts.type, len(texts), [bits, ends, data])
+
+
+def _closed(texts: pa.Array) -> _Mask:
+    """Say which texts look like objects from both ends; most that are no JSON are no objects, or were cut."""
+    return Texts(texts).closed()
+
+
+_LOOKS: tuple[Callable[[pa.Array], _Mask] | None, ...] = (None, _closed, valid_mask)

@@ -27,23 +27,30 @@ _KEPT, _SAMPLE = 16, 1000  # shapes that are looked for first; rows that tell wh
 
 
 class Look(NamedTuple):
-    """Positions of rows that need the exact converter, and of those with fields that no column has."""
+    """Positions of rows that need the exact converter, of those with fields that no column has, and of all looked at.
+
+    Each field of a good row that is not among the last is a value of a column that is not null.
+    """
 
     slow: _Rows
     unknown: _Rows
+    odd: _Rows = _NONE
 
 
 def closer_look(shapes: Shapes, found: pa.Table, scan: Texts, texts: pa.Array, good: npt.NDArray[np.bool_]) -> Look:
-    """Find, among the good rows, those whose fields are not simply those of the columns."""
+    """Find, among the good rows, those whose fields are not simply those of the columns; each text is its row's."""
     columns = [leaf.column for level in shapes.select.levels for leaf in level.leaves]
     presence = {leaf.column for level in shapes.select.levels for leaf in level.leaves if leaf.level}
-    total = sum(_count(found[name], name in presence) for name in columns)
-    empty = np.flatnonzero(_per_row(found, columns, presence) == 0) if total < len(found) * len(columns) else _NONE
-    if total == scan.count_colons():
+    rest = pa.array(np.flatnonzero(~good))
+    others = found.take(rest)
+    counts = [_count(found[name], name in presence) - _count(others[name], name in presence) for name in columns]
+    total = len(found) - len(rest)
+    empty = np.flatnonzero(_per_row(found, columns, presence) == 0) if max(counts) < total else _NONE
+    if sum(counts) == scan.count_colons() - Texts(texts.take(rest)).count_colons():
         return Look(empty, _NONE)
     odd = np.flatnonzero(good & (_per_row(found, columns, presence) != scan.colons_by_row()))
-    slow, unknown = shapes.judge(texts, odd)
-    return Look(np.union1d(slow, empty), unknown)
+    slow, unknown, _ = shapes.judge(texts, odd)
+    return Look(np.union1d(slow, empty), unknown, odd)
 
 
 def _count(column: pa.ChunkedArray, presence: bool) -> int:

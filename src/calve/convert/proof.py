@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,9 +14,11 @@ from calve.convert.stamps import read_stamps
 from calve.convert.strings import maybe_changed
 from calve.event import duck
 from calve.event.columns import JSON
+from calve.event.strict import MalformedError, parse_object
 
 __all__ = ["finish"]
 
+_FEW = 500  # a query costs as much as to parse so many
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -45,12 +49,36 @@ def _finish_strings(select: Select, found: pa.Table, texts: pa.Array, good: _Mas
     if not len(rows):
         return
     events = texts.take(pa.array(rows))
-    quoted = duck.run(select.quoted_sql, events=pa.table({JSON: events}))
+    quoted = _quoted(select, events)
     for name, at in doubtful.items():
         changed = np.isin(rows, at, assume_unique=True)
-        changed &= ~duck.whole(quoted[name]).to_numpy(zero_copy_only=False)
+        changed &= ~quoted[name]
         changed[changed] = _is_changed(found[name].take(pa.array(rows[changed])), events.filter(pa.array(changed)))
         good[rows[changed]] = False
+
+
+def _quoted(select: Select, events: pa.Array) -> dict[str, _Mask]:
+    """Say of each string column which of its values are JSON strings."""
+    if len(events) > _FEW:
+        found = duck.run(select.quoted_sql, events=pa.table({JSON: events}))
+        return {name: duck.whole(found[name]).to_numpy(zero_copy_only=False) for name in select.strings}
+    parsed = [_parsed(event) for event in events.to_pylist()]
+    return {
+        name: np.array([type(_value(event, path)) is str for event in parsed]) for name, path in select.strings.items()
+    }
+
+
+def _parsed(event: str) -> Any:
+    try:
+        return parse_object(event)
+    except MalformedError:
+        return None
+
+
+def _value(event: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        event = event.get(name) if type(event) is dict else None
+    return event
 
 
 def _is_changed(values: pa.ChunkedArray, texts: pa.Array) -> _Mask:

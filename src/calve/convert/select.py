@@ -46,28 +46,30 @@ class Select:
         keys_sql: Gives, for `odd` events, one column of key lists per level (NULL: the struct is absent).
         root: The levels as a tree, to build the structs again.
         levels: All levels in the order of the columns of `keys_sql`.
-        strings: The string columns of the result, raw; `proof.finish` proves them.
+        strings: The string columns of the result, raw, with the fields that lead to them; `proof.finish` proves them.
         quoted_sql: Gives, for few events, of each string column whether its value is a JSON string.
         stamps: The date-time columns of the result, still text, with their fraction digits; `proof.finish` types them.
         long_digits: Whether numbers of more than 15 digits need the exact converter (there are decimals).
         fields: The fields that are read; the columns of all others are NULL.
+        is_flat: Whether there are neither structs, lists nor maps.
     """
 
     sql: str
     keys_sql: str
     root: Level
     levels: list[Level]
-    strings: list[str]
+    strings: dict[str, tuple[str, ...]]
     quoted_sql: str
     stamps: dict[str, int]
     long_digits: bool
     fields: Fields
+    is_flat: bool
 
 
 def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None:
     """Compile a schema, or give None where DuckDB cannot hold the names (two that differ by case only; none at all)."""
     maker = _Maker(fields)
-    root = maker.level(schema.as_struct(), "json", 0)
+    root = maker.level(schema.as_struct(), "json", ())
     if not maker.possible:
         return None
     source = maker.source()
@@ -80,11 +82,12 @@ def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None
         f"SELECT {', '.join(keys)} FROM {source}",
         root,
         levels,
-        list(maker.strings),
+        maker.paths,
         f"SELECT {', '.join(maker.strings.values()) or 'NULL'} FROM {maker.source(raw='JSON')}",
         maker.stamps,
         maker.long_digits,
         fields,
+        all(isinstance(each.field_type, iceberg.PrimitiveType) for each in schema.fields),
     )
 
 
@@ -107,6 +110,7 @@ class _Maker:
         self.depths: list[list[Level]] = []
         self.specs: dict[str, dict[str, str]] = {}
         self.strings: dict[str, str] = {}
+        self.paths: dict[str, tuple[str, ...]] = {}
         self.stamps: dict[str, int] = {}
         self.possible = True
         self.long_digits = False
@@ -119,7 +123,8 @@ class _Maker:
             relation = f"(SELECT *, {', '.join(added)} FROM {relation})"
         return relation
 
-    def level(self, kind: iceberg.StructType, text: str, depth: int) -> Level:
+    def level(self, kind: iceberg.StructType, text: str, path: tuple[str, ...]) -> Level:
+        depth = len(path)
         if depth == len(self.depths):
             self.depths.append([])
         level = Level(text, f"s{len(self.specs)}")
@@ -135,7 +140,7 @@ class _Maker:
                 continue
             raw = f"CAST(struct_extract({level.alias}, {literal(each.name)}) AS VARCHAR)"
             spec[each.name] = _leaf_type(each.field_type)
-            level.leaves.append(self._leaf(each, raw, depth))
+            level.leaves.append(self._leaf(each, raw, (*path, each.name)))
         self.possible &= bool(spec)
         return level
 
@@ -146,24 +151,25 @@ class _Maker:
             self.proofs.append("false")
         return Leaf(column, each.field_type)
 
-    def _leaf(self, each: iceberg.NestedField, raw: str, depth: int) -> Leaf:
+    def _leaf(self, each: iceberg.NestedField, raw: str, path: tuple[str, ...]) -> Leaf:
         column, kind = f"c{len(self.values)}", each.field_type
         if isinstance(kind, iceberg.StructType):
             self.values.append(f"{raw} IS NOT NULL AS {column}")
-            absent = "" if each.required and depth == 0 else f"{raw} IS NULL OR "
+            absent = "" if each.required and len(path) == 1 else f"{raw} IS NULL OR "
             self.proofs.append(f"({absent}starts_with({raw}, '{{'))")
-            below = self.level(kind, raw, depth + 1)
+            below = self.level(kind, raw, path)
             if any(inner.required for inner in kind.fields):
                 self._require(raw, below, kind)
             return Leaf(column, kind, below)
         value, proof = _typed(kind, raw)
         self.values.append(f"{value} AS {column}")
-        required = each.required and depth == 0
+        required = each.required and len(path) == 1
         if proof != "true":
             self.proofs.append(proof if required else f"({raw} IS NULL OR ({proof}))")
         elif required:
             self.proofs.append(f"{raw} IS NOT NULL")
         if isinstance(kind, iceberg.StringType):
+            self.paths[column] = path
             self.strings[column] = f"coalesce(starts_with({raw}, '\"'), false) AS {column}"
         elif proof == "true":
             self.stamps[column] = 9 if isinstance(kind, _NANO) else 6

@@ -20,6 +20,7 @@ REJECTS = pa.schema(
 )
 """One line per rejected row; `row` is the position in the table of events that was handed in."""
 SHOWN_CHARS = 100
+_NONE = REJECTS.empty_table()
 
 
 class Code(enum.StrEnum):
@@ -51,6 +52,8 @@ class Reject(NamedTuple):
 def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
     """Give rejects as a table of the schema `REJECTS`, in the order of rows."""
     ordered = sorted(rejects)
+    if not ordered:
+        return _NONE
     columns: list[list[object]] = [
         [each.row for each in ordered],
         [each.code.value for each in ordered],

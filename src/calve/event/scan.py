@@ -36,10 +36,28 @@ class Texts:
 
     def colons_by_row(self) -> _Rows:
         """Count, per row, the colons that may follow a field name."""
-        at = np.flatnonzero(self._bytes == 58)
-        before = self._bytes[at - 1]
-        at = at[(before == 34) | (before <= 32)]
-        return np.diff(np.searchsorted(at, self._ends))
+        data, found = self._bytes, [np.zeros(0, np.int64)]
+        for start in range(1, len(data), _BLOCK):
+            now = data[start : start + _BLOCK]
+            found.append(start + np.flatnonzero(_after_name(now, data[start - 1 : start - 1 + len(now)])))
+        return np.diff(np.searchsorted(np.concatenate(found), self._ends))
+
+    def closed(self) -> npt.NDArray[np.bool_]:
+        """Say which texts begin with a brace and end with one, but for blanks that may be around them."""
+        filled = np.diff(self._ends) > 0
+        closed = np.zeros(len(filled), bool)
+        first, last = self._bytes[self._ends[:-1][filled]], self._bytes[self._ends[1:][filled] - 1]
+        closed[filled] = ((first == 123) | (first <= 32)) & ((last == 125) | (last <= 32))
+        return closed
+
+    def odd_ends(self) -> _Rows:
+        """Name the rows that do not end with a brace right after a value."""
+        long = np.diff(self._ends) > 1
+        last = self._ends[1:][long] - 1
+        before = self._bytes[last - 1]
+        plain = np.zeros(len(long), bool)
+        plain[long] = (self._bytes[last] == 125) & (before > 32) & (before != 44)
+        return np.flatnonzero(~plain)
 
     def lenient(self) -> _Rows:
         """Name the rows that may hold what DuckDB reads although it is no JSON: trailing commas, NaN, infinities."""

@@ -18,6 +18,7 @@ __all__ = [
     "EngineError",
     "EventError",
     "InvariantError",
+    "MaintenanceError",
     "NoTargetError",
     "OvertakenError",
     "PositionLostError",
@@ -178,6 +179,12 @@ class OvertakenError(CommitError):
     """Another driver runs this pipeline."""
 
     verdict = Verdict.STOP
+
+
+class MaintenanceError(CalveError):
+    """A table could not be compacted, converted or cleaned; later it may be, and the flow goes on."""
+
+    verdict = Verdict.AGAIN
 
 
 class InvariantError(CalveError):

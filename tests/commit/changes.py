@@ -105,7 +105,7 @@ class Changing:
             changes=True,
             upsert=upsert,
         )
-        job = Job("p", f"p-{self.batch:08d}", Events(tuple(events)), {}, (sink,), 100)
+        job = Job("p", f"p-{self.batch:08d}", Events(tuple(events)), (sink,), 100)
         receipt = run_task(job, [Split({}, 1)], 0)
         assert "error" not in receipt, receipt
         assert not receipt["rejects"]

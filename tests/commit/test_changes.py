@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from calve.commit import fence
 from calve.commit.catalog import Catalog, embedded
 from commit.changes import KINDS, NAME, Changing
 
@@ -96,7 +95,7 @@ def die_at(point: str | None, action: Any) -> None:
             raise Death
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fence, "reach", reach)
+        patch.setattr("calve.commit.swap.reach", reach)
         with contextlib.suppress(Death):
             action()
 
@@ -114,7 +113,9 @@ def test_a_merge_that_another_writer_overtook_is_done_again_and_leaves_no_file_b
     }
     overtaking = [lambda: table.catalog.load_java(NAME).newFastAppend().toBranch(branch).commit()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fence, "reach", lambda point: overtaking.pop()() if "before" in point and overtaking else None)
+        patch.setattr(
+            "calve.commit.swap.reach", lambda point: overtaking.pop()() if "before" in point and overtaking else None
+        )
         table.commit(files, mode)
     assert not overtaking
     assert table.in_spark() == table.in_pyiceberg() == table.expected()

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from calve.commit import fence
 from calve.commit.fence import Mark, Target, append
 from calve.errors import CommitError, CommitUnknownError, NoTargetError, OvertakenError, Verdict
 
@@ -31,7 +30,7 @@ def at_point(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any
             if reached == point and waiting:
                 waiting.pop()()
 
-        monkeypatch.setattr(fence, "reach", reach)
+        monkeypatch.setattr("calve.commit.swap.reach", reach)
 
     return arrange
 

@@ -13,7 +13,6 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.io import load_file_io
 from pyspark.sql import SparkSession
 
-from calve.commit import fence
 from calve.commit.catalog import Catalog
 from calve.commit.fence import Mark, Target, append
 from calve.convert.evolve import Evolution
@@ -61,7 +60,7 @@ def test_a_zombie_between_look_and_swap_adds_nothing_twice(
     files = {1: [file(table, "a", [1])]}
     waiting = [lambda: append(catalog, Target(table.identifier), Mark("shop", "s", 1), files)]
     monkeypatch.setattr(
-        fence, "reach", lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None
+        "calve.commit.swap.reach", lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None
     )
     assert append(catalog, Target(table.identifier), Mark("shop", "s", 1), files).already
     assert ids(object_store, table) == [1]

@@ -24,6 +24,7 @@ COMMANDS = {
     "status": "Show what the pipelines do: rows, rejects, lag, errors.",
     "dlq": "Look at the events that were refused, and why; send them again.",
     "changes": "Print the row changes of a table, snapshot by snapshot.",
+    "maintain": "Compact tables, convert deletes, expire snapshots, remove orphans.",
     "doctor": "Check Java, jars, memory and disk, and say how to mend them.",
     "schema": "Print the JSON Schema of the YAML, for your editor.",
 }

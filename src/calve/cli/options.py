@@ -20,6 +20,7 @@ __all__ = [
     "give_up_after",
     "json_output",
     "master",
+    "maybe_duration",
     "named",
     "only_pipeline",
     "pairs",
@@ -34,6 +35,11 @@ def as_duration(ctx: click.Context, parameter: click.Parameter, value: str) -> t
         return duration(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def maybe_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> timedelta | None:
+    """Read a duration that need not be given."""
+    return None if value is None else as_duration(ctx, parameter, value)
 
 
 def pairs(example: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:

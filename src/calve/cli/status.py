@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import click
 
@@ -58,6 +59,8 @@ def _lines(report: PipelineReport) -> Iterator[str]:
     for name, table in sorted(report.tables.items()):
         if table.error:
             yield _trouble(table.error, name)
+        if table.conversion_error:
+            yield _trouble(table.conversion_error, name, "warning")
 
 
 def _state(report: PipelineReport) -> str:
@@ -94,14 +97,17 @@ def _figures(report: PipelineReport) -> Iterator[str]:
 
 
 def _tables(report: PipelineReport) -> Iterator[str]:
-    timed = any(table.valid_through for table in report.tables.values())
-    ordered = any(table.superseded for table in report.tables.values())
+    tables = report.tables.values()
+    more: list[tuple[str, Callable[[TableReport], str]]] = []
+    if any(table.valid_through for table in tables):
+        more.append(("valid through", _through))
+    if any(table.superseded for table in tables):
+        more.append((">superseded", lambda table: f"{table.superseded:,}"))
+    if any(table.equality_deletes or table.last_conversion for table in tables):
+        more.append(("equality deletes", partial(_deletes, liveness(report) == "alive")))
     named = [(_name(name, report), table) for name, table in sorted(report.tables.items())]
-    rows = [
-        _row(*item) + ((_through(item[1]),) if timed else ()) + ((f"{item[1].superseded:,}",) if ordered else ())
-        for item in named
-    ]
-    yield from columns((*_HEADINGS, *["valid through"] * timed, *[">superseded"] * ordered), rows)
+    rows = [(*_row(*item), *(cell(item[1]) for _, cell in more)) for item in named]
+    yield from columns((*_HEADINGS, *(heading for heading, _ in more)), rows)
 
 
 _HEADINGS = ("table", ">rows", ">commits", "last commit", "rejects", "set to NULL")
@@ -120,10 +126,17 @@ def _through(table: TableReport) -> str:
     return table.valid_through.strftime("%Y-%m-%d %H:%M:%SZ") if table.valid_through else "-"
 
 
+def _deletes(is_alive: bool, table: TableReport) -> str:
+    rows = f"{table.equality_deletes:,}"
+    if table.converting and is_alive:
+        return f"{rows} (being converted)"
+    return f"{rows} (converted {ago(table.last_conversion)})" if table.last_conversion else rows
+
+
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{key} {count:,}" for key, count in sorted(counts.items())) or "-"
 
 
-def _trouble(error: Trouble, table: str = "") -> str:
+def _trouble(error: Trouble, table: str = "", word: str = "error") -> str:
     since = f" (for {ago(error.since).removesuffix(' ago')})" if error.since else ""
-    return f"  error{f' in {table}' if table else ''}{since}: {error.sentence()}"
+    return f"  {word}{f' in {table}' if table else ''}{since}: {error.sentence()}"

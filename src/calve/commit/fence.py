@@ -24,9 +24,9 @@ from py4j.protocol import Py4JJavaError
 from calve.commit.catalog import Catalog
 from calve.commit.merge import EQUALITY_DELETE, WriteMode, delete_rows
 from calve.commit.retry import retried
-from calve.engine.jvm import is_instance, java_errors
+from calve.commit.swap import swap
+from calve.engine.jvm import java_errors
 from calve.errors import CommitError, OvertakenError
-from calve.stop_point import reach
 
 __all__ = ["ContentFile", "Mark", "Outcome", "Target", "append"]
 
@@ -35,7 +35,6 @@ ContentFile = Mapping[str, Any]
 
 _STEP = "commit"
 _DATA = "DATA"
-_REFUSED = "org.apache.iceberg.exceptions.CleanableFailure"
 
 
 @dataclass(frozen=True)
@@ -84,12 +83,16 @@ class Outcome:
         snapshot_id: The snapshot with them; None when there is none.
         files: How many files it added.
         rows: How many rows it added.
+        equality_deletes: How many rows the equality deletes of the branch have then.
+        delete_files: How many delete files of all kinds it has then.
     """
 
     batches: tuple[int, ...] = ()
     snapshot_id: int | None = None
     files: int = 0
     rows: int = 0
+    equality_deletes: int = 0
+    delete_files: int = 0
 
     @property
     def already(self) -> bool:
@@ -153,11 +156,12 @@ def _attempt(
                 _stage(catalog, transaction, target, files[batch], own)
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
-        snapshot_id = _swap(table, transaction, start, target.branch)
+        swapped = swap(table, transaction, start, target.branch)
         if target.write_mode != EQUALITY_DELETE:
             _remove_staged_deletes(table.io(), added.values())
     rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
-    return Outcome(batches, snapshot_id, len(added), rows)
+    totals = [int(swapped.summary().get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")]
+    return Outcome(batches, swapped.snapshotId(), len(added), rows, *totals)
 
 
 def _check_same_table(target: Target, uuid: str) -> None:
@@ -226,41 +230,9 @@ def _stage(
     update.commit()
 
 
-def _swap(table: Any, transaction: Any, start: Any, branch: str) -> int:
-    """One attempt to replace `start`; a refused one leaves nothing behind."""
-    current = transaction.currentMetadata()
-    snapshot = current.snapshot(current.ref(branch).snapshotId())
-    reach("commit.before-swap")
-    try:
-        table.operations().commit(start, current)
-    except Py4JJavaError as error:
-        if is_instance(error.java_exception, _REFUSED):
-            for made in [one for one in current.snapshots() if start.snapshot(one.snapshotId()) is None]:
-                _remove_made(table.io(), made)
-        raise
-    reach("commit.after-swap")
-    snapshot_id: int = snapshot.snapshotId()
-    return snapshot_id
-
-
 def _remove_staged_deletes(io: Any, files: Iterable[ContentFile]) -> None:
     """Delete the keys that were merged: no snapshot has them."""
     for file in files:
         if file["content"] != _DATA:
             with contextlib.suppress(Py4JJavaError):
                 io.deleteFile(file["file-path"])
-
-
-def _remove_made(io: Any, snapshot: Any) -> None:
-    """Delete what a refused attempt wrote: only after a definite no, and only what its own snapshot brought.
-
-    Staged files stay, for the next attempt; what cannot be deleted is left for the removal of orphans.
-    """
-    with contextlib.suppress(Py4JJavaError):
-        if snapshot.summary().get("spark.app.id"):  # a MERGE of ours, which wrote its files for this attempt
-            for file in [*snapshot.addedDataFiles(io), *snapshot.addedDeleteFiles(io)]:
-                io.deleteFile(file.location())
-        for manifest in snapshot.allManifests(io):
-            if manifest.snapshotId() == snapshot.snapshotId():
-                io.deleteFile(manifest.path())
-        io.deleteFile(snapshot.manifestListLocation())

@@ -42,7 +42,11 @@ class TableReport:
     """One target table: what was committed, what was refused (by code), what became NULL (by column); of an index, for
     how many events it had newer ones.
 
-    `valid_through` is the event time through which it is complete, where the sink knows `event_time`.
+    Attributes:
+        valid_through: The event time through which it is complete, where the sink knows `event_time`.
+        equality_deletes: Rows of equality deletes that it had after the last commit or conversion.
+        converting: Whether they are being converted.
+        conversion_error: Why the last conversion failed; nothing waits for it.
     """
 
     rows: int = 0
@@ -53,6 +57,10 @@ class TableReport:
     nulled: dict[str, int] = field(default_factory=dict)
     superseded: int = 0
     valid_through: datetime | None = None
+    equality_deletes: int = 0
+    converting: bool = False
+    last_conversion: datetime | None = None
+    conversion_error: Trouble | None = None
     error: Trouble | None = None
 
 

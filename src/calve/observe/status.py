@@ -26,6 +26,8 @@ from calve.observe.report import PipelineReport, State, TableReport, Trouble, no
 __all__ = ["BatchCounts", "PipelineStatus"]
 
 RATE_WINDOW_SECONDS = 10.0
+_PASSING = {"error": None, "converting": False, "conversion_error": None}
+"""What of a table's report ends with the process."""
 MAX_TABLES = 2_000
 """Tables that are listed for their rejects alone: a wrong dynamic name must not grow the status without bound."""
 
@@ -132,6 +134,30 @@ class PipelineStatus:
             with self._lock:
                 self._table(table).valid_through = time
 
+    def equality_deletes(self, table: str, rows: int) -> None:
+        """Say how many rows of equality deletes a table has."""
+        with self._lock:
+            self._table(table).equality_deletes = rows
+
+    def converting(self, table: str) -> None:
+        """Say that a table's equality deletes are being converted."""
+        with self._lock:
+            self._table(table).converting = True
+
+    def converted(self, table: str, left: int) -> None:
+        """Say that they were, and how many rows of them came meanwhile."""
+        with self._lock:
+            report = self._table(table)
+            report.converting, report.conversion_error = False, None
+            report.equality_deletes, report.last_conversion = left, now()
+
+    def conversion_failed(self, table: str, error: CalveError) -> None:
+        """Say that they could not be, and why."""
+        with self._lock:
+            report = self._table(table)
+            found = msgspec.convert({**error.to_dict(), "since": now()}, Trouble)
+            report.converting, report.conversion_error = False, _again(report.conversion_error, found)
+
     def staged(self, batches: int, size_bytes: int = 0) -> None:
         """Say how many batches are durable and not committed yet."""
         with self._lock:
@@ -178,7 +204,7 @@ class PipelineStatus:
     def totals(self) -> dict[str, Any]:
         """Give the counts that outlive the process, as JSON values for the ledger."""
         data = self.report().to_dict()
-        tables = {name: {**table, "error": None} for name, table in data["tables"].items()}
+        tables = {name: {**table, **_PASSING} for name, table in data["tables"].items()}
         kept = ("events", "bytes", "unrouted", "passed_over", "rejects", "batches", "last_batch")
         return {**{key: data[key] for key in kept}, "tables": tables}
 

@@ -14,7 +14,7 @@ from calve.acknowledge.completeness import Target, complete_through, target_of
 from calve.acknowledge.progress import Progress
 from calve.commit import fence
 from calve.commit.catalog import Catalog
-from calve.commit.fence import Mark, append
+from calve.commit.fence import Mark, Outcome, append
 from calve.commit.ledger import Ledger
 from calve.commit.merge import EQUALITY_DELETE, WriteMode
 from calve.errors import CalveError, CommitError, InvariantError, SinkUnavailableError, Verdict
@@ -70,8 +70,8 @@ class Committer:
         catalogs: By the key that receipts carry.
         settings: When a commit is due.
         status: Is told of commits and of what keeps a table from them.
-        refresh: Called with catalog and name of a table after its commit.
-        acknowledge: Called with a batch's number when all of it is committed, in order.
+        hooks: Called with a catalog's key, the table and the outcome of a commit; and with a batch's number when all
+            of it is committed, in order.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Committer:
         catalogs: Mapping[str, Catalog],
         settings: CommitSettings,
         status: PipelineStatus,
-        hooks: tuple[Callable[[str, str], None], Callable[[int], None]],
+        hooks: tuple[Callable[[str, fence.Target, Outcome], None], Callable[[int], None]],
     ) -> None:
         self.failed: CalveError | None = None
         self._ledger = ledger
         self._catalogs = catalogs
         self._settings = settings
         self._status = status
-        self._refresh, self._acknowledge = hooks
+        self._committed, self._acknowledge = hooks
         self._log = Log(status.name)
         self._progress = Progress(ledger.committed.totals, status.name)
         self._tables: dict[Target, _Table] = {}
@@ -228,7 +228,7 @@ class Committer:
         self._status.valid_through(table.name, complete_through(time_reached))
         self._log.debug(f"committed {rows} rows to {table.name}", table=table.name, rows=rows)
         with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit
-            self._refresh(oldest["catalog"], table.name)
+            self._committed(oldest["catalog"], target, outcome)
 
     def _finish_or_wait(self) -> None:
         """Acknowledge what is committed; a disk that refuses it now is tried again, and nothing is lost meanwhile."""

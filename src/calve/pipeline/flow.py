@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 
 from calve.acknowledge.dead_letters import publish
 from calve.acknowledge.progress import counts
+from calve.commit.fence import Outcome, Target
 from calve.commit.ledger import Ledger
 from calve.errors import CalveError, CommitError, Verdict
 from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.batch import Writer, run_batch
 from calve.pipeline.committer import Committer
+from calve.pipeline.conversions import Conversions
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.layout import Layout
 from calve.pipeline.patience import Patience
@@ -97,8 +99,9 @@ class Flow:
             self._layout.catalogs,
             self._layout.commits,
             self._status,
-            (self._layout.refresh, self._acknowledge),
+            (self._committed, self._acknowledge),
         )
+        self._conversions = Conversions(self._spark, self._status)
         layout = self._layout
         self._writer = Writer(
             self._spark,
@@ -115,9 +118,12 @@ class Flow:
             self._committer.start()
             self._batches(left)
             self._drain()
+            if self._once:
+                self._conversions.finish(self._stop)
         finally:
             self._layout.source.stop()
             self._committer.stop()
+            self._conversions.stop()
 
     def _start_source(self) -> None:
         pending = [one.planned for one in self._ledger.pending()]
@@ -208,6 +214,12 @@ class Flow:
         planned = self._ledger.begun(batch)
         assert planned is not None
         self._layout.source.acknowledge(planned)
+
+    def _committed(self, catalog: str, target: Target, outcome: Outcome) -> None:
+        """Look at a table after a commit: others may have changed it, and it may have too many equality deletes."""
+        limit = self._layout.equality_delete_limit(catalog, target.identifier)
+        self._conversions.look(catalog, self._layout.catalogs[catalog], target, outcome, limit)
+        self._layout.refresh(catalog, target.identifier)
 
     def _drain(self) -> None:
         """Accept nothing more, write what was accepted, and commit all that is staged."""

@@ -159,6 +159,12 @@ class Layout:
         for sink in self._sinks:
             sink.refresh(catalog, table)
 
+    def equality_delete_limit(self, catalog: str, table: str) -> int:
+        """Say how many rows of equality deletes a table may have; of several sinks the strictest says it, 0: no one."""
+        tables = [sink for sink in self._sinks if isinstance(sink, TableSink)]
+        limits = [sink.equality_delete_limit for sink in tables if sink.has(catalog, table)]
+        return min((limit for limit in limits if limit), default=0)
+
     def fit(self, misfits: list[Misfit]) -> None:
         """Create or evolve tables side by side."""
         with ThreadPoolExecutor(_POOL) as pool:

@@ -46,6 +46,7 @@ class TableSink:
         always_gathers: Whether small parts are written together whatever it saves.
         commits: When staged files are committed.
         max_open_writers: Files that a task keeps open.
+        equality_delete_limit: Rows of equality deletes that a table may have; 0: any number.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class TableSink:
         self.in_order = settings.changes
         self.always_gathers = settings.distribution == "hash"
         self.max_open_writers = settings.max_open_writers
+        self.equality_delete_limit = settings.equality_delete_limit or 0
         self.flush_seconds = settings.flush_interval.total_seconds()
         self.max_batch_bytes = int(settings.max_batch_bytes)
         self.commits = CommitSettings(settings.commit_interval.total_seconds(), int(settings.commit_size))
@@ -99,6 +101,10 @@ class TableSink:
         if self.letters:
             _ = self.letters.table
         self._targets.begin_batch()
+
+    def has(self, catalog: str, table: str) -> bool:
+        """Say whether a table is known that the sink writes to."""
+        return catalog == self._key and self._targets.has(table)
 
     def refresh(self, catalog: str, table: str) -> None:
         """Load a table again that was committed to."""

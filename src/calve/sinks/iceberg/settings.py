@@ -158,6 +158,12 @@ class IcebergSettings:
         "How updates and deletes are written: as the keys of rows that go, as position deletes or deletion vectors, or "
         "by rewriting the files that have these rows. May be changed at any time.",
     )
+    equality_delete_limit: int | None = option(
+        500_000,
+        "Rows of equality deletes beyond which a table's are converted, in the pipeline's process and beside its "
+        "batches; 0 or null: never.",
+        minimum=0,
+    )
     auto_create: bool = option(
         False, "Create a table that does not exist: from `schema`, or else from the events of the first batch."
     )

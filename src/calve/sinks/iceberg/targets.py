@@ -88,6 +88,11 @@ class SinkTargets:
         with self._lock:
             return dict(self._tables)
 
+    def has(self, name: str) -> bool:
+        """Say whether the sink has met a table."""
+        with self._lock:
+            return isinstance(self._tables.get(name), Table)
+
     def begin_batch(self) -> None:
         """Forget what was absent: it may exist by now."""
         with self._lock:

@@ -1,0 +1,117 @@
+"""A table of changes: how long a full read takes before its equality deletes are converted, after, and compacted.
+
+`calve run --once` upserts events of few keys in many batches; then Spark reads all columns of all rows, the median of
+five reads each time. The compacted table is the same one, all of it rewritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from calve.commit.catalog import Catalog, embedded
+from calve.commit.fence import Target
+from calve.engine import session
+from calve.maintenance.convert import convert
+from calve.maintenance.rewrite import rewrite
+from calve.maintenance.workbench import Workbench
+
+READS = 5
+COLUMNS = {"id": "long", "amount": "double", "country": "string", "session": "string", "note": "string"}
+
+
+def make(folder: Path, events: int, keys: int) -> None:
+    """Write the events, and a pipeline that upserts them."""
+    rnd = random.Random(1)
+    with (folder / "events.ndjson").open("w") as file:
+        for _ in range(events):
+            event = {
+                "id": rnd.randrange(keys),
+                "amount": round(rnd.random() * 1000, 2),
+                "country": rnd.choice(("DE", "FR", "US")),
+                "session": f"{rnd.getrandbits(64):016x}",
+                "note": f"{rnd.getrandbits(240):060x}",
+            }
+            file.write(json.dumps(event) + "\n")
+    sink = {
+        "table_identifier": "bench.t",
+        "auto_create": True,
+        "upsert": True,
+        "identifier_columns": ["id"],
+        "equality_delete_limit": 0,
+        "max_batch_bytes": f"{(folder / 'events.ndjson').stat().st_size // 20}b",
+        "schema": {"columns": [{"name": name, "type": kind} for name, kind in COLUMNS.items()]},
+    }
+    source = {"file": {"path": "events.ndjson"}}
+    (folder / "p.yaml").write_text(json.dumps({"p": {"source": source, "sink": [{"iceberg": sink}]}}))
+
+
+def read(spark: SparkSession) -> float:
+    """Read the whole table; give the median of the seconds."""
+    times = []
+    for _ in range(READS):
+        start = time.perf_counter()
+        spark.table("lakehouse.bench.t").write.format("noop").mode("overwrite").save()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Give the seconds of something that is done once."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def measure(folder: Path) -> None:
+    """Read, convert, read, compact, read; print a line for each."""
+    properties = embedded(folder / "lakehouse")
+    prefix = "spark.sql.catalog.lakehouse"
+    conf = {f"{prefix}.{key}": value for key, value in properties.items() if key != "name"}
+    conf |= {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
+    spark = session.start(conf={**conf, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
+    try:
+        bench = Workbench(spark, Catalog(spark, properties), Target("bench.t"))
+        read(spark)  # the JVM warms up
+        for name, action in {
+            "with equality deletes": lambda: None,
+            "converted": lambda: convert(bench),
+            "compacted": lambda: rewrite(bench, {"rewrite-all": "true"}),
+        }.items():
+            spent = timed(action)
+            found = bench.count()
+            print(
+                f"{name:22} read {read(spark):6.2f} s  made in {spent:6.1f} s  {found.data_files:4} data files  "
+                f"{found.equality_deletes:9,} equality deletes",
+                flush=True,
+            )
+    finally:
+        session.stop(spark)
+
+
+def main() -> None:
+    """Make the table in a folder that is thrown away, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--keys", type=int, default=500_000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="maintain-") as folder:
+        make(Path(folder), given.events, given.keys)
+        command = [sys.executable, "-m", "calve", "run", "p.yaml", "--once", "--metrics-port", "0"]
+        subprocess.run(command, cwd=folder, check=True, stderr=subprocess.DEVNULL, env=os.environ.copy())
+        measure(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""`calve maintain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calve.cli import failures, options
+from calve.cli.help import Command
+from calve.cli.table import columns
+from calve.errors import SettingsError
+from calve.observe.log import Log, configure
+from calve.observe.words import size
+
+if TYPE_CHECKING:
+    from calve.maintenance.upkeep import Report
+
+__all__ = ["maintain"]
+
+_STEPS = ("convert", "compact", "expire", "orphans")
+_CONF = {
+    "spark.sql.shuffle.partitions": "8",  # what is joined here are lists of files
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",  # rows pass through this JVM
+}
+_BEGINS = {
+    "convert": "converting equality deletes",
+    "compact": "compacting",
+    "expire": "expiring snapshots",
+    "orphans": "looking for orphans",
+}
+_FIGURES = {
+    "data_files": "data files",
+    "position_delete_files": "position delete files",
+    "equality_delete_files": "equality delete files",
+    "equality_deletes": "equality deletes, rows",
+    "size_bytes": "bytes",
+    "snapshots": "snapshots",
+}
+
+
+@click.command(cls=Command)
+@click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
+@click.option(
+    "--catalog",
+    multiple=True,
+    callback=options.pairs("type=rest"),
+    metavar="KEY=VALUE",
+    help="A property of the catalog, as under `catalog:` of a sink; may be repeated. [default: ./lakehouse]",
+)
+@click.option("--branch", default="main", show_default=True, metavar="NAME", help="Convert and compact this branch.")
+@click.option("--only", multiple=True, type=click.Choice(_STEPS), help="Do this only; may be repeated.")
+@click.option(
+    "--older-than",
+    metavar="DURATION",
+    callback=options.maybe_duration,
+    help="Age of snapshots and orphans that go, e.g. P7D. [default: as the table says, or 5 days; orphans 3 days]",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--force", is_flag=True, help="Take orphans that are younger than three days.")
+@options.json_output
+@options.master
+@options.conf
+@options.debug
+@click.pass_context
+def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **chosen: Any) -> None:
+    """Compact tables, convert their equality deletes, expire old snapshots, remove orphans; each where it is needed.
+
+    Pipelines and other writers may go on meanwhile, and whatever is killed, the tables stay whole: run it again.
+
+      convert  rewrite the rows that equality deletes hold for, and remove the deletes, so that PyIceberg and
+               Snowflake can read the table and everybody reads it faster
+      compact  make large files of small ones
+      expire   forget old snapshots, and delete the files that only they have; tags and branches are kept
+      orphans  delete files that no snapshot has. What a pipeline has staged is kept, however old it is, and dead
+               letters are not looked at. Files younger than three days may be in flight: not without --force.
+
+    Examples:
+      calve maintain shop.orders
+      calve maintain shop.orders shop.items --dry-run
+      calve maintain shop.orders --only convert --only compact
+      calve maintain shop.orders --only expire --older-than 12h
+      calve maintain shop.orders --catalog type=rest --catalog uri=http://127.0.0.1:8181 --catalog warehouse=s3://wh/
+    """
+    from calve.maintenance.orphans import check_age  # brings Spark's Python side
+    from calve.maintenance.upkeep import Wishes
+
+    steps = chosen["only"] or _STEPS
+    older_than: timedelta | None = chosen["older_than"]
+    if "orphans" in steps:
+        check_age(older_than, chosen["force"])
+    if not chosen["catalog"] and not Path("lakehouse/catalog.db").is_file():
+        raise SettingsError(
+            "There is no catalog in ./lakehouse",
+            step="settings",
+            target="--catalog",
+            hint="Go to the folder where the pipeline runs, or name the catalog: --catalog type=… --catalog uri=…",
+        )
+    configure(debug=ctx.meta[failures.DEBUG])
+    reports = list(_reports(tables, Wishes(steps, older_than, chosen["dry_run"]), chosen, as_json))
+    if as_json:
+        click.echo(json.dumps({"tables": [report.to_dict() for report in reports]}, indent=2))
+    ctx.exit(failures.FAILED if any(report.error for report in reports) else 0)
+
+
+def _reports(tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_json: bool) -> Iterator[Report]:
+    """Maintain table after table; one that fails leaves the others."""
+    from calve.commit import storage
+    from calve.commit.catalog import Catalog
+    from calve.commit.fence import Target
+    from calve.engine import session
+    from calve.maintenance.upkeep import maintain as maintain_table
+    from calve.maintenance.workbench import Workbench
+
+    spark = session.start(chosen["master"], {**_CONF, **chosen["conf"]}, storage.needs_s3(chosen["catalog"]))
+    try:
+        catalog = Catalog(spark, chosen["catalog"])
+        catalog.open()
+        for table in tables:
+            bench = Workbench(spark, catalog, Target(table, branch=chosen["branch"]))
+            report = maintain_table(bench, wishes, partial(_begins, table))
+            if not as_json:
+                click.echo("\n".join(_lines(report, wishes.dry_run)))
+            if report.error:
+                click.echo(f"Error: {report.error}", err=True)
+            yield report
+    finally:
+        session.stop(spark)
+
+
+def _begins(table: str, step: str) -> None:
+    Log().info(f"{table}: {_BEGINS[step]}")
+
+
+def _lines(report: Report, dry_run: bool) -> Iterator[str]:
+    branch = "" if report.branch == "main" else f" (branch {report.branch})"
+    yield f"{report.table}{branch}{': what would be done' if dry_run else ''}"
+    for one in report.done:
+        yield f"  {one.step:<8} {one.said}"
+    before, after = report.before.to_dict(), report.after.to_dict()
+    rows = [(name, _figure(key, before[key]), _figure(key, after[key])) for key, name in _FIGURES.items()]
+    shown = [row[:2] for row in rows] if dry_run else rows
+    headings = ("", ">now") if dry_run else ("", ">before", ">after")
+    yield from (f"  {line}" for line in columns(headings, shown))
+
+
+def _figure(key: str, value: int) -> str:
+    return size(value) if key == "size_bytes" else f"{value:,}"

@@ -1,0 +1,1 @@
+"""Keeps tables small and quick to read while pipelines write on: convert, compact, expire, orphans."""

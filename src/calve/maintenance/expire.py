@@ -1,0 +1,65 @@
+"""Expires old snapshots with Iceberg's own action; the fence's mark is a table property and stays.
+
+Schemas and partition specs that nothing uses are not cleaned away: a pipeline may have staged deletes of a spec that
+no committed file has yet.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from calve.maintenance.rewrite import maintaining
+from calve.maintenance.workbench import Workbench
+
+__all__ = ["Expired", "expire"]
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Snapshots that were expired, or would be, and files that went with them (0 where it is only asked)."""
+
+    snapshots: int = 0
+    files: int = 0
+
+
+def expire(bench: Workbench, older_than: timedelta | None, dry_run: bool = False) -> Expired:
+    """Expire the snapshots that neither a branch's head, nor a tag, nor the table's properties keep.
+
+    Args:
+        bench: The table; all of its branches are concerned.
+        older_than: The age; None means the table's `history.expire.max-snapshot-age-ms`, five days where it has none.
+        dry_run: Only count.
+
+    Raises:
+        MaintenanceError: Another writer was faster every time, or a file could not be deleted.
+    """
+    with maintaining("expire snapshots", bench):
+        table = bench.load()
+        due = _due(table, older_than)
+        count = len(list(due.apply()))
+        if dry_run or not count:
+            return Expired(count)
+        action = bench.actions().expireSnapshots(table)
+        if older_than is not None:
+            action = action.expireOlderThan(_before(older_than))
+        done = action.execute()
+        files = (
+            done.deletedDataFilesCount()
+            + done.deletedEqualityDeleteFilesCount()
+            + done.deletedPositionDeleteFilesCount()
+            + done.deletedManifestsCount()
+            + done.deletedManifestListsCount()
+        )
+        return Expired(count, files)
+
+
+def _due(table: Any, older_than: timedelta | None) -> Any:
+    expiry = table.expireSnapshots()
+    return expiry if older_than is None else expiry.expireOlderThan(_before(older_than))
+
+
+def _before(age: timedelta) -> int:
+    return int((time.time() - age.total_seconds()) * 1000)

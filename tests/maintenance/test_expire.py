@@ -1,0 +1,48 @@
+"""Snapshots go, and what others need of them stays."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from calve.maintenance.convert import convert
+from calve.maintenance.expire import expire
+from calve.maintenance.upkeep import Wishes, maintain
+
+pytestmark = pytest.mark.spark
+
+NOW = timedelta(0)
+
+
+def test_expiry_keeps_tags_branches_staged_batches_and_the_deletes_spec(kept) -> None:
+    table = kept()
+    table.change({1: ("x", 1), 2: ("y", 2)})
+    tagged = table.java.currentSnapshot().snapshotId()
+    table.java.manageSnapshots().createTag("needed", tagged).commit()
+    table.change({1: ("y", 3)})
+    table.change({1: ("x", 4)})
+    convert(table.bench)
+    staged = table.stage({2: ("x", 5)}, [1])
+    asked = expire(table.bench, NOW, dry_run=True)
+    assert asked.snapshots == expire(table.bench, NOW).snapshots > 0
+    assert [one.snapshotId() for one in table.java.snapshots()].count(tagged) == 1
+    assert table.catalog.load("db.t").free_spec_id is not None
+    table.commit(staged)
+    assert table.rows() == table.oracle
+
+
+def test_a_table_is_reported_before_and_after_and_a_dry_run_changes_nothing(kept) -> None:
+    table = kept()
+    table.change({1: ("x", 1), 2: ("y", 2)})
+    table.change({1: ("y", 3)}, 2)
+    before = table.bench.count()
+    told: list[str] = []
+    asked = maintain(table.bench, Wishes(dry_run=True), told.append)
+    assert told == ["convert", "compact", "expire", "orphans"]
+    assert asked.before == asked.after == table.bench.count() == before
+    done = maintain(table.bench, Wishes(("convert", "expire"), NOW), told.append)
+    assert (done.error, done.before.equality_deletes, done.after.equality_deletes) == (None, 4, 0)
+    assert done.after.snapshots == 1
+    assert done.to_dict()["done"][0]["step"] == "convert"
+    assert table.rows() == table.oracle

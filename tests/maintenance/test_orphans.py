@@ -27,6 +27,12 @@ def test_a_file_of_a_batch_that_the_table_has_not_yet_is_kept_however_old() -> N
     assert list(removable(found, marks(p=2))) == found[:2]
 
 
+@pytest.mark.parametrize("rest", ["0-00000-0-00000.parquet", "1-g00003-abc-00000.parquet", "new.parquet"])
+def test_whatever_tasks_add_to_the_name_of_a_batch_it_is_known(rest) -> None:
+    found = [f"/t/data/my-pipe-0123abcd-{batch:08d}-abcdef-{rest}" for batch in (2, 3)]
+    assert list(removable(found, {"calve.mark.my-pipe": marks(p=2)["calve.mark.p"]})) == found[:1]
+
+
 def test_files_of_a_pipeline_that_left_no_mark_are_kept() -> None:
     assert list(removable([NAME.format(1)], marks(q=2))) == []
     other = {"calve.mark.p": json.dumps({"state": "ffffffff-0000", "batch": 9})}

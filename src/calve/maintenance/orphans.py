@@ -27,10 +27,8 @@ __all__ = ["LEAST_AGE", "Orphans", "check_age", "removable", "remove_orphans"]
 
 LEAST_AGE = timedelta(days=3)
 _KINDS = (".parquet", ".orc", ".avro", ".puffin", ".metadata.json", ".stats")
-_OURS = re.compile(
-    r"(?P<pipeline>.+)-(?P<state>[0-9a-f]{8})-(?P<batch>\d{8,})-[0-9a-f]{6}-\d+-\d{5,}-\d+-\d{5,}\.parquet"
-)
-"""A data file of a pipeline: run (pipeline, state, batch, start), pass, task, attempt, number."""
+_OURS = re.compile(r"(?P<pipeline>.+)-(?P<state>[0-9a-f]{8})-(?P<batch>\d{8,})-[0-9a-f]{6}-.*")
+"""A file of a pipeline: `Layout.job` names pipeline, state, batch and start; what tasks add to it may be anything."""
 _MARK = "calve.mark."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,8 +17,9 @@ from calve.commit.catalog import Catalog
 from calve.commit.fence import Mark, Target, append
 from calve.convert.definition import schema_from_columns
 from calve.expression import compile_format
+from calve.pipeline.exchange import write_handed_on
 from calve.pipeline.job import Job, SinkJob
-from calve.pipeline.task import run_task
+from calve.pipeline.task import hand_on, run_tasks
 from calve.reduce.key import Key, identified
 from calve.route.route import SinkRoute
 from calve.sources.source import Split
@@ -42,14 +44,23 @@ KINDS: dict[str, tuple[str, Callable[[int], Any]]] = {
 class Events:
     """A reader of events that are given."""
 
-    lines: tuple[bytes, ...]
-
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield them in two batches."""
-        half = len(self.lines) // 2
-        for part in (self.lines[:half], self.lines[half:]):
+        lines = split.body["lines"]
+        half = len(lines) // 2
+        for part in (lines[:half], lines[half:]):
             nothing = pa.nulls(len(part), pa.string())
             yield pa.record_batch({"event": pa.array(part, pa.binary()), "malformed": nothing})
+
+
+def run(job: Job, groups: list[list[Split]]) -> Iterator[bytes]:
+    """Do as Spark does: every task, and, if they hand on, every gathering one with what it was sent."""
+    if not job.gatherers:
+        yield from run_tasks(job, groups, iter(range(len(groups))))
+        return
+    sent = [record for number in range(len(groups)) for record in hand_on(job, groups, iter([number]))]
+    for bucket in range(job.gatherers):
+        yield from write_handed_on(job, bucket, [record for record in reversed(sent) if record[0] == bucket])
 
 
 @dataclass
@@ -81,8 +92,8 @@ class Changing:
         if table.free_spec_id is None and not Key(table).names_partition:
             self.catalog.add_free_spec(NAME)
 
-    def stage(self, changes: list[tuple[str, int, int, Any]], upsert: bool = False) -> list[dict[str, Any]]:
-        """Bring changes (word, key, sub key, place) into files and into the oracle; give the files."""
+    def stage(self, changes: list[tuple[str, int, int, Any]], tasks: int = 1) -> list[dict[str, Any]]:
+        """Bring changes (word, key, sub key, place) into files, with several tasks, and into the oracle."""
         self.batch += 1
         events = []
         for number, (word, key, sub, place) in enumerate(changes):
@@ -103,13 +114,13 @@ class Changing:
             tables={NAME: table},
             dead_letters=DeadLetterPlace(str(self.folder / "dlq")),
             changes=True,
-            upsert=upsert,
         )
-        job = Job("p", f"p-{self.batch:08d}", Events(tuple(events)), (sink,), 100)
-        receipt = run_task(job, [Split({}, 1)], 0)
-        assert "error" not in receipt, receipt
-        assert not receipt["rejects"]
-        return [msgspec.json.decode(bytes(file)) for one in receipt["tables"] for file in one["files"]]
+        job = Job("p", f"p-{self.batch:08d}", Events(), (sink,), 100, gatherers=tasks if tasks > 1 else 0)
+        cuts = [len(events) * number // tasks for number in range(tasks + 1)]
+        groups = [[Split({"lines": events[start:end]})] for start, end in itertools.pairwise(cuts)]
+        receipts = [msgspec.json.decode(receipt) for receipt in run(job, groups)]
+        assert not [receipt for receipt in receipts if receipt.get("error") or receipt["rejects"]]
+        return [file for receipt in receipts for one in receipt["tables"] for file in one["files"]]
 
     def commit(self, files: dict[int, list[dict[str, Any]]], mode: str) -> None:
         """Commit staged batches."""

@@ -34,7 +34,10 @@ class Death(BaseException):
 
 change = st.tuples(st.sampled_from("cuudd"), st.integers(0, 5), st.integers(0, 1), st.sampled_from(["x", "y", None]))
 batch = st.tuples(
-    st.lists(change, min_size=1, max_size=8), st.sampled_from(MODES), st.sampled_from([None, None, *DEATHS])
+    st.lists(change, min_size=1, max_size=12),
+    st.integers(1, 3),
+    st.sampled_from(MODES),
+    st.sampled_from([None, None, *DEATHS]),
 )
 
 
@@ -66,8 +69,8 @@ def test_the_table_is_the_dictionary_after_every_commit(
     table = Changing(catalog, folder, kind, specs, version)
     table.create()
     clean = True
-    for changes, mode, death in batches:
-        files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle)))}
+    for changes, tasks, mode, death in batches:
+        files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle)), tasks)}
         clean = clean and (mode != "equality-delete" or all(one["content"] == "DATA" for one in files[table.batch]))
         die_at(death, lambda files=files, mode=mode: table.commit(files, mode))
         table.commit(files, mode)

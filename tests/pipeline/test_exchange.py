@@ -23,6 +23,7 @@ from calve.expression import compile_format
 from calve.pipeline.distribution import GATHERED_BYTES, Distribution
 from calve.pipeline.exchange import write_handed_on
 from calve.pipeline.job import Job, SinkJob
+from calve.pipeline.spread import divide
 from calve.pipeline.task import hand_on
 from calve.route.route import SinkRoute
 from calve.sources.source import Split
@@ -164,3 +165,24 @@ def test_a_sink_may_ask_that_every_task_writes_its_own_files(tmp_path):
     assert choice.choose(replace(job(tmp_path, gathers_bytes=0), gatherers=0), 8).gatherers == 0
     assert choice.reason == "written as they are: distribution is none"
     assert partial(choice.choose, job(tmp_path))(8).gatherers == 8
+
+
+def test_changes_of_a_table_that_one_task_does_not_fit_are_not_written_by_any(tmp_path):
+    made = job(tmp_path, changes=True, identifier_columns=("id",), evolves=True, event_time=None)
+    given = groups(30)
+    receipts = run(made, given)
+    files = [file["content"] for receipt in receipts for one in receipt["tables"] for file in one["files"]]
+    assert files
+    assert set(files) == {"DATA"}
+    given[1][0].body["events"].append({"id": 1, "table": "a", "part": 0, "new": 1})
+    receipts = run(made, given)
+    assert [receipt["task"] for receipt in receipts if receipt["misfits"]] == [1]
+    assert not [one for receipt in receipts for one in receipt["tables"] if one["files"]]
+
+
+def test_splits_in_order_are_cut_into_tasks_of_about_equal_size():
+    sizes = [40, 1, 1, 30, 30, 5, 40]
+    splits = [Split({"number": number}, size << 20) for number, size in enumerate(sizes)]
+    cut = divide(splits, 3, in_order=True)
+    assert [[split.body["number"] for split in group] for group in cut] == [[0, 1, 2], [3, 4], [5, 6]]
+    assert divide([], 3, in_order=True) == [[]]

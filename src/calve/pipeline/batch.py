@@ -32,7 +32,7 @@ class Writer:
     Attributes:
         job: Makes the job of a pass: the batch, its moment, the pass, the tables to write by task (None: all).
         fit: Creates or evolves tables for the misfits that tasks found.
-        in_order: Whether one task takes the whole batch, because what happens to a row must stay in its order.
+        in_order: Whether what happens to a row must stay in its order: tasks then hand changes on by key.
         distribution: Decides whether tasks hand small parts on.
     """
 
@@ -46,23 +46,28 @@ class Writer:
         """Write a batch's files; nothing becomes visible.
 
         What a task could not write, because a table does not fit its events, the same task writes in a later pass; what
-        other tasks wrote into that table stands.
+        other tasks wrote into that table stands. With changes everything comes again, as what is left of a row depends
+        on all its changes.
         """
         receipts: Receipts = []
-        groups = divide(planned.splits, 1 if self.in_order else self.spark.sparkContext.defaultParallelism)
+        groups = divide(planned.splits, self.spark.sparkContext.defaultParallelism, self.in_order)
         numbers = {id(split): number for number, split in enumerate(planned.splits)}
         places = [[numbers[id(split)] for split in group] for group in groups]
         only: Only = None
         for number in range(_PASSES):
             job = dataclasses.replace(self.job(batch, planned.moment, number, only), places=places)
             job = self.distribution.choose(job, len(groups if only is None else only))
+            if self.in_order and len(groups) > 1:
+                job = dataclasses.replace(job, gatherers=len(groups))
             found = run_job(self.spark, job, groups)
             self.distribution.learn(job, found)
-            receipts += found
             misfits = merge_misfits(found)
             if not misfits:
-                return receipts
+                return receipts + found
             self.fit(misfits)
+            if self.in_order:
+                continue
+            receipts += found
             only = {one["task"]: _targets(one) for one in found if one["misfits"]}
         names = ", ".join(sorted({misfit.target[1] for misfit in misfits}))
         raise SchemaConflictError(
@@ -104,7 +109,7 @@ def _targets(receipt: dict[str, Any]) -> frozenset[Target]:
 
 
 def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> dict[str, Any]:
-    first = [receipt for receipt in receipts if receipt["pass"] == 0]
+    first = [receipt for receipt in receipts if receipt["first"]]
     steps = receipts[0]["seconds"] if receipts else {}
     return {
         "batch": batch,

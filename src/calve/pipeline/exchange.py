@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from calve.pipeline.changes import is_change, merge_net, unfit, write_net
 from calve.pipeline.job import SEEN, STEPS, Job
 from calve.pipeline.task import attempt, reported
 from calve.write.outbox import opened
@@ -33,6 +34,8 @@ def write_handed_on(job: Job, bucket: int, records: Iterable[tuple[int, bytes]])
         else:
             key, rows = opened(message)
             held.setdefault(key, []).append(rows)
+    if unfit(set(held)):
+        held = {key: tables for key, tables in held.items() if not is_change(key)}
     if held:
         writers = Writers(f"{job.run}-{job.number}-g{bucket:05d}-{attempt()}", job.max_open_writers)
         yield msgspec.json.encode(reported(job, writers, partial(_write, job, writers, held)))
@@ -41,10 +44,12 @@ def write_handed_on(job: Job, bucket: int, records: Iterable[tuple[int, bytes]])
 def _write(job: Job, writers: Writers, held: dict[tuple[Any, ...], list[pa.Table]]) -> dict[str, Any]:
     """Write table by table, each in one go, so that no file of a partition is closed before it has all its rows."""
     start = time.perf_counter()
+    for target in {key[:2] for key in held if is_change(key)}:
+        write_net(job, writers, target, merge_net(job, target, held))
     while held:
         key, tables = held.popitem()
         writers.write(key, *job.place(key), pa.concat_tables(tables))
     tables = [{**job.receipt(key, one), "event_times": {}} for key, one in writers.close().items()]
     seconds = {**dict.fromkeys(STEPS, 0.0), "write": time.perf_counter() - start}
     nothing: dict[str, Any] = {"documents": [], "rejects": [], "misfits": [], "nulled": [], **dict.fromkeys(SEEN, 0)}
-    return {"tables": tables, "pass": job.number, "task": -1, "handed_on": 0, **nothing, "seconds": seconds}
+    return {"tables": tables, "first": False, "task": -1, "handed_on": 0, **nothing, "seconds": seconds}

@@ -22,10 +22,18 @@ TASK_BYTES = 16 << 20
 """A task for each so many bytes: small batches make few tasks, and so few files."""
 
 
-def divide(splits: Sequence[Split], parallelism: int) -> list[list[Split]]:
-    """Divide splits into tasks of about equal size, in order; at most one task for each core."""
+def divide(splits: Sequence[Split], parallelism: int, in_order: bool = False) -> list[list[Split]]:
+    """Divide splits into tasks of about equal size, in order; at most one task for each core.
+
+    Args:
+        splits: Those of a batch.
+        parallelism: The cores.
+        in_order: All splits of a task come before all of the next one.
+    """
     total = sum(split.size_bytes for split in splits)
     count = max(1, min(len(splits), parallelism, -(-total // TASK_BYTES)))
+    if in_order:
+        return _cut(splits, count, total)
     groups: list[list[Split]] = [[] for _ in range(count)]
     sizes = [0] * count
     for split in sorted(splits, key=lambda split: -split.size_bytes):
@@ -35,6 +43,16 @@ def divide(splits: Sequence[Split], parallelism: int) -> list[list[Split]]:
     order = {id(split): position for position, split in enumerate(splits)}
     groups = [sorted(group, key=lambda split: order[id(split)]) for group in groups if group]
     return sorted(groups, key=lambda group: order[id(group[0])])
+
+
+def _cut(splits: Sequence[Split], count: int, total: int) -> list[list[Split]]:
+    groups: list[list[Split]] = [[] for _ in range(count)]
+    before = 0
+    for split in splits:
+        middle = before + split.size_bytes // 2
+        groups[min(middle * count // max(total, 1), count - 1)].append(split)
+        before += split.size_bytes
+    return [group for group in groups if group] or [[]]
 
 
 def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[dict[str, Any]]:

@@ -26,8 +26,10 @@ from calve.event.reject import reject_rows
 from calve.event.sound import sound
 from calve.event.version import versions
 from calve.pipeline.ahead import ahead
+from calve.pipeline.changes import hand_on_net, tell_misfit, write_net
 from calve.pipeline.gather import Crowd, Shares
-from calve.pipeline.job import DELETES, LETTERS, SEEN, STEPS, DocumentJob, Job, Misfit, SinkJob, Target
+from calve.pipeline.job import LETTERS, SEEN, STEPS, DocumentJob, Job, Misfit, SinkJob, Target
+from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
 from calve.route.route import Router
 from calve.sinks.opensearch.documents import Documents
@@ -141,7 +143,7 @@ class _Task:
         for key, one in self._converters.items():
             target = self._crowds[key].targets[0]
             if isinstance(one, Reducer) and target not in self._misfits:
-                self._timed("write", self._write_net, target, one)
+                self._timed("write", self._write_net, target, one.net())
         for index, rejects in enumerate(self._rejects):
             for rows in rejects.rows():
                 self._timed("write", self._write_rejects, index, rows)
@@ -166,7 +168,12 @@ class _Task:
         self._writers.discard()
 
     def handed_on(self) -> Iterator[tuple[int, bytes]]:
-        return iter(()) if self._outbox is None else self._outbox.records(set(self._misfits))
+        if self._outbox is None:
+            return
+        yield from self._outbox.records(set(self._misfits))
+        for target in self._misfits:
+            tell_misfit(self._job, self._outbox, target)
+        yield from self._outbox.records(set())
 
     def _take(self, events: pa.Table) -> None:
         self._seen["events"] += len(events)
@@ -201,7 +208,7 @@ class _Task:
             self._reject((0, ""), events, checked.rejects)
             rows = checked.rows
         routed = self._router.route(rows)
-        if self._job.number == 0:
+        if self._only is None:
             self._seen["unrouted"] += routed.unrouted
         for number, rejects in routed.rejects.items():
             self._reject((number, ""), rows, rejects)
@@ -275,14 +282,11 @@ class _Task:
         if len(converted.rows) and not sink.changes:
             self._timed("write", self._writers.write, target, table, self._properties(target, table), converted.rows)
 
-    def _write_net(self, target: Target, reducer: Reducer) -> None:
-        """Write what the changes of one table add up to."""
-        net, properties = reducer.net(), self._properties(target, reducer.table)
-        if len(net.rows):
-            self._writers.write(target, reducer.table, properties, net.rows)
-        if len(net.deletes):
-            key = reducer.key
-            self._writers.write((*target, *DELETES), key.deletes, properties, net.deletes, key.ids)
+    def _write_net(self, target: Target, net: Net) -> None:
+        if self._outbox is None:
+            write_net(self._job, self._writers, target, net)
+        else:
+            hand_on_net(self._job, self._outbox, target, net, self._number)
 
     def _properties(self, target: Target, table: Table) -> dict[str, str]:
         return {**table.properties, **self._table_sink(target).write_properties}
@@ -300,7 +304,7 @@ class _Task:
         self._rejects[target[0]].forget(target[1])
 
     def _reject(self, target: Target, events: pa.Table, rejects: pa.Table) -> None:
-        if target[1] == "" and self._job.number:
+        if target[1] == "" and self._only is not None:
             return  # told in the first pass
         self._rejects[target[0]].add(target[1], events, rejects)
 
@@ -323,7 +327,7 @@ class _Task:
             "nulled": [
                 [target[1], counts] for target, counts in self._nulled.items() if counts and target not in self._misfits
             ],
-            "pass": self._job.number,
+            "first": self._only is None,
             "task": self._number,
             "handed_on": self._outbox.parts if self._outbox else 0,
             **self._seen,

@@ -25,11 +25,20 @@ class Net:
 
     Attributes:
         rows: At most one row for each key, in source order.
-        deletes: The keys (`Key.schema`) whose older row goes.
+        replaced: For each row, whether it takes the place of an older one, if there is one.
+        replaced_keys: The keys (`Key.schema`) of these rows.
+        gone: The keys whose older row goes, and no row remains.
     """
 
     rows: pa.Table
-    deletes: pa.Table
+    replaced: pa.Array
+    replaced_keys: pa.Table
+    gone: pa.Table
+
+    @property
+    def deletes(self) -> pa.Table:
+        """All keys whose older row goes."""
+        return pa.concat_tables([self.replaced_keys, self.gone])
 
 
 class Changes:
@@ -65,7 +74,8 @@ class Changes:
     def net(self) -> Net:
         """Give what the changes add up to."""
         if not self._found:
-            return Net(self._schema.empty_table(), self._key.arrow_schema.empty_table())
+            no_keys = self._key.arrow_schema.empty_table()
+            return Net(self._schema.empty_table(), pa.array([], pa.bool_()), no_keys, no_keys)
         found = pa.concat_tables(self._found)
         found = found.append_column("at", pa.array(range(len(found)), pa.int64())).sort_by("order")
         names = [name for name in found.column_names if name.startswith("key_")]
@@ -74,12 +84,15 @@ class Changes:
         )
         older = net.column("operation_first")
         deleted = pc.true_unless_null(older) if self._upsert else pc.not_equal(older, pa.scalar(0, pa.int8()))
-        remains = net.filter(pc.not_equal(net.column("operation_last"), pa.scalar(int(Operation.DELETE), pa.int8())))
+        remains = pc.not_equal(net.column("operation_last"), pa.scalar(int(Operation.DELETE), pa.int8()))
+        left = net.append_column("deleted", deleted).filter(remains).sort_by("row_last")
         rows = pa.concat_tables(self._rows) if self._rows else self._schema.empty_table()
         keys = pa.concat_tables(self._keys)
         return Net(
-            rows.take(remains.column("row_last").sort() if len(remains) else pa.array([], pa.int64())),
-            keys.take(net.filter(deleted).column("at_first")),
+            rows.take(left.column("row_last").combine_chunks()),
+            left.column("deleted").combine_chunks(),
+            keys.take(left.filter(left.column("deleted")).column("at_first")),
+            keys.take(net.filter(pc.and_not(deleted, remains)).column("at_first")),
         )
 
     def _note(self, keys: pa.Table, operations: pa.Array, order: pa.Array, rows: pa.Array) -> None:

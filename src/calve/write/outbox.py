@@ -49,6 +49,10 @@ class Outbox:
         bucket = zlib.crc32(msgspec.json.encode([key, partition])) % self._buckets
         self._held.setdefault((key, bucket), []).extend(rows)
 
+    def post(self, bucket: int, key: tuple[Any, ...], rows: pa.Table) -> None:
+        """Hand on rows to one task."""
+        self._messages.append((bucket, key, _packed(key, rows)))
+
     def pack(self) -> None:
         """Let go of the rows that it was given; what they were cut out of may be much larger."""
         while self._held:

@@ -1,0 +1,107 @@
+"""Changes of rows that several tasks read: each hands its net effect on, by key, and one task for each key merges them.
+
+A net effect is at most one change of a key, so it is handed on as one: an UPDATE where a row remains and an older one
+may exist, an INSERT where none can, a DELETE where no row remains. Tasks have the splits of a batch in order, so all
+changes of a task come before those of the next one. Runs on executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from calve.event import duck
+from calve.event.columns import OPERATION, ORDER
+from calve.event.operation import Operation
+from calve.pipeline.job import DELETES, Job, SinkJob, Target
+from calve.reduce.key import Key
+from calve.reduce.net import Changes, Net
+from calve.write.outbox import Outbox
+from calve.write.writer import Writers
+
+__all__ = ["hand_on_net", "is_change", "merge_net", "tell_misfit", "unfit", "write_net"]
+
+_CHANGED, _GONE, _MISFIT = ("changed",), ("gone",), ("misfit",)
+
+
+def write_net(job: Job, writers: Writers, target: Target, net: Net) -> None:
+    """Write what the changes of one table add up to, as rows and equality deletes."""
+    key = _key(job, target)
+    properties = job.place(target)[1]
+    if len(net.rows):
+        writers.write(target, key.required, properties, net.rows)
+    if len(net.deletes):
+        writers.write((*target, *DELETES), key.deletes, properties, net.deletes, key.ids)
+
+
+def hand_on_net(job: Job, outbox: Outbox, target: Target, net: Net, task: int) -> None:
+    """Give each change to the task that merges those of its key."""
+    key = _key(job, target)
+    words = pa.array(
+        np.where(net.replaced.to_numpy(zero_copy_only=False), Operation.UPDATE, Operation.INSERT), pa.int8()
+    )
+    rows = _placed(net.rows.append_column(OPERATION, words), task)
+    for bucket, part in _by_key(key, key.of(net.rows), rows, job.gatherers):
+        outbox.post(bucket, (*target, *_CHANGED), part)
+    for bucket, part in _by_key(key, net.gone, _placed(net.gone, task), job.gatherers):
+        outbox.post(bucket, (*target, *_GONE), part)
+
+
+def tell_misfit(job: Job, outbox: Outbox, target: Target) -> None:
+    """Tell every merging task that a table does not fit, and so the pass over all changes is made again."""
+    for bucket in range(job.gatherers):
+        outbox.post(bucket, (*target, *_MISFIT), pa.table({}))
+
+
+def is_change(key: tuple[Any, ...]) -> bool:
+    """Whether a message has changes, or tells of a misfit."""
+    return key[2:] in (_CHANGED, _GONE, _MISFIT)
+
+
+def unfit(keys: set[tuple[Any, ...]]) -> bool:
+    """Whether messages tell of a misfit."""
+    return any(key[2:] == _MISFIT for key in keys)
+
+
+def merge_net(job: Job, target: Target, held: dict[tuple[Any, ...], list[pa.Table]]) -> Net:
+    """Merge what tasks handed on of one table; takes it out of `held`."""
+    key = _key(job, target)
+    changes = Changes(key, schema_to_pyarrow(key.required.schema), upsert=False)
+    for rows in sorted(held.pop((*target, *_CHANGED), []), key=_task):
+        operations, order = rows.column(OPERATION).combine_chunks(), rows.column(ORDER).combine_chunks()
+        changes.add(rows.drop_columns([OPERATION, ORDER]), operations, order)
+    for gone in held.pop((*target, *_GONE), []):
+        changes.delete(gone.drop_columns([ORDER]), gone.column(ORDER).combine_chunks())
+    return changes.net()
+
+
+def _key(job: Job, target: Target) -> Key:
+    sink = job.sinks[target[0]]
+    assert isinstance(sink, SinkJob)
+    return Key(job.place(target)[0], sink.identifier_columns)
+
+
+def _placed(rows: pa.Table, task: int) -> pa.Table:
+    return rows.append_column(ORDER, pa.repeat(pa.scalar(task, pa.int64()), len(rows)))
+
+
+def _task(rows: pa.Table) -> int:
+    number: int = rows.column(ORDER)[0].as_py()
+    return number
+
+
+def _by_key(key: Key, keys: pa.Table, rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """Divide rows by their keys; the rows of a part stay in order."""
+    if not len(rows):
+        return
+    flat = {f"k{number}": column for number, column in enumerate(key.flat(keys))}
+    found = duck.run(f"select hash({', '.join(flat)}) % {buckets} as bucket from keys", keys=pa.table(flat))
+    numbers = found.column("bucket").to_numpy()
+    for bucket in range(buckets):
+        mine = np.flatnonzero(numbers == bucket)
+        if len(mine):
+            yield bucket, rows.take(pa.array(mine))

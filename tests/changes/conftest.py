@@ -12,7 +12,7 @@ from calve.commit.catalog import Catalog, embedded
 from calve.engine import session
 
 _SETTINGS = {
-    **session.READING,
+    "spark.sql.caseSensitive": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",  # these tables are tiny, and it costs a job for each stage
     "spark.sql.sources.partitionOverwriteMode": "dynamic",

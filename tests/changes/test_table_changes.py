@@ -24,11 +24,14 @@ pytestmark = [
 class Told:
     """A table, and what is told of it."""
 
-    def __init__(self, spark: SparkSession, lake: Catalog, name: str, columns: str, **properties: str) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Catalog, name: str, columns: str, partition: str = "", **properties: str
+    ) -> None:
         self.spark, self.lake, self.identifier, self.name = spark, lake, f"db.{name}", f"lake.db.{name}"
         texts = {"format-version": "2", **{key.replace("_", "."): value for key, value in properties.items()}}
         listed = ", ".join(f"'{key}'='{value}'" for key, value in texts.items())
-        spark.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg TBLPROPERTIES ({listed})")
+        by = f"PARTITIONED BY ({partition})" if partition else ""
+        spark.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg {by} TBLPROPERTIES ({listed})")
 
     def sql(self, text: str) -> int:
         """Run a statement on the table, `T`; give the snapshot that it made."""
@@ -233,3 +236,28 @@ def test_a_column_that_spark_cannot_read_is_said(spark: SparkSession, lake: Cata
     told.java().updateSchema().addColumn("at", time).commit()
     with pytest.raises(UnsupportedError, match=r"Spark does not support time fields.*drop them"):
         told.lines()
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_what_a_snapshot_did_not_touch_is_not_looked_at(spark: SparkSession, lake: Catalog, mode: str) -> None:
+    name = f"touched_{mode[0]}"
+    told = Told(spark, lake, name, "id INT, p STRING", "p", write_delete_mode=mode)
+    for part in ("a", "b"):
+        told.sql(f"INSERT INTO T SELECT /*+ COALESCE(1) */ id, '{part}' FROM range(4)")
+    told.sql("DELETE FROM T WHERE p = 'a' AND id = 0")  # now there are deletes, too
+    after = told.sql("INSERT INTO T VALUES (9, 'c')")
+    told.sql("DELETE FROM T WHERE p = 'a' AND id = 3")
+    for task in planned(told.java()):
+        if task.file().partition().toString() != "PartitionData{p=a}":
+            told.java().io().deleteFile(task.file().location())
+    _remove_manifests(told, "b", "c")
+    assert told.brief(after) == [("DELETE", 3, "a")]
+
+
+def _remove_manifests(told: Told, *parts: str) -> None:
+    """Remove the manifests that are of these partitions alone."""
+    manifests = told.spark.sql(f"SELECT * FROM {told.name}.manifests").collect()
+    found = [each.path for each in manifests if {each.partition_summaries[0].lower_bound} <= {*parts}]
+    assert len(found) == len(parts)
+    for path in found:
+        told.java().io().deleteFile(path)

@@ -36,8 +36,13 @@ TASK_TRIES = 4
 """How often Spark tries a task before the batch fails."""
 PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
 """What a Python worker needs for most tasks and is slow to import."""
-READING = {"spark.sql.caseSensitive": "true", "spark.sql.shuffle.partitions": "64"}
-"""What a session that reads tables with Spark SQL sets: columns may differ in case alone; small shuffles stay cheap."""
+READING = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.shuffle.partitions": "64",
+}
+"""What a session sets that reads tables with Spark SQL: rows do pass through its JVM, so compiling harder pays; columns
+may differ in case alone; small shuffles stay cheap."""
 _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """The driver's JVM plans and commits, and rows do not pass through it: compiling it harder costs more than it gives."""
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}

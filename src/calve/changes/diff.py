@@ -25,7 +25,7 @@ CHANGE = "_change_type"
 INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER = ("INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER")
 _SIGN = "_calve_sign"
 _SEQUENCE = "_last_updated_sequence_number"
-_PLUS, _MINUS = (ADDED, RESTORED), (REMOVED, DELETED)
+_PLUS = {ADDED, RESTORED}
 
 
 def changes(plan: Plan, identity: Identity) -> DataFrame | None:
@@ -40,7 +40,7 @@ def changes(plan: Plan, identity: Identity) -> DataFrame | None:
         return None
     if frames.keys() == {ADDED}:
         return _told(frames[ADDED], f.lit(INSERT))
-    if not frames.keys() & {*_PLUS}:
+    if not frames.keys() & _PLUS:
         return _told(_union(frames), f.lit(DELETE))
     if plan.has_lineage and {ADDED, REMOVED} <= frames.keys():
         frames |= _without_same_versions({name: frames[name] for name in (ADDED, REMOVED)})

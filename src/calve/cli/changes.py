@@ -68,7 +68,7 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
     """
     if follow and until is not None:
         raise click.UsageError("--follow goes on after the newest snapshot: leave out --to")
-    with _stop_asked() as stop, _opened(table, chosen) as told:
+    with _stop_asked(follow) as stop, _opened(table, chosen) as told:
         after = _print(told, told.steps(after, until), stop) or after
         while follow and not stop.wait(chosen["polling_interval"].total_seconds()):
             after = _print(told, _new_steps(told, after), stop) or after
@@ -100,8 +100,11 @@ def _new_steps(told: TableChanges, after: int | None) -> Sequence[Step]:
 
 
 @contextmanager
-def _stop_asked() -> Iterator[threading.Event]:
-    """Let a first Ctrl-C or SIGTERM end after the snapshot that is being printed; a second one ends at once."""
+def _stop_asked(follow: bool) -> Iterator[threading.Event]:
+    """While following, a first Ctrl-C or SIGTERM ends after the snapshot that is being printed; a second one at once.
+
+    Without --follow a signal ends at once, so that a part is never taken for the whole.
+    """
     stop = threading.Event()
 
     def asked(number: int, _: object) -> None:
@@ -109,7 +112,8 @@ def _stop_asked() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM) if follow else ()
+    before = {number: signal.signal(number, asked) for number in numbers}
     try:
         yield stop
     finally:

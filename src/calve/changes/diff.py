@@ -77,6 +77,8 @@ def _without_same_versions(frames: dict[str, DataFrame]) -> dict[str, DataFrame]
 
 def _net(signed: DataFrame, identity: Identity) -> DataFrame:
     """Sum the signs of equal rows, and give each row as often as it is left over."""
+    if identity:  # pairing wants a key's rows together, too: one shuffle for both
+        signed = signed.repartition(*[key_column(name, signed.columns) for name in identity.key])
     columns = _data_columns(signed)
     ways = [
         comparable(signed.schema[name].dataType, f.col(quoted(name)), number) for number, name in enumerate(columns)

@@ -10,10 +10,10 @@ from calve.event.sound import sound
 from convert.events import Maker
 from convert.tables import plain_rows, table_of
 
-ROWS = 60
+ROWS = 40
 
 
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=25, deadline=None, database=None)
 @given(
     seed=st.integers(0, 2**40),
     tables=st.sampled_from([1, 2, 7, 100_000]),

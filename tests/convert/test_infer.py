@@ -64,13 +64,13 @@ def test_malformed_events_are_passed_over():
     assert found.events == 1
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=40, deadline=None, database=None)
 @given(seed=st.integers(0, 2**40), parts=st.integers(1, 5))
 def test_inference_does_not_depend_on_how_events_were_divided(seed, parts):
     rnd = random.Random(seed)
     maker = Maker(rnd)
     schema = maker.schema()
-    events = [maker.event(schema) for _ in range(40)]
+    events = [maker.event(schema) for _ in range(20)]
     cuts = sorted(rnd.choices(range(len(events) + 1), k=parts - 1))
     pieces = [events[a:b] for a, b in zip([0, *cuts], [*cuts, len(events)], strict=True)]
     merged = Inferred()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlparse
@@ -46,6 +46,7 @@ class ParquetLayout:
         bounded: The Parquet paths of those that get statistics.
         properties: What the table asks for.
         sorter: Sorts each row group.
+        dictionaries: The columns that get one, once a file had enough rows to tell.
     """
 
     schema: pa.Schema
@@ -53,11 +54,22 @@ class ParquetLayout:
     bounded: list[str]
     properties: WriteProperties
     sorter: Sorter
+    dictionaries: list[list[str]] = field(default_factory=list)
 
     @property
     def group_bytes(self) -> int:
         """The size at which gathered rows become a row group."""
         return min(self.properties.group_bytes or _GROUP_BYTES, _MOST_GROUP_BYTES)
+
+    def dictionary_columns(self, rows: pa.Table) -> list[str]:
+        """Choose the columns of a file that get a dictionary by its first rows, or as for the files before it."""
+        if len(rows) <= _FEW_ROWS:
+            return [
+                self.paths[one] for one, wanted in self.properties.dictionaries.items() if wanted and one in self.paths
+            ]
+        if not self.dictionaries:
+            self.dictionaries.append(_dictionary_columns(rows, self.properties.dictionaries, self.paths))
+        return self.dictionaries[0]
 
 
 class ParquetFile:
@@ -155,7 +167,7 @@ class ParquetFile:
             write_statistics=layout.bounded,
             compression=wishes.codec,
             compression_level=wishes.level,
-            use_dictionary=_dictionary_columns(rows, wishes.dictionaries, layout.paths),
+            use_dictionary=layout.dictionary_columns(rows),
             dictionary_pagesize_limit=wishes.dictionary_bytes,
             store_decimal_as_integer=True,
             data_page_size=wishes.page_bytes,
@@ -227,16 +239,16 @@ def _dictionary_columns(rows: pa.Table, asked: Mapping[str, bool], paths: Mappin
     """Choose the columns where few values repeat: a dictionary helps these and slows the rest. The table knows best."""
     sample = rows.slice(0, _SAMPLE_ROWS)
     chosen = [paths[column] for column, wanted in asked.items() if wanted and column in paths]
-    for field in sample.schema if len(sample) > _FEW_ROWS else ():
+    for each in sample.schema:
         if (
-            field.name in asked
-            or pa.types.is_nested(field.type)
-            or pa.types.is_boolean(field.type)
-            or isinstance(field.type, pa.BaseExtensionType)
+            each.name in asked
+            or pa.types.is_nested(each.type)
+            or pa.types.is_boolean(each.type)
+            or isinstance(each.type, pa.BaseExtensionType)
         ):
             continue
-        if pc.count_distinct(sample.column(field.name), mode="all").as_py() <= max(1, len(sample) * _FEW):
-            chosen.append(field.name)
+        if pc.count_distinct(sample.column(each.name), mode="all").as_py() <= max(1, len(sample) * _FEW):
+            chosen.append(each.name)
     return chosen
 
 

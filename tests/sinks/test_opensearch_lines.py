@@ -28,6 +28,15 @@ def test_without_an_id_a_document_is_created_under_its_place_and_its_text_is_not
     assert found[2] == '{"create":{"_id":"p-12"}}\n' + EVENTS[2] + "\n"
 
 
+def test_rows_that_one_event_has_become_have_ids_of_their_own() -> None:
+    events = pa.table({"json": ["{}"] * 5, "event_version": pa.array([5, 5, 6, 7, 7], pa.int64())})
+    shape = compile_shape(OpenSearchSettings(hosts=["http://a:1"], index="i"), (), "p-")
+    ids = [
+        json.loads(line.split("\n")[0])["create"]["_id"] for line in shape.lines(events, ALL_FIELDS).text.to_pylist()
+    ]
+    assert ids == ["p-5", "p-5-1", "p-6", "p-7", "p-7-1"]
+
+
 def test_with_an_id_the_version_of_the_event_travels_along() -> None:
     found = lines(EVENTS, document_id="${/id}", routing="r-${/op}", pipeline="clean").text.to_pylist()
     head = json.loads(found[0].split("\n")[0])["index"]

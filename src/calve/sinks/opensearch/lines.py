@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +24,7 @@ from calve.sinks.opensearch.settings import ACTIONS, KEYED, OpenSearchSettings
 
 __all__ = ["Lines", "Shape", "compile_shape"]
 
-_DOCUMENT = "calve_document"
+_DOCUMENT, _NTH = "calve_document", "calve_nth"
 _LONGEST_ID = 512
 _FAULTS = {
     "action": (Code.UNKNOWN_OPERATION, "action", f"no action, or none of {', '.join(ACTIONS)}"),
@@ -56,7 +57,8 @@ class Shape:
             texts = pa.array([_kept(text, fields) for text in texts.to_pylist()], pa.string())
         if pc.any(pc.match_substring(texts, "\n")).as_py():  # between tokens: in a string it would be escaped
             texts = pc.replace_substring(texts, "\n", " ")
-        found = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts))
+        nth = _nth(events[VERSION])
+        found = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
         faults = duck.whole(found["fault"])
         return Lines(
             text=duck.whole(found["line"]).cast(pa.large_string()),
@@ -107,6 +109,7 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
         pipeline=f"nullif({pipeline.sql}, '')",
         version=VERSION if settings.document_version is None else number,
         place=VERSION,
+        nth=_NTH,
         document=_DOCUMENT,
         fault=_fault(),
         reads=_READS,
@@ -120,7 +123,7 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
 _SELECT = """SELECT fault,
 CASE WHEN fault IS NOT NULL OR {reads} THEN NULL WHEN id IS NULL THEN {placed} ELSE {keyed} END AS line{steps}
 FROM (SELECT *, {fault} AS fault FROM (SELECT {action} AS action, {id} AS id, {routing} AS routing,
-{pipeline} AS pipeline, {version} AS version, {place} AS place, {document} AS document FROM events))"""
+{pipeline} AS pipeline, {version} AS version, {place} AS place, {nth} AS nth, {document} AS document FROM events))"""
 _STEPS = ("fault", "action", "id", "routing", "pipeline", "version", "document")
 _READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
 
@@ -147,11 +150,20 @@ def _keyed_line(version_type: str) -> str:
 def _placed_line(prefix: str) -> str:
     start = quote(f'{{"create":{{"_id":"{prefix}')
     more = _optional("routing") + _optional("pipeline")
-    return f"""{start} || format('{{:x}}', place) || '"'{more} || '}}}}' || chr(10) || document || chr(10)"""
+    place = "format('{:x}', place) || CASE WHEN nth = 0 THEN '' ELSE '-' || nth END"
+    return f"""{start} || {place} || '"'{more} || '}}}}' || chr(10) || document || chr(10)"""
 
 
 def _optional(name: str) -> str:
     return f""" || coalesce(',"{name}":' || to_json({name})::VARCHAR, '')"""
+
+
+def _nth(versions: pa.ChunkedArray) -> pa.Array:
+    """Number the rows that one event has become, which follow each other and share its version: 0, 1 and so on."""
+    numbers = versions.to_numpy()
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    first = np.repeat(starts, np.diff(starts, append=len(numbers)))
+    return pa.array((np.arange(len(numbers)) - first).astype(np.int32))
 
 
 def _rejects(faults: pa.Array) -> pa.Table:

@@ -92,6 +92,19 @@ def test_a_version_of_the_events_own_decides_and_an_equal_one_is_written(opensea
     assert {id_: one["n"] for id_, one in target.documents().items()} == {"a": 1, "b": 2}
 
 
+@pytest.mark.parametrize("kind", ["external", "external_gte"])
+def test_documents_beside_one_that_is_refused_are_counted_once(opensearch: OpenSearch, kind: Any) -> None:
+    mappings = {"properties": {"n": {"type": "integer"}}}
+    target = Target(
+        opensearch, document_id="${/n}", document_version_type=kind, template_content={"mappings": mappings}
+    )
+    target.prepare()
+    assert len(target.send(1, [{"n": 1}, {"n": "x"}, {"n": 3}])) == 1
+    assert target.counts == {"rows": 2, "superseded": 0}
+    assert target.send(0, [{"n": 1}]) == []
+    assert target.counts == {"rows": 0, "superseded": 1}
+
+
 def test_an_update_goes_upon_the_newest_document_and_not_upon_a_stale_one_of_its_batch(opensearch: OpenSearch) -> None:
     target = Target(opensearch, document_id="${/id}", document_version="${/v}", action="${/do}")
     target.send(1, [{"do": "index", "id": "a", "v": 5, "p": 5, "q": 5}])

@@ -44,7 +44,8 @@ class Documents:
     def __init__(self, writing: Writing, fields: Fields) -> None:
         self._writing = writing
         self._fields = fields
-        self._bulk = Bulk(Client(writing.access), writing.bulk_bytes, writing.max_retries)
+        brief = writing.version_type != "external" or not writing.shape.keyed
+        self._bulk = Bulk(Client(writing.access), writing.bulk_bytes, writing.max_retries, brief=brief)
         self._counts: dict[str, dict[str, int]] = {}
 
     def write(self, index: str, events: pa.Table) -> pa.Table:

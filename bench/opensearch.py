@@ -1,10 +1,10 @@
 """Into OpenSearch: what a task of a pipeline reaches of the speed of a bare loop over `_bulk`.
 
-    python bench/opensearch.py [--blocks 40] [--ids given]
+    python bench/opensearch.py [--blocks 24] [--ids given]
 
-Blocks of 10,000 events, in memory for both, go to one node in turns: the loop posts bodies that are ready, 5 MiB each;
-the task checks that each event is a JSON object, routes it, makes the lines, sends them and looks at the answers. Each
-uses one connection and one index. Whatever else the machine does meets both alike, as they take turns every second or
+Blocks of 20,000 events, in memory for both, go to one node in turns, over two connections: the loop posts bodies that
+are ready; the tasks check that each event is a JSON object, route it, make the lines, send them and look at the answers.
+Each has its index. Whatever else the machine does meets both alike, as they take turns every second or
 so; the first quarter of the blocks warms the node and does not count. CPU seconds are those of the node, and of
 this process.
 """
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from calve.sources.source import Split
 from kafka import events
 from services.opensearch import OpenSearch
 
-BLOCK = 10_000
+BLOCK = 20_000
 BODY_BYTES = 5 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
@@ -91,17 +92,18 @@ def cpu(node: OpenSearch) -> tuple[float, float]:
     return (int(user) + int(system)) / TICKS, time.process_time()
 
 
-def timed(node: OpenSearch, work: Callable[[], object]) -> tuple[float, float, float]:
-    """Do something; give its seconds, and CPU seconds of the node and of this process."""
+def timed(node: OpenSearch, work: Callable[[int], object]) -> tuple[float, float, float]:
+    """Do both halves side by side; give the seconds, and CPU seconds of the node and of this process."""
     before, started = cpu(node), time.monotonic()
-    work()
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, range(2)))
     seconds, after = time.monotonic() - started, cpu(node)
     return seconds, after[0] - before[0], after[1] - before[1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=40)
+    parser.add_argument("--blocks", type=int, default=24)
     parser.add_argument(
         "--ids", choices=("none", "given"), default="none", help="does an event have its document's id?"
     )
@@ -113,20 +115,25 @@ def main() -> None:
         more = ', document_id: "${/id}"' if chosen.ids == "given" else ""
         settings = parse_text(YAML.format(address=node.address, more=more), PLUGINS).pipelines[0]
         layout = Layout(settings, Path(name), lambda properties: ("", None))  # type: ignore[arg-type,return-value]
-        pool = urllib3.connection_from_url(node.address)
+        pools = [urllib3.connection_from_url(node.address) for _ in range(2)]
         for number in range(chosen.blocks):
             block = lines[number * BLOCK : (number + 1) * BLOCK]
-            ready = bodies_of(block, number * BLOCK, chosen.ids)
-            reader = Memory(pa.record_batch({"event": pa.array(block, pa.binary())}))
+            halves = [block[: BLOCK // 2], block[BLOCK // 2 :]]
+            ready = [bodies_of(half, number * BLOCK + at * BLOCK // 2, chosen.ids) for at, half in enumerate(halves)]
             job = layout.job("12345678", number, int(time.time() * 10) + number, 0, None)
-            job = dataclasses.replace(job, reader=reader, places=[[0]])
+            jobs = [
+                dataclasses.replace(
+                    job, reader=Memory(pa.record_batch({"event": pa.array(half, pa.binary())})), places=[[0], [1]]
+                )
+                for half in halves
+            ]
 
-            def ours(job=job) -> None:
-                receipt = run_task(job, [Split({})], 0)
-                if [one["rows"] for one in receipt.get("documents", ())] != [BLOCK]:
+            def ours(at: int, jobs=jobs) -> None:
+                receipt = run_task(jobs[at], [Split({})], at)
+                if [one["rows"] for one in receipt.get("documents", ())] != [BLOCK // 2]:
                     raise SystemExit(str(receipt)[:500])
 
-            turns = {"raw": lambda ready=ready: raw(pool, ready), "calve": ours}
+            turns = {"raw": lambda at, ready=ready: raw(pools[at], ready[at]), "calve": ours}
             for who in ("raw", "calve") if number % 2 else ("calve", "raw"):
                 found[who].append(timed(node, turns[who]))
         counts = {node.count("bench-raw"), node.count("bench-calve")}

@@ -33,6 +33,7 @@ class Writer:
         job: Makes the job of a pass: the batch, its moment, the pass, the tables to write by task (None: all).
         fit: Creates or evolves tables for the misfits that tasks found.
         in_order: Whether what happens to a row must stay in its order: tasks then hand changes on by key.
+        one_task: Whether one task takes the whole batch: what it does to a document it must do in order.
         distribution: Decides whether tasks hand small parts on.
     """
 
@@ -40,6 +41,7 @@ class Writer:
     job: Callable[[int, int, int, Only], Job]
     fit: Callable[[list[Any]], None]
     in_order: bool = False
+    one_task: bool = False
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
 
     def write(self, batch: int, planned: Planned) -> Receipts:
@@ -50,7 +52,8 @@ class Writer:
         on all its changes.
         """
         receipts: Receipts = []
-        groups = divide(planned.splits, self.spark.sparkContext.defaultParallelism, self.in_order)
+        tasks = 1 if self.one_task else self.spark.sparkContext.defaultParallelism
+        groups = divide(planned.splits, tasks, self.in_order)
         numbers = {id(split): number for number, split in enumerate(planned.splits)}
         places = [[numbers[id(split)] for split in group] for group in groups]
         only: Only = None

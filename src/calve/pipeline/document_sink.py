@@ -33,7 +33,7 @@ class DocumentSink:
         place: Where its dead letters go.
 
     Attributes:
-        in_order: Whether one task must take the whole of a batch: documents are read, changed and written again.
+        one_task: Whether one task must take the whole of a batch: documents are read, changed and written again.
     """
 
     def __init__(self, entry: SinkEntry, label: str, metadata: Collection[str], place: str) -> None:
@@ -44,7 +44,7 @@ class DocumentSink:
         self._gates = gates(entry, metadata)
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
         self.dead_letters = DeadLetterPlace(place)
-        self.in_order = compile_shape(settings, metadata, "").reads
+        self.one_task = compile_shape(settings, metadata, "").reads
         self.flush_seconds = settings.flush_seconds
         self.max_batch_bytes = int(settings.max_batch_bytes)
 

@@ -108,6 +108,7 @@ class Flow:
             lambda *pass_: layout.job(ledger.state_id, *pass_),
             layout.fit,
             layout.in_order,
+            layout.one_task,
             Distribution(layout.always_gathers),
         )
         try:

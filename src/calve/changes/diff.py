@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from calve.changes.equality import comparable
 from calve.changes.identity import ROW_ID, Identity, key_column, quoted
-from calve.changes.plan import ADDED, DELETED, REMOVED, RESTORED, Plan
+from calve.changes.plan import ADDED, DELETED, RESTORED, Plan
 
 __all__ = ["CHANGE", "DELETE", "INSERT", "UPDATE_AFTER", "UPDATE_BEFORE", "changes"]
 
@@ -24,7 +24,6 @@ CHANGE = "_change_type"
 """The column that says what a row is: INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER."""
 INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER = ("INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER")
 _SIGN = "_calve_sign"
-_SEQUENCE = "_last_updated_sequence_number"
 _PLUS = {ADDED, RESTORED}
 
 
@@ -42,19 +41,14 @@ def changes(plan: Plan, identity: Identity) -> DataFrame | None:
         return _told(frames[ADDED], f.lit(INSERT))
     if not frames.keys() & _PLUS:
         return _told(_union(frames), f.lit(DELETE))
-    if plan.has_lineage and {ADDED, REMOVED} <= frames.keys():
-        frames |= _without_same_versions({name: frames[name] for name in (ADDED, REMOVED)})
     return _paired(_net(_union(frames), identity), identity)
 
 
 def _signed(plan: Plan, name: str) -> DataFrame:
-    """One set's rows with their sign, and with `_row_id` and the sequence number where rows have them."""
+    """One set's rows with their sign, and with `_row_id` where rows have it."""
     frame = plan.read(name)
     names = [f.col(quoted(column)) for column in frame.columns]
-    if plan.has_lineage:
-        names += [f.col(ROW_ID), f.col(_SEQUENCE)]
-    else:
-        names += [f.lit(None).cast("bigint").alias(ROW_ID)]
+    names += [f.col(ROW_ID) if plan.has_lineage else f.lit(None).cast("bigint").alias(ROW_ID)]
     if name in (DELETED, RESTORED):
         frame = frame.where(f.col("_deleted"))
     return frame.select(*names, f.lit(1 if name in _PLUS else -1).alias(_SIGN))
@@ -62,17 +56,6 @@ def _signed(plan: Plan, name: str) -> DataFrame:
 
 def _union(frames: Mapping[str, DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, frames.values())
-
-
-def _without_same_versions(frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
-    """Leave out what was carried over by its lineage: the same row id, last updated in the same commit.
-
-    A first look at these two columns alone finds what is left, which costs a fraction of comparing whole rows.
-    """
-    version = [ROW_ID, _SEQUENCE]
-    signs = _union({name: frame.select(*version, _SIGN) for name, frame in frames.items()})
-    left = signs.groupBy(*version).agg(f.sum(_SIGN).alias(_SIGN)).where(f.col(_SIGN) != 0).select(*version)
-    return {name: frame.join(left, version, "left_semi").select(*frame.columns) for name, frame in frames.items()}
 
 
 def _net(signed: DataFrame, identity: Identity) -> DataFrame:

@@ -118,8 +118,8 @@ class Plan:
     def read(self, name: str) -> DataFrame:
         """Read one of the sets: the table's columns as they are now.
 
-        The reader's metadata columns can be named, too: `_deleted`; with lineage `_row_id` and
-        `_last_updated_sequence_number`. Rows that are deleted are left out unless `_deleted` is named.
+        The reader's metadata columns can be named, too: `_deleted`, and with lineage `_row_id`. Rows that are deleted
+        are left out unless `_deleted` is named.
 
         Raises:
             UnsupportedError: Spark cannot read one of the columns.

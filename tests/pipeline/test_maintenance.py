@@ -97,7 +97,7 @@ def test_maintenance_beside_a_pipeline_leaves_what_a_dictionary_holds_whatever_i
         replaced = operations(job)
         until(lambda: operations(job) > replaced or process.poll() is not None, "it has rewritten", 300)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.communicate()
         maintain(job, "db.rows", "--only", "convert", "--only", "expire", "--older-than", "0s")
         until(lambda: table(job, "db.own").get("last_conversion"), "the pipeline converts")
     assert job.stop() == 0

@@ -124,13 +124,17 @@ def _reports(tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_js
         for table in tables:
             bench = Workbench(spark, catalog, Target(table, branch=chosen["branch"]))
             report = maintain_table(bench, wishes, partial(_begins, table))
-            if not as_json:
-                click.echo("\n".join(_lines(report, wishes.dry_run)))
-            if report.error:
-                click.echo(f"Error: {report.error}", err=True)
+            _tell(report, as_json, wishes.dry_run)
             yield report
     finally:
         session.stop(spark)
+
+
+def _tell(report: Report, as_json: bool, dry_run: bool) -> None:
+    for line in [] if as_json else _lines(report, dry_run):
+        click.echo(line)
+    if report.error:
+        click.echo(f"Error: {report.error}", err=True)
 
 
 def _begins(table: str, step: str) -> None:
@@ -138,6 +142,8 @@ def _begins(table: str, step: str) -> None:
 
 
 def _lines(report: Report, dry_run: bool) -> Iterator[str]:
+    if report.error and not report.done:
+        return
     branch = "" if report.branch == "main" else f" (branch {report.branch})"
     yield f"{report.table}{branch}{': what would be done' if dry_run else ''}"
     for one in report.done:

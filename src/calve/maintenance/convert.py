@@ -29,8 +29,9 @@ def convert(bench: Workbench, options: dict[str, str] | None = None) -> Rewritte
 def remove_unneeded(bench: Workbench) -> int:
     """Remove equality deletes that hold for no data file; give their number.
 
-    It is a compare-and-swap on the metadata that was looked at: nothing that is committed meanwhile, not even a
-    rollback, can make a removed one needed.
+    Iceberg's action `removeDanglingDeleteFiles` finds the same, but gives up when anything is committed while its job
+    runs, and a pipeline commits all the time. This is a compare-and-swap on the metadata that was looked at: nothing
+    that is committed meanwhile, not even a rollback, can make a removed one needed.
     """
 
     def attempt() -> int:

@@ -2,8 +2,7 @@
 
 What this relies on (Iceberg 1.12, read and tested): the new files keep the sequence number of the snapshot that was
 read (`use-starting-sequence-number`), so equality deletes that a pipeline commits meanwhile hold for them, and a
-commit that adds such deletes is no conflict. The action's `remove-dangling-deletes` is never used: it takes an
-equality delete of another spec than the data's for dangling, and with it rows come back that were deleted.
+commit that adds such deletes is no conflict.
 """
 
 from __future__ import annotations

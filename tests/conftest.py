@@ -6,13 +6,23 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from pyspark.sql import SparkSession
 
+from calve.engine import session
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
 
 settings.register_profile("calve", deadline=None)  # no timed assertions: machines are shared
 settings.load_profile("calve")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One JVM for all tests that need one in their own process, with every jar."""
+    running = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}, needs_s3=True)
+    yield running
+    session.stop(running)
 
 
 @pytest.fixture(scope="session")

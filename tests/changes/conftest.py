@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import gc
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
-from calve.engine import session
 
 _SETTINGS = {
     "spark.sql.caseSensitive": "true",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",  # these tables are tiny, and it costs a job for each stage
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.catalog.lake.cache-enabled": "false",
@@ -21,23 +17,7 @@ _SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    running = session.start("local[2]", needs_s3=True)  # one JVM for all tests, with every jar
-    yield running
-    session.stop(running)
-
-
-@pytest.fixture(autouse=True)
-def _sockets_of_pyspark() -> Iterator[None]:
-    """PySpark leaves the sockets of `collect` to the garbage collector, which warns of them in whatever test comes."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """A catalog that Calve and Spark's SQL (as `lake`) both see, with the namespace `db`."""
     properties = embedded(tmp_path_factory.mktemp("lakehouse")) | {"name": "lake"}

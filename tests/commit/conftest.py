@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
 from calve.convert.table import Table
-from calve.engine import session
 
 SCHEMA = json.dumps(
     {
@@ -26,13 +24,6 @@ SCHEMA = json.dumps(
         ],
     }
 )
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    running = session.start("local[2]", needs_s3=True)  # one JVM for all tests, with every jar
-    yield running
-    session.stop(running)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from calve.commit.catalog import Catalog, embedded
 from commit.changes import KINDS, NAME, Changing
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+pytestmark = pytest.mark.spark
 
 EXAMPLES = int(os.environ.get("CALVE_CHANGES_EXAMPLES", "12"))
 MODES = ("equality-delete", "merge-on-read", "copy-on-write")
@@ -68,7 +68,7 @@ def test_the_table_is_the_dictionary_after_every_commit(
     catalog = named(spark, folder)
     table = Changing(catalog, folder, kind, specs, version)
     table.create()
-    clean = True
+    clean = (kind, specs) != ("fixed", SPECS[3])  # PyIceberg cannot read manifests partitioned by such a column
     for changes, tasks, mode, death in batches:
         files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle)), tasks)}
         clean = clean and (mode != "equality-delete" or all(one["content"] == "DATA" for one in files[table.batch]))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
 from calve.commit.fence import Mark, Target, append
-from calve.engine import session
 from calve.maintenance.workbench import Workbench
 from calve.reduce.key import Key
 from calve.write.writer import Writers
@@ -29,13 +27,6 @@ SCHEMA = json.dumps(
     }
 )
 STATE = "0123abcd-0000-4000-8000-000000000000"
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    running = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"})
-    yield running
-    session.stop(running)
 
 
 class Kept:

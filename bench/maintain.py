@@ -28,33 +28,38 @@ from calve.maintenance.rewrite import rewrite
 from calve.maintenance.workbench import Workbench
 
 READS = 5
+BATCHES = 20
 COLUMNS = {"id": "long", "amount": "double", "country": "string", "session": "string", "note": "string"}
 
 
 def make(folder: Path, events: int, keys: int) -> None:
     """Write the events, and a pipeline that upserts them."""
     rnd = random.Random(1)
-    with (folder / "events.ndjson").open("w") as file:
-        for _ in range(events):
-            event = {
-                "id": rnd.randrange(keys),
-                "amount": round(rnd.random() * 1000, 2),
-                "country": rnd.choice(("DE", "FR", "US")),
-                "session": f"{rnd.getrandbits(64):016x}",
-                "note": f"{rnd.getrandbits(240):060x}",
-            }
-            file.write(json.dumps(event) + "\n")
+    for number in range(BATCHES):
+        lines = [json.dumps(event(rnd, keys)) + "\n" for _ in range(events // BATCHES)]
+        (folder / f"{number:02d}.ndjson").write_text("".join(lines))
     sink = {
         "table_identifier": "bench.t",
         "auto_create": True,
         "upsert": True,
         "identifier_columns": ["id"],
         "equality_delete_limit": 0,
-        "max_batch_bytes": f"{(folder / 'events.ndjson').stat().st_size // 20}b",
+        "max_batch_bytes": f"{(folder / '00.ndjson').stat().st_size}b",
         "schema": {"columns": [{"name": name, "type": kind} for name, kind in COLUMNS.items()]},
     }
-    source = {"file": {"path": "events.ndjson"}}
+    source = {"file": {"path": "*.ndjson"}}
     (folder / "p.yaml").write_text(json.dumps({"p": {"source": source, "sink": [{"iceberg": sink}]}}))
+
+
+def event(rnd: random.Random, keys: int) -> dict[str, object]:
+    """Give an event of about 150 bytes."""
+    return {
+        "id": rnd.randrange(keys),
+        "amount": round(rnd.random() * 1000, 2),
+        "country": rnd.choice(("DE", "FR", "US")),
+        "session": f"{rnd.getrandbits(64):016x}",
+        "note": f"{rnd.getrandbits(240):060x}",
+    }
 
 
 def read(spark: SparkSession) -> float:

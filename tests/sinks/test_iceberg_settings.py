@@ -218,10 +218,7 @@ def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options:
     assert found.startswith(error)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [],
-)
+@pytest.mark.parametrize(("key", "value"), [("partial_updates", "keep")])
 def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value: str) -> None:
     assert errors(f"table_identifier: a.b, {key}: {value}") == [f"{key}: is not available in this version of Calve"]
     with pytest.raises(jsonschema.ValidationError):
@@ -290,7 +287,7 @@ def test_a_dead_letter_table_that_cannot_be_meant_is_refused(dlq: str, said: str
 
 
 def test_what_a_later_version_brings_may_be_given_its_default() -> None:
-    assert sink("table_identifier: a.b, upsert: false, write_mode: equality-delete").upsert is False
+    assert sink("table_identifier: a.b, partial_updates: null").partial_updates == "null"
 
 
 NEEDS = "schema: {columns: [{name: id, type: long, required: true}, {name: n, type: long}]}, auto_create: true"

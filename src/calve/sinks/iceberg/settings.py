@@ -158,6 +158,9 @@ class IcebergSettings:
         "How updates and deletes are written: as the keys of rows that go, as position deletes or deletion vectors, or "
         "by rewriting the files that have these rows. May be changed at any time.",
     )
+    partial_updates: Literal["null", "keep"] = option(
+        "null", "What columns become that an UPDATE lacks: null, or what the older row has.", later=True
+    )
     equality_delete_limit: int | None = option(
         500_000,
         "Rows of equality deletes beyond which a table's are converted, in the pipeline's process and beside its "

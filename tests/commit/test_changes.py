@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
+from calve.errors import SinkUnavailableError
 from commit.changes import KINDS, NAME, Changing
 
 pytestmark = pytest.mark.spark
@@ -140,4 +141,22 @@ def test_a_property_of_the_table_that_a_merge_needs_for_itself_is_the_same_after
     java = table.catalog.load_java(NAME)
     assert dict(java.properties())["write.merge.mode"] == "copy-on-write"
     assert dict(java.currentSnapshot().summary())["total-position-deletes"] == "1"
+    assert table.in_spark() == table.expected()
+
+
+def test_a_key_that_was_renamed_after_staging_is_found_and_one_that_cannot_be_read_is_tried_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "uuid", [], 2)
+    table.create()
+    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x")])}, "merge-on-read")
+    files = table.stage([("d", 1, 0, None), ("u", 2, 0, "y")])
+    [keys] = [Path(file["file-path"]) for file in files if file["content"] != "DATA"]
+    table.catalog.load_java(NAME).updateSchema().renameColumn("id", "other").commit()
+    keys.rename(tmp_path / "away")
+    with pytest.raises(SinkUnavailableError, match=r"The staged keys .* cannot be read"):
+        table.commit({2: files}, "merge-on-read")
+    (tmp_path / "away").rename(keys)
+    table.commit({2: files}, "merge-on-read")
+    table.catalog.load_java(NAME).updateSchema().renameColumn("other", "id").commit()
     assert table.in_spark() == table.expected()

@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from calve.commit.catalog import Catalog
+from calve.errors import SinkUnavailableError
+from calve.event import duck
 
 __all__ = ["EQUALITY_DELETE", "WriteMode", "delete_rows"]
 
@@ -26,6 +28,7 @@ WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
 EQUALITY_DELETE: WriteMode = "equality-delete"
 
 _MODE = "write.merge.mode"
+_FIELD_ID = b"PARQUET:field_id"
 
 
 def delete_rows(
@@ -53,33 +56,47 @@ def delete_rows(
     for ids in {tuple(file["equality-ids"]) for file in files}:
         names = [str(table.schema().findColumnName(number)) for number in ids]
         mine = [file for file in files if tuple(file["equality-ids"]) == ids]
-        _run(catalog.spark, table, branch, names, _keys(catalog, table, names, mine))
+        _run(catalog.spark, table, branch, names, _keys(catalog, table, ids, mine))
     restored = transaction.updateProperties()
     (restored.remove(_MODE) if before is None else restored.set(_MODE, before)).commit()
 
 
-def _keys(catalog: Catalog, table: Any, names: Sequence[str], files: Sequence[Mapping[str, Any]]) -> DataFrame:
+def _keys(catalog: Catalog, table: Any, ids: Sequence[int], files: Sequence[Mapping[str, Any]]) -> DataFrame:
     """Give the keys as columns `k0`, `k1`, …, which every task gets whole."""
     io_properties = catalog.io_properties(table)
-    rows = pa.concat_tables([_read(file["file-path"], io_properties, names) for file in files])
+    rows = pa.concat_tables([_read(file["file-path"], io_properties, ids) for file in files])
     convert = catalog.spark._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert
-    types = [convert(table.schema().findField(name).type()).sql() for name in names]
+    types = [convert(table.schema().findField(number).type()).sql() for number in ids]
     schema = StructType.fromDDL(", ".join(f"k{number} {kind}" for number, kind in enumerate(types)))
     return catalog.spark.createDataFrame(rows, schema).hint("broadcast")
 
 
-def _read(path: str, io_properties: dict[str, str], names: Sequence[str]) -> pa.Table:
-    with load_file_io(io_properties, path).new_input(path).open() as stream:
-        rows = pq.read_table(stream)
+def _read(path: str, io_properties: dict[str, str], ids: Sequence[int]) -> pa.Table:
+    """Read the columns of these field ids, whatever they are called by now.
+
+    Raises:
+        SinkUnavailableError: The storage does not give the file at the moment.
+    """
+    try:
+        with load_file_io(io_properties, path).new_input(path).open() as stream:
+            rows = pq.read_table(stream)
+    except OSError as error:
+        raise SinkUnavailableError(
+            f"The staged keys {path} cannot be read: {error}",
+            step="commit",
+            target=path,
+            hint="Calve tries again; check that the table's storage is up and can be reached",
+        ) from error
     while any(pa.types.is_struct(field.type) for field in rows.schema):
         rows = rows.flatten()  # `a` with a field `b` becomes `a.b`
-    return pa.table([_plain(rows.column(name)) for name in names], [f"k{number}" for number in range(len(names))])
+    columns = {int(field.metadata[_FIELD_ID]): column for field, column in zip(rows.schema, rows.columns, strict=True)}
+    return pa.table([_plain(columns[number]) for number in ids], [f"k{number}" for number in range(len(ids))])
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Give a column as Spark has its type: a UUID is text."""
     if isinstance(column.type, pa.UuidType):
-        return pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.string())
+        return duck.run("select key::varchar as key from keys", keys=pa.table({"key": column})).column("key")
     if pa.types.is_fixed_size_binary(column.type):
         return column.cast(pa.binary())
     return column

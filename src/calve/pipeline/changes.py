@@ -51,10 +51,10 @@ def hand_on_net(job: Job, outbox: Outbox, target: Target, net: Net, task: int) -
         outbox.post(bucket, (*target, *_GONE), part)
 
 
-def tell_misfit(job: Job, outbox: Outbox, target: Target) -> None:
-    """Tell every merging task that a table does not fit, and so the pass over all changes is made again."""
+def tell_misfit(job: Job, outbox: Outbox) -> None:
+    """Tell every merging task that some table does not fit, and so the pass over all changes is made again."""
     for bucket in range(job.gatherers):
-        outbox.post(bucket, (*target, *_MISFIT), pa.table({}))
+        outbox.post(bucket, (0, "", *_MISFIT), pa.table({}))
 
 
 def is_change(key: tuple[Any, ...]) -> bool:

@@ -171,9 +171,9 @@ class _Task:
         if self._outbox is None:
             return
         yield from self._outbox.records(set(self._misfits))
-        for target in self._misfits:
-            tell_misfit(self._job, self._outbox, target)
-        yield from self._outbox.records(set())
+        if self._misfits:
+            tell_misfit(self._job, self._outbox)
+            yield from self._outbox.records(set())
 
     def _take(self, events: pa.Table) -> None:
         self._seen["events"] += len(events)
@@ -272,24 +272,21 @@ class _Task:
         nulled = self._nulled.setdefault(target, {})
         for column, count in converted.nulled.items():
             nulled[column] = nulled.get(column, 0) + count
-        sink = self._table_sink(target)
-        table = sink.tables[target[1]]
-        assert isinstance(table, Table)
+        sink = self._job.sinks[target[0]]
+        assert isinstance(sink, SinkJob)
+        table, properties = self._job.place(target)
         if sink.event_time and target not in self._times and (where := event_time.path(table.schema, sink.event_time)):
             self._times[target] = event_time.EventTimes(where, self._job.origin)
         if target in self._times:
             self._timed("convert", self._times[target].add, converted.rows, events, converted.row)
         if len(converted.rows) and not sink.changes:
-            self._timed("write", self._writers.write, target, table, self._properties(target, table), converted.rows)
+            self._timed("write", self._writers.write, target, table, properties, converted.rows)
 
     def _write_net(self, target: Target, net: Net) -> None:
         if self._outbox is None:
             write_net(self._job, self._writers, target, net)
         else:
             hand_on_net(self._job, self._outbox, target, net, self._number)
-
-    def _properties(self, target: Target, table: Table) -> dict[str, str]:
-        return {**table.properties, **self._table_sink(target).write_properties}
 
     def _write_rejects(self, index: int, rows: pa.Table) -> None:
         table = self._job.sinks[index].dead_letters.table
@@ -333,11 +330,6 @@ class _Task:
             **self._seen,
             "seconds": self._seconds,
         }
-
-    def _table_sink(self, target: Target) -> SinkJob:
-        sink = self._job.sinks[target[0]]
-        assert isinstance(sink, SinkJob)
-        return sink
 
     def _timed(self, step: str, function: Any, *arguments: Any) -> Any:
         start = time.perf_counter()

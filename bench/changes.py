@@ -20,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from calve.changes.plan import Planner
 from calve.changes.tell import TableChanges
 from calve.commit.catalog import Catalog, embedded
 from calve.engine import session
@@ -91,7 +92,7 @@ def cpu_seconds(spark: SparkSession) -> float:
 def measured(spark: SparkSession, catalog: Catalog, kind: tuple[str, int], arguments: argparse.Namespace) -> str:
     """Measure one kind of table; give a line of the report."""
     name, after, until = made(spark, kind, arguments.rows, arguments.files)
-    told = TableChanges(spark, name, partial(catalog.load_java, name), key=("id",))
+    told = TableChanges(Planner(spark), name, partial(catalog.load_java, name), key=("id",))
     work = {"Calve": partial(with_calve, told, after), "view": partial(with_view, spark, name, after, until)}
     if kind[0] == "merge-on-read":
         try:

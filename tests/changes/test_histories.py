@@ -13,6 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from calve.changes.diff import CHANGE
 from calve.changes.identity import ROW_ID
+from calve.changes.plan import Planner
 from calve.changes.tell import TableChanges
 from calve.commit.catalog import Catalog
 from changes.history import Kind, Table
@@ -45,7 +46,7 @@ class Follower:
     def __init__(self, spark: SparkSession, table: Table) -> None:
         self.table = table
         self.spark = spark
-        self.told = TableChanges(spark, table.identifier, table.java)
+        self.told = TableChanges(Planner(spark), table.identifier, table.java)
         self.after: int | None = None
         self.rows: Counter[Known] = Counter()
         self.documents: dict[Any, Known] = {}
@@ -121,7 +122,7 @@ def test_changes_applied_to_nothing_give_the_table_at_every_snapshot(
 
 def _read_again(spark: SparkSession, lake: Catalog, table: Table, follower: Follower) -> None:
     """The whole line at once, with the schema as it is in the end, gives the table as it is in the end."""
-    told = TableChanges(spark, table.identifier, partial(lake.load_java, table.identifier))
+    told = TableChanges(Planner(spark), table.identifier, partial(lake.load_java, table.identifier))
     ids = field_ids(table.java())
     rows: Counter[Known] = Counter()
     for step in told.steps():

@@ -6,8 +6,12 @@ import json
 import pickle
 import uuid
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
 
+from calve.commit.catalog import Catalog, embedded
 from calve.errors import SourceUnavailableError
 from calve.pipeline.plugins import PLUGINS, open_source
 from calve.settings import parse_text
@@ -20,7 +24,11 @@ YAML = "law:\n  source:\n    {source}\n  sink:\n    - iceberg: {{table_identifie
 
 def opened(source: str, folder):
     parsed = parse_text(YAML.format(source=source), PLUGINS)
-    return open_source(parsed.pipelines[0], folder / "law")
+    return open_source(parsed.pipelines[0], folder / "law", catalog_of)
+
+
+def catalog_of(properties):
+    return "lake", Catalog(SparkSession.getActiveSession(), properties)
 
 
 def numbered(start: int, count: int) -> list[bytes]:
@@ -75,11 +83,31 @@ class Requests:
             assert post(source.address[1], [json.loads(event) for event in events[start : start + 100]]) == 200
 
 
+class Snapshots:
+    """Snapshots of a table, written by another engine."""
+
+    def __init__(self, folder, request):
+        request.getfixturevalue("spark")
+        properties = embedded(folder / "lakehouse")
+        (folder / "lakehouse").mkdir()
+        self.catalog = SqlCatalog("lakehouse", uri=f"sqlite:///{folder}/lakehouse/catalog.db", warehouse=str(folder))
+        self.catalog.create_namespace("law")
+        self.catalog.create_table("law.numbers", pa.schema([("n", pa.int64())]))
+        given = {key: value for key, value in properties.items()}
+        self.yaml = f"iceberg: {{tables: [{{table_name: law.numbers}}], polling_interval: 100ms, catalog: {given}}}"
+
+    def feed(self, source, events):
+        for start in range(0, len(events), 500):
+            rows = pa.table({"n": [json.loads(event)["n"] for event in events[start : start + 500]]})
+            self.catalog.load_table("law.numbers").append(rows)
+
+
 @pytest.fixture(
     params=[
         pytest.param(Files, id="file"),
         pytest.param(Requests, id="http"),
         pytest.param(Topic, id="kafka", marks=pytest.mark.services),
+        pytest.param(Snapshots, id="iceberg", marks=pytest.mark.spark),
     ]
 )
 def world(request, tmp_path):

@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.iceberg.BaseFileScanTask;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
@@ -49,6 +50,8 @@ public class PLANNER {
   private final Table table;
   private final String id;
   private final Map sets = new LinkedHashMap();
+  private int until;
+  private int files;
 
   public PLANNER(Table table, String id) {
     this.table = table;
@@ -59,16 +62,73 @@ public class PLANNER {
     sets.put("RESTORED", new ArrayList());
   }
 
-  /** Plan everything that a snapshot holds, as if nothing had been before. */
-  public void planWhole(long snapshotId) throws IOException {
-    List added = tasks("ADDED");
-    CloseableIterable found = ((TableScan) table.newScan().useSnapshot(snapshotId)).planFiles();
+  /**
+   * Plan what a snapshot holds, as if nothing had been before: of its files, in the order of their locations, those
+   * behind the first `from`, about `maxBytes` of them and at least one.
+   */
+  public void planWhole(long snapshotId, int from, long maxBytes) throws IOException {
+    TreeMap found = new TreeMap(scanned(snapshotId));
+    Iterator each = found.values().iterator();
+    files = found.size();
+    long bytes = 0;
+    for (until = 0; each.hasNext() && (until <= from || bytes < maxBytes); until++) {
+      FileScanTask task = (FileScanTask) each.next();
+      if (until >= from) {
+        tasks("ADDED").add(task);
+        bytes += task.file().fileSizeInBytes();
+      }
+    }
+  }
+
+  /** How many of its files `planWhole` has behind it, and how many there are. */
+  public int until() {
+    return until;
+  }
+
+  public int files() {
+    return files;
+  }
+
+  /** Plan what is different between two retained snapshots, whatever led from one to the other. */
+  public void planBetween(long fromId, long untilId) throws IOException {
+    Map before = scanned(fromId);
+    for (Iterator each = scanned(untilId).values().iterator(); each.hasNext();) {
+      FileScanTask task = (FileScanTask) each.next();
+      FileScanTask earlier = (FileScanTask) before.remove(task.file().location());
+      if (earlier == null) {
+        tasks("ADDED").add(task);
+      } else {
+        compare(earlier, task);
+      }
+    }
+    tasks("REMOVED").addAll(before.values());
+  }
+
+  /** All files of a snapshot with their deletes, by location. */
+  private Map scanned(long snapshotId) throws IOException {
+    Map found = new HashMap();
+    CloseableIterable tasks = ((TableScan) table.newScan().useSnapshot(snapshotId)).planFiles();
     try {
-      for (Iterator each = found.iterator(); each.hasNext();) {
-        added.add(each.next());
+      for (Iterator each = tasks.iterator(); each.hasNext();) {
+        FileScanTask task = (FileScanTask) each.next();
+        found.put(task.file().location(), task);
       }
     } finally {
-      found.close();
+      tasks.close();
+    }
+    return found;
+  }
+
+  /** Stage a file that stays, where its deletes are not what they were. */
+  private void compare(FileScanTask earlier, FileScanTask task) {
+    if (keys(task).equals(keys(earlier))) {
+      return;
+    }
+    if (!task.deletes().isEmpty()) {
+      tasks("DELETED").add(task);
+    }
+    if (earlier != null && !earlier.deletes().isEmpty()) {
+      tasks("RESTORED").add(earlier);
     }
   }
 
@@ -134,13 +194,8 @@ public class PLANNER {
         FileScanTask earlier = (FileScanTask) before.get(location);
         if (added.remove(location) != null) {
           tasks("ADDED").add(task);
-        } else if (!keys(task).equals(keys(earlier))) {
-          if (!task.deletes().isEmpty()) {
-            tasks("DELETED").add(task);
-          }
-          if (earlier != null) {
-            tasks("RESTORED").add(earlier);
-          }
+        } else {
+          compare(earlier, task);
         }
       }
     } finally {
@@ -258,7 +313,7 @@ public class PLANNER {
 
   /**
    * Every retained snapshot of the table as JSON: first the line that ends at `head`, newest first, then the others.
-   * A line: [id, parent or null, sequence number, milliseconds, operation, on the line].
+   * A line: [id, parent or null, sequence number, milliseconds, operation, bytes of files that came and went, on the line].
    */
   public static String history(Table table, Long head) {
     StringBuilder text = new StringBuilder("[");
@@ -282,7 +337,14 @@ public class PLANNER {
     text.append(text.length() > 1 ? ",[" : "[").append(snapshot.snapshotId());
     text.append(",").append(snapshot.parentId()).append(",").append(snapshot.sequenceNumber());
     text.append(",").append(snapshot.timestampMillis()).append(",\"").append(snapshot.operation());
-    text.append("\",").append(isOnLine).append("]");
+    Map summary = snapshot.summary();
+    long bytes = number(summary, "added-files-size") + number(summary, "removed-files-size");
+    text.append("\",").append(bytes).append(",").append(isOnLine).append("]");
+  }
+
+  private static long number(Map summary, String key) {
+    Object value = summary == null ? null : summary.get(key);
+    return value == null ? 0 : Long.parseLong(value.toString());
   }
 
   /** How many tasks a set has. */

@@ -9,16 +9,19 @@ copy-on-write, position deletes, equality deletes, deletion vectors, and deletes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from calve.changes.equality import comparable
 from calve.changes.identity import ROW_ID, Identity, key_column, quoted
 from calve.changes.plan import ADDED, DELETED, RESTORED, Plan
+from calve.errors import SettingsError
 
-__all__ = ["CHANGE", "DELETE", "INSERT", "UPDATE_AFTER", "UPDATE_BEFORE", "changes"]
+__all__ = ["CHANGE", "DELETE", "INSERT", "UPDATE_AFTER", "UPDATE_BEFORE", "Selection", "changes"]
 
 CHANGE = "_change_type"
 """The column that says what a row is: INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER."""
@@ -27,14 +30,58 @@ _SIGN = "_calve_sign"
 _PLUS = {ADDED, RESTORED}
 
 
-def changes(plan: Plan, identity: Identity) -> DataFrame | None:
+@dataclass(frozen=True)
+class Selection:
+    """The part of a table whose changes are told, as if the table had no other.
+
+    Attributes:
+        columns: Top-level columns, in this order; none: all.
+        where: Spark SQL over all columns; a row that begins or ceases to fulfil it is an INSERT or a DELETE.
+    """
+
+    columns: tuple[str, ...] = ()
+    where: str | None = None
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """Give the rows that are wanted; their columns come by `names`."""
+        return frame.where(self.where) if self.where else frame
+
+    def check(self, identifier: str, frame: DataFrame, identity: Identity) -> None:
+        """See whether it can be of a table that has the columns of a DataFrame.
+
+        Raises:
+            SettingsError: A column is not there, one of the key is left out, or `where` is no condition.
+        """
+        known = ", ".join(frame.columns)
+        for name in self.columns:
+            if name not in frame.columns:
+                raise _fault(identifier, f"has no column {name}", f"It has: {known}")
+        for name in identity.columns:
+            if self.columns and name not in self.columns and name.partition(".")[0] not in self.columns:
+                raise _fault(identifier, f"is read without its key column {name}", f"Add {name} to `columns`")
+        try:
+            _ = self.of(frame).schema
+        except PySparkException as error:
+            reason = next((line for line in str(error).splitlines() if line.strip()), "no condition")
+            raise _fault(identifier, f"cannot be filtered by `{self.where}`: {reason}", f"It has: {known}") from error
+
+    def names(self, frame: DataFrame) -> list[str]:
+        """Give the columns that are wanted."""
+        return list(self.columns or frame.columns)
+
+
+def _fault(identifier: str, what: str, hint: str) -> SettingsError:
+    return SettingsError(f"The table {identifier} {what}", step="changes", target=identifier, hint=hint)
+
+
+def changes(plan: Plan, identity: Identity, selection: Selection = Selection()) -> DataFrame | None:
     """Give what a step changed, one row a change; None when it touched no file.
 
-    Columns: the table's as they are now, `_change_type`, and `_row_id` (NULL where rows are not known by it). Rows of
-    one key stand together, the old ones before the new ones. An update that changes nothing is no change.
+    Columns: those of the selection, as they are now, `_change_type`, and `_row_id` (NULL where rows are not known by
+    it). Rows of one key stand together, the old ones before the new ones. An update that changes nothing is no change.
     """
     identity = identity if plan.has_lineage else identity.without_row_id()
-    frames = {name: _signed(plan, name) for name, count in plan.files.items() if count}
+    frames = {name: _signed(plan, name, selection) for name, count in plan.files.items() if count}
     if not frames:
         return None
     if frames.keys() == {ADDED}:
@@ -44,10 +91,11 @@ def changes(plan: Plan, identity: Identity) -> DataFrame | None:
     return _paired(_net(_union(frames), identity), identity)
 
 
-def _signed(plan: Plan, name: str) -> DataFrame:
+def _signed(plan: Plan, name: str, selection: Selection) -> DataFrame:
     """One set's rows with their sign, and with `_row_id` where rows have it."""
     frame = plan.read(name)
-    names = [f.col(quoted(column)) for column in frame.columns]
+    names = [f.col(quoted(column)) for column in selection.names(frame)]
+    frame = selection.of(frame)
     names += [f.col(ROW_ID) if plan.has_lineage else f.lit(None).cast("bigint").alias(ROW_ID)]
     if name in (DELETED, RESTORED):
         frame = frame.where(f.col("_deleted"))

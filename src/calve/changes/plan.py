@@ -15,15 +15,18 @@ from types import TracebackType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from calve.changes.snapshot import History, Snapshot, Step
 from calve.engine.jvm import caused_by, java_errors
 from calve.errors import NoTargetError, PositionLostError, UnsupportedError
 
-__all__ = ["ADDED", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]
+__all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]
 
 ADDED, REMOVED, DELETED, RESTORED = SETS = ("ADDED", "REMOVED", "DELETED", "RESTORED")
 """Rows of new files; rows of files that went; rows of files that stay that are deleted now, and that were before."""
+ALL = (1 << 63) - 1
+"""More bytes than any table has."""
 _STEP = "changes"
 _GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
@@ -36,7 +39,7 @@ class Planner:
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self.spark = spark
         self._jvm: Any = spark.sparkContext._jvm
         name = f"Planner{uuid.uuid4().hex}"  # py4j remembers methods by the class's name, whatever its loader
         source = files("calve.changes").joinpath("Planner.java").read_text()
@@ -63,12 +66,29 @@ class Planner:
             nothing = self._new(java_table)
             rows = json.loads(nothing.history(java_table, None if head is None else head.snapshotId()))
             uuid_ = str(java_table.uuid())
-        line = [Snapshot(*row[:5]) for row in reversed(rows) if row[5]]
-        others = {row[0]: row[1] for row in rows if not row[5]}
+        line = [Snapshot(*row[:6]) for row in reversed(rows) if row[6]]
+        others = {row[0]: row[1] for row in rows if not row[6]}
         return History(identifier, uuid_, branch, line, others)
 
-    def plan(self, identifier: str, java_table: Any, step: Step) -> Plan:
+    def schema(self, identifier: str, java_table: Any) -> StructType:
+        """Give a table's columns as Spark has them.
+
+        Raises:
+            UnsupportedError: Spark has no type for one of them.
+        """
+        with reading(identifier):
+            text = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java_table.schema()).json()
+        return StructType.fromJson(json.loads(text))
+
+    def plan(self, identifier: str, java_table: Any, step: Step, first: int = 0, max_bytes: int = ALL) -> Plan:
         """Find and stage the files of a step. Close the plan when its rows have been read.
+
+        Args:
+            identifier: The table's name.
+            java_table: Its handle.
+            step: What to tell.
+            first: Of a whole snapshot's files, so many are behind us.
+            max_bytes: Of a whole snapshot's files, about so much is taken, and at least one.
 
         Raises:
             PositionLostError: The snapshot or its parent is gone, or files of them.
@@ -77,10 +97,12 @@ class Planner:
         with reading(identifier):
             java = self._new(java_table)
             if step.whole:
-                java.planWhole(snapshot.snapshot_id)
+                java.planWhole(snapshot.snapshot_id, first, max_bytes)
+            elif step.base is not None:
+                java.planBetween(step.base, snapshot.snapshot_id)
             else:
                 java.plan(snapshot.snapshot_id, self._parent(identifier, java_table, java, snapshot))
-        return Plan(self._spark, identifier, java)
+        return Plan(self.spark, identifier, java)
 
     def _parent(self, identifier: str, java_table: Any, java: Any, snapshot: Snapshot) -> int | None:
         """The parent, where it is retained; a snapshot that only adds files does not need it."""
@@ -98,13 +120,20 @@ class Planner:
         )
 
     def _new(self, java_table: Any) -> Any:
-        arguments = self._spark.sparkContext._gateway.new_array(self._jvm.java.lang.Object, 2)
+        arguments = self.spark.sparkContext._gateway.new_array(self._jvm.java.lang.Object, 2)
         arguments[0], arguments[1] = java_table, uuid.uuid4().hex
         return self._class.getConstructors()[0].newInstance(arguments)
 
 
 class Plan:
-    """The staged files of one step; a context manager, because the JVM keeps them until it is told to forget them."""
+    """The staged files of one step; a context manager, because the JVM keeps them until it is told to forget them.
+
+    Attributes:
+        files: How many there are of each set.
+        rows: The rows of these files, deleted ones included.
+        has_lineage: Whether each of these rows has a row id.
+        until: Of a whole snapshot: how many of its `of` files are behind the plan.
+    """
 
     def __init__(self, spark: SparkSession, identifier: str, java: Any) -> None:
         self._spark = spark
@@ -114,6 +143,7 @@ class Plan:
             self.files = {name: int(java.size(name)) for name in SETS}
             self.rows = {name: int(java.rows(name)) for name in SETS}
             self.has_lineage = all(java.hasLineage(name) for name in SETS)
+            self.until, self.of = int(java.until()), int(java.files())
 
     def read(self, name: str) -> DataFrame:
         """Read one of the sets: the table's columns as they are now.

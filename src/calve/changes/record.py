@@ -26,8 +26,9 @@ from pyspark.sql.types import (
 from calve.changes.diff import CHANGE, INSERT, UPDATE_AFTER
 from calve.changes.identity import ROW_ID, Identity, key_column, quoted
 from calve.changes.snapshot import Snapshot
+from calve.event.columns import EVENT
 
-__all__ = ["document_id", "lines", "metadata", "rendered"]
+__all__ = ["document_id", "events", "lines", "metadata", "rendered"]
 
 _NULL_KEY = r"\N"
 """A NULL in a document's id: no value is written so, because backslashes of values are escaped."""
@@ -43,12 +44,24 @@ def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity
         snapshot: The snapshot that made the changes.
         identity: How rows of the table are known; it gives the document's id.
     """
-    columns = [field for field in changes.schema.fields if field.name not in (CHANGE, ROW_ID)]
-    event = [rendered(field.dataType, f.col(quoted(field.name))).alias(field.name) for field in columns]
-    whole = f.struct(
-        f.struct(*event).alias("event"), f.struct(*metadata(changes, table, snapshot, identity)).alias("metadata")
-    )
+    told = f.struct(*metadata(changes, table, snapshot, identity)).alias("metadata")
+    whole = f.struct(f.struct(*_values(changes)).alias("event"), told)
     return changes.select(f.to_json(whole, _JSON).alias("line"))
+
+
+def events(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> DataFrame:
+    """Write changes as events: `event`, the JSON text, and a column for each metadata attribute; arguments of `lines`.
+
+    Rows that cannot be told apart have no `document_id`.
+    """
+    event = f.to_json(f.struct(*_values(changes)), _JSON).alias(EVENT)
+    nameless = [] if identity else [f.lit(None).cast("string").alias("document_id")]
+    return changes.select(event, *metadata(changes, table, snapshot, identity), *nameless)
+
+
+def _values(changes: DataFrame) -> list[Column]:
+    columns = [field for field in changes.schema.fields if field.name not in (CHANGE, ROW_ID)]
+    return [rendered(field.dataType, f.col(quoted(field.name))).alias(field.name) for field in columns]
 
 
 def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> list[Column]:

@@ -124,6 +124,7 @@ def _stop_asked(follow: bool) -> Iterator[threading.Event]:
 @contextmanager
 def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
     """Start Spark for reading, and open the table."""
+    from calve.changes.plan import Planner
     from calve.changes.tell import TableChanges
     from calve.commit.catalog import Catalog, embedded  # brings Spark's Python side
     from calve.commit.sqlite import SqliteCatalog, sqlite_file
@@ -138,7 +139,7 @@ def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
     spark = session.start(chosen["master"], conf, needs_s3=needs_s3(properties), preload=())
     try:
         catalog = Catalog(spark, properties)
-        yield TableChanges(spark, table, partial(catalog.load_java, table), chosen["branch"], chosen["key"])
+        yield TableChanges(Planner(spark), table, partial(catalog.load_java, table), chosen["branch"], chosen["key"])
     finally:
         session.stop(spark)
 

@@ -17,11 +17,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from calve.commit.content_files import ContentFiles
-from calve.commit.durable import make_folder
 from calve.commit.retry import retried
 from calve.commit.storage import for_executors
 from calve.convert.evolve import Evolution
 from calve.convert.table import Table
+from calve.durable import make_folder
 from calve.engine.jvm import java_errors
 from calve.errors import NoTargetError, SchemaConflictError
 from calve.stop_point import reach

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from calve.commit import durable
+from calve import durable
 from calve.commit.lock import DriverLock
 from calve.errors import InvariantError, SettingsError
 from calve.sources.source import Planned, Position, Split

@@ -8,7 +8,7 @@ import os
 import socket
 from pathlib import Path
 
-from calve.commit import durable
+from calve import durable
 from calve.errors import OvertakenError
 
 __all__ = ["DriverLock"]

@@ -7,16 +7,16 @@ import queue
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog
 from calve.engine import session
-from calve.errors import CalveError
-from calve.pipeline.plugins import open_source
-from calve.pipeline.run import needs_s3
+from calve.errors import CalveError, InvariantError
+from calve.pipeline.plugins import open_source, reads_tables
+from calve.pipeline.run import Catalogs, needs_s3
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.dead_letters import check_letters
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -25,6 +25,7 @@ from calve.sinks.opensearch.client import Client, access_of
 from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sinks.opensearch.template import reach
 from calve.sources.http.server import try_port
+from calve.sources.iceberg.source import IcebergSource
 
 __all__ = ["check"]
 
@@ -41,16 +42,18 @@ def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
     Returns:
         A sentence for each problem, in the order of the configuration.
     """
-    probes = [(f"{one.name}: the source {one.source.name}", _source_probe(one)) for one in pipelines]
+    probes = [
+        (f"{one.name}: the source {one.source.name}", _source_probe(one)) for one in pipelines if not reads_tables(one)
+    ]
     probes += _cluster_probes(pipelines)
-    if all(isinstance(sink.value, OpenSearchSettings) for one in pipelines for sink in one.sinks):
+    if not any(reads_tables(one) or _has_tables(one) for one in pipelines):
         return _answers(probes)
     try:
         spark = session.start(needs_s3=needs_s3(pipelines))
     except CalveError as error:
         return [*_answers(probes), str(error)]
     try:
-        return _answers([*probes, *_sink_probes(pipelines, spark)])
+        return _answers([*probes, *_table_probes(pipelines, spark), *_sink_probes(pipelines, spark)])
     finally:
         session.stop(spark)
 
@@ -94,11 +97,28 @@ def _source_probe(settings: PipelineSettings) -> Callable[[], None]:
 def _opens(settings: PipelineSettings) -> None:
     """Start a source as at its first run, in a folder that is thrown away; one that only reads takes nothing by it."""
     with tempfile.TemporaryDirectory(prefix="calve-connect-") as folder:
-        source = open_source(settings, Path(folder))
+        source = open_source(settings, Path(folder), _no_catalog)
         try:
             source.start(None, True)
         finally:
             source.stop()
+
+
+def _no_catalog(properties: Mapping[str, str]) -> tuple[str, Catalog]:
+    raise InvariantError("This source has no catalog", step="connect")
+
+
+def _has_tables(settings: PipelineSettings) -> bool:
+    return any(isinstance(sink.value, IcebergSettings) for sink in settings.sinks)
+
+
+def _table_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) -> Iterator[Probe]:
+    catalog_of = Catalogs(spark).get
+    for one in pipelines:
+        if reads_tables(one):
+            source = open_source(one, Path(), catalog_of)
+            assert isinstance(source, IcebergSource)
+            yield f"{one.name}: the source {one.source.name}", source.find
 
 
 def _sink_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) -> Iterator[Probe]:

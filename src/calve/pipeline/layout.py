@@ -83,7 +83,7 @@ class Layout:
         self._letters = [sink.letters for sink in tables if sink.letters]
         self.letter_tables = frozenset(letters.identifier for letters in self._letters)
         self.dead_letters = list(dict.fromkeys(sink.dead_letters.location for sink in self._sinks))
-        self.source: Source = rejects or open_source(settings, folder)
+        self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
         self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
         self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names

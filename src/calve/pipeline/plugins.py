@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from calve.event.envelope.shape import SHAPES
 from calve.expression import compile_condition
+from calve.pipeline.table_sink import CatalogOf
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.opensearch.settings import OpenSearchSettings
@@ -18,11 +19,23 @@ from calve.sources.file import source as file
 from calve.sources.file.settings import FileSettings
 from calve.sources.http import source as http
 from calve.sources.http.settings import HttpSettings
+from calve.sources.iceberg.reader import METADATA
+from calve.sources.iceberg.settings import IcebergSourceSettings
+from calve.sources.iceberg.source import IcebergSource
 from calve.sources.kafka import source as kafka
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.source import Reader, Source
 
-__all__ = ["PLUGINS", "accepts", "envelope_format", "metadata_of", "narrowed", "open_source", "origin_of"]
+__all__ = [
+    "PLUGINS",
+    "accepts",
+    "envelope_format",
+    "metadata_of",
+    "narrowed",
+    "open_source",
+    "origin_of",
+    "reads_tables",
+]
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,7 @@ class _Kind:
 
     Attributes:
         settings: Its settings class.
-        open: Makes it from settings, folder and pipeline name.
+        open: Makes it from settings, folder, pipeline name, and what opens catalogs.
         metadata: Gives the metadata attributes that its events carry, and their types, for its settings.
         accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
         origin: The metadata attributes that tell apart the parts that are read side by side, each in order.
@@ -40,7 +53,7 @@ class _Kind:
     """
 
     settings: type
-    open: Callable[[Any, Path, str], Source]
+    open: Callable[[Any, Path, str, CatalogOf], Source]
     metadata: Callable[[Any], Mapping[str, pa.DataType]]
     accepts: bool = False
     origin: tuple[str, ...] = ()
@@ -65,17 +78,35 @@ def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
     return {"headers": pa.struct([(name, pa.string()) for name in names])} if names else {}
 
 
+def _alone(open: Callable[[Any, Path, str], Source]) -> Callable[[Any, Path, str, CatalogOf], Source]:
+    """A source that needs no catalog."""
+    return lambda settings, folder, pipeline, catalog_of: open(settings, folder, pipeline)
+
+
+def _open_iceberg(settings: IcebergSourceSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+    return IcebergSource(settings, folder, pipeline, lambda properties: catalog_of(properties)[1])
+
+
 _SOURCES = {
-    "http": _Kind(HttpSettings, http.open, _http, accepts=True),
+    "http": _Kind(HttpSettings, _alone(http.open), _http, accepts=True),
     "kafka": _Kind(
         KafkaSettings,
-        kafka.open,
+        _alone(kafka.open),
         lambda kafka: _KAFKA,
         origin=("kafka_topic", "kafka_partition"),
         narrow=lambda reader, used: replace(reader, metadata=used),
         format=lambda kafka: kafka.topics[0].serde_format,
     ),
-    "file": _Kind(FileSettings, file.open, lambda file: _FILE, format=lambda file: file.codec and file.codec.name),
+    "file": _Kind(
+        FileSettings, _alone(file.open), lambda file: _FILE, format=lambda file: file.codec and file.codec.name
+    ),
+    "iceberg": _Kind(
+        IcebergSourceSettings,
+        _open_iceberg,
+        lambda iceberg: METADATA,
+        origin=("iceberg_table_name",),
+        narrow=lambda reader, used: replace(reader, metadata=used),
+    ),
 }
 
 PLUGINS = Plugins(
@@ -95,6 +126,11 @@ def accepts(settings: PipelineSettings) -> bool:
     return _SOURCES[settings.source.name].accepts
 
 
+def reads_tables(settings: PipelineSettings) -> bool:
+    """Whether a pipeline's source reads tables, so that Spark must be made for it."""
+    return isinstance(settings.source.value, IcebergSourceSettings)
+
+
 def origin_of(settings: PipelineSettings) -> tuple[str, ...]:
     """Give the metadata attributes that say which part of a pipeline's source an event came from; none: it is one."""
     return _SOURCES[settings.source.name].origin
@@ -111,7 +147,7 @@ def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -
     return _SOURCES[settings.source.name].narrow(reader, used)
 
 
-def open_source(settings: PipelineSettings, folder: Path) -> Source:
-    """Make a pipeline's source; `<state>/<pipeline>/<source>` is its folder."""
+def open_source(settings: PipelineSettings, folder: Path, catalog_of: CatalogOf) -> Source:
+    """Make a pipeline's source; `<state>/<pipeline>/<source>` is its folder. Nothing is reached before `start`."""
     name = settings.source.name
-    return _SOURCES[name].open(settings.source.value, folder / name, settings.name)
+    return _SOURCES[name].open(settings.source.value, folder / name, settings.name, catalog_of)

@@ -20,6 +20,7 @@ from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.flow import End, Flow
 from calve.pipeline.layout import Layout
+from calve.pipeline.plugins import reads_tables
 from calve.settings import PipelineSettings
 
 __all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder"]
@@ -61,8 +62,10 @@ def catalog_key(properties: Mapping[str, str]) -> str:
 
 
 def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
-    """Whether any sink lives on S3, so that Iceberg's bundle for it is needed."""
-    return any(storage.needs_s3(sink.value.places) for one in pipelines for sink in one.sinks)
+    """Whether any sink or table that is read lives on S3, so that Iceberg's bundle for it is needed."""
+    read = [catalog for one in pipelines if reads_tables(one) for catalog in one.source.value.catalogs]
+    written = [sink.value.places for one in pipelines for sink in one.sinks]
+    return any(storage.needs_s3(properties) for properties in read + written)
 
 
 def state_folder(options: RunOptions) -> Path:
@@ -92,7 +95,8 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     """
     state_folder(options)
     preload = (*session.PRELOADED, "calve.pipeline.task")
-    spark = session.start(options.master, options.conf, needs_s3(pipelines), preload)
+    reading = session.READING if any(map(reads_tables, pipelines)) else {}
+    spark = session.start(options.master, reading | options.conf, needs_s3(pipelines), preload)
     try:
         catalogs = Catalogs(spark)
         failed: list[str] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyiceberg.schema import Schema
 
-from calve.commit import durable
+from calve import durable
 from calve.commit.catalog import Catalog
 from calve.commit.sqlite import sqlite_file
 from calve.convert.table import Table

@@ -17,20 +17,10 @@ from calve.errors import SettingsError
 from calve.expression import compile_format
 from calve.route.names import fault
 from calve.settings import Size, option
+from calve.settings.catalog import catalog_faults
 from calve.sinks.dead_letters import S3DeadLetters, prefix
 
 __all__ = ["Column", "DeadLetters", "IcebergSettings", "PartitionField", "TableSchema"]
-
-CATALOG_NEEDS = {
-    "rest": ("uri",),
-    "jdbc": ("uri", "warehouse"),
-    "hadoop": ("warehouse",),
-    "hive": (),
-    "glue": (),
-    "nessie": ("uri",),
-    "bigquery": (),
-}
-"""Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each cannot do without."""
 
 _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
@@ -255,7 +245,7 @@ class IcebergSettings:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse what cannot be meant: a bad name, half a catalog, keys that exclude each other."""
-        yield from self._check_catalog()
+        yield from catalog_faults(self.catalog)
         if self.schema and self.dynamic:
             yield (
                 "schema",
@@ -288,19 +278,6 @@ class IcebergSettings:
         if self.changes:
             found |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
         return found
-
-    def _check_catalog(self) -> Iterator[tuple[str, str]]:
-        if self.catalog is None:
-            return
-        kind = self.catalog.get("type", "").lower()
-        known = ", ".join(CATALOG_NEEDS)
-        if ("type" in self.catalog) == ("catalog-impl" in self.catalog):
-            yield "catalog", f"needs either `type` ({known}) or `catalog-impl`; without `catalog` there is Calve's own"
-        elif kind and kind not in CATALOG_NEEDS:
-            yield "catalog.type", f"must be one of {known}; give `catalog-impl` for a class of another"
-        for key in CATALOG_NEEDS.get(kind, ()):
-            if not self.catalog.get(key):
-                yield "catalog", f"a catalog of type {kind} needs `{key}`"
 
 
 def _check_partitions(

@@ -11,7 +11,7 @@ from typing import Any
 
 from calve.errors import InvariantError, WriteError
 
-__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace"]
+__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace", "sync_folder"]
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -22,7 +22,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise refused(folder, error) from error
 
@@ -70,7 +70,7 @@ def _write(file: Path, value: Any, put: Callable[[Path, Path], bool]) -> bool:
             handle.flush()
             os.fsync(handle.fileno())
         is_new = put(unpublished, file)
-        _sync_folder(file.parent)
+        sync_folder(file.parent)
         return is_new
     except OSError as error:
         raise refused(file, error) from error
@@ -95,7 +95,8 @@ def _rename(unpublished: Path, file: Path) -> bool:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,0 +1,33 @@
+"""What a map of Iceberg's catalog properties must have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+__all__ = ["catalog_faults"]
+
+_NEEDS = {
+    "rest": ("uri",),
+    "jdbc": ("uri", "warehouse"),
+    "hadoop": ("warehouse",),
+    "hive": (),
+    "glue": (),
+    "nessie": ("uri",),
+    "bigquery": (),
+}
+"""Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each cannot do without."""
+
+
+def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
+    """Tell what is wrong with the option `catalog`, as `check` of a settings class does; None is Calve's own."""
+    if catalog is None:
+        return
+    kind = catalog.get("type", "").lower()
+    known = ", ".join(_NEEDS)
+    if ("type" in catalog) == ("catalog-impl" in catalog):
+        yield "catalog", f"needs either `type` ({known}) or `catalog-impl`; without `catalog` there is Calve's own"
+    elif kind and kind not in _NEEDS:
+        yield "catalog.type", f"must be one of {known}; give `catalog-impl` for a class of another"
+    for key in _NEEDS.get(kind, ()):
+        if not catalog.get(key):
+            yield "catalog", f"a catalog of type {kind} needs `{key}`"

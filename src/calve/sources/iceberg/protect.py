@@ -1,0 +1,59 @@
+"""Keeps the snapshot that a pipeline reads on from: a tag, which Iceberg's expiry of snapshots leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from calve.engine.jvm import java_errors
+from calve.errors import CalveError
+from calve.observe.log import Log
+
+__all__ = ["Protection"]
+
+
+class Protection:
+    """The tags of one pipeline, one in each of its tables; may be called by any thread.
+
+    Args:
+        pipeline: Its name, which is in the tag's.
+        log: Tells how a tag is removed, and once for each table why it cannot be set.
+    """
+
+    def __init__(self, pipeline: str, log: Log) -> None:
+        self.tag = f"calve-{pipeline}"
+        self._log = log
+        self._at: dict[str, int] = {}
+        self._warned: set[str] = set()
+
+    def keep(self, identifier: str, load: Callable[[], Any], snapshot: int | None) -> None:
+        """Move the tag of a table to a snapshot; that it cannot be moved is a warning, as nothing is lost by it yet."""
+        if snapshot is None or self._at.get(identifier) == snapshot:
+            return
+        try:
+            self._move(identifier, load(), snapshot)
+        except CalveError as error:
+            if identifier not in self._warned:
+                self._warned.add(identifier)
+                self._log.warning(
+                    f"the tag {self.tag} of {identifier} cannot be moved: {error}; keep snapshots until they are read, "
+                    "or set protect_snapshots: false"
+                )
+            return
+        self._at[identifier] = snapshot
+
+    def _move(self, identifier: str, java_table: Any, snapshot: int) -> None:
+        with java_errors("protect", identifier):
+            held = java_table.refs().get(self.tag)
+            if held is not None and held.snapshotId() == snapshot:
+                return
+            if java_table.snapshot(snapshot) is None:
+                return  # expired already: reading on will tell
+            update = java_table.manageSnapshots()
+            update = (update.createTag if held is None else update.replaceTag)(self.tag, snapshot)
+            update.commit()
+        if held is None:
+            self._log.info(
+                f"the tag {self.tag} of {identifier} keeps the snapshot that is read on from, and moves along; when "
+                f"the pipeline is gone for good: ALTER TABLE {identifier} DROP TAG `{self.tag}`"
+            )

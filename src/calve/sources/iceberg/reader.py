@@ -1,0 +1,57 @@
+"""The iceberg source on executors: a file of changes that the driver wrote down becomes Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from calve.errors import SourceError
+from calve.event.columns import EVENT
+from calve.sources.source import READ_BYTES, READ_ROWS, Split
+
+__all__ = ["METADATA", "IcebergReader"]
+
+METADATA = {
+    "iceberg_operation": pa.string(),
+    "iceberg_table_name": pa.string(),
+    "iceberg_snapshot_id": pa.int64(),
+    "iceberg_sequence_number": pa.int64(),
+    "iceberg_commit_timestamp": pa.string(),
+    "document_id": pa.string(),
+    "bulk_action": pa.string(),
+}
+"""The metadata attributes of a change, and their types."""
+
+
+@dataclass(frozen=True)
+class IcebergReader:
+    """Reads files of spools; pickled into the tasks.
+
+    Columns: `event`, and of `METADATA` those that are wanted.
+
+    Attributes:
+        folder: Where the spools are.
+        metadata: The attributes that are wanted; None: all.
+    """
+
+    folder: str
+    metadata: frozenset[str] | None = None
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of one file in order."""
+        names = [name for name in METADATA if self.metadata is None or name in self.metadata]
+        schema = pa.schema([(EVENT, pa.binary()), *((name, METADATA[name]) for name in names)])
+        file = Path(self.folder, split.body["spool"], split.body["part"])
+        try:
+            with parquet.ParquetFile(file, memory_map=True) as opened:
+                rows = max(1, opened.metadata.num_rows)
+                fitting = READ_BYTES * rows // max(split.size_bytes, 1)
+                for batch in opened.iter_batches(max(1, min(READ_ROWS, fitting)), columns=[EVENT, *names]):
+                    yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
+        except (OSError, pa.ArrowInvalid) as error:
+            hint = "Put the state folder back as it was; changes that are not committed are kept there"
+            raise SourceError(f"{file} cannot be read: {error}", step="read", target=str(file), hint=hint) from error

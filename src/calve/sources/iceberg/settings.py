@@ -1,0 +1,134 @@
+"""The settings of the iceberg source, by Data Prepper's keys, and Calve's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from calve.changes.diff import Selection
+from calve.errors import SettingsError
+from calve.settings import option
+from calve.settings.catalog import catalog_faults
+
+__all__ = ["IcebergSourceSettings", "TableSettings"]
+
+_UNUSED = "Accepted as Data Prepper's; without effect"
+
+
+def _check_name(text: str) -> None:
+    if "." not in text.strip("."):
+        raise SettingsError(f"{text!r} has no namespace; write `namespace.table`")
+
+
+def _check_moment(text: str) -> None:
+    _moment(text)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise SettingsError(f"{text!r} is no timestamp; write it like 2026-11-21T08:00:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """One table, and what of it is read."""
+
+    table_name: str = option(doc="The table, as `namespace.table`.", check=_check_name)
+    catalog: dict[str, str] | None = option(
+        None, "Iceberg's catalog properties, in place of the source's `catalog`.", secret=True
+    )
+    identifier_columns: list[str] = option(
+        [],
+        "The columns that say which row a change is about: they pair updates, and make the `document_id`. Absent: the "
+        "table's identifier fields, or on format version 3 the row ids.",
+    )
+    disable_export: bool = option(False, "Read no rows that are there: only what changes from the first start on.")
+    start_snapshot_id: int | None = option(None, "Read no rows that are there: only what changed after this snapshot.")
+    start_timestamp: str | None = option(
+        None,
+        "Read no rows that are there: only what changed after this moment, e.g. 2026-11-21T08:00:00Z.",
+        check=_check_moment,
+    )
+    branch: str = option("main", "The branch to read.", minimum=1)
+    columns: list[str] = option([], "The columns that are read, and whose changes count. Absent: all.")
+    where: str | None = option(
+        None,
+        "The rows that are read, as a condition in Spark SQL over all columns, e.g. `region = 'EU'`. A row that begins "
+        "to fulfil it is an INSERT, one that ceases to a DELETE.",
+        minimum=1,
+    )
+
+    @property
+    def selection(self) -> Selection:
+        """The part of the table that is read."""
+        return Selection(tuple(self.columns), self.where)
+
+    @property
+    def start_ms(self) -> int | None:
+        """The moment to start after, in milliseconds since the epoch."""
+        return int(_moment(self.start_timestamp).timestamp() * 1000) if self.start_timestamp else None
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse two beginnings, half a catalog, and a key that is not read."""
+        yield from catalog_faults(self.catalog)
+        starts = [
+            name
+            for name in ("disable_export", "start_snapshot_id", "start_timestamp")
+            if getattr(self, name) not in (None, False)
+        ]
+        if len(starts) > 1:
+            yield starts[1], f"cannot be given beside `{starts[0]}`; keep one"
+        for index, name in enumerate(self.columns):
+            if name in self.columns[:index]:
+                yield f"columns[{index}]", f"the column {name} is listed twice"
+        for index, name in enumerate(self.identifier_columns):
+            if self.columns and name.partition(".")[0] not in self.columns and name not in self.columns:
+                yield f"identifier_columns[{index}]", f"{name} is not among `columns`"
+
+
+@dataclass(frozen=True)
+class IcebergSourceSettings:
+    """Reads Iceberg tables: their rows, and then every change of a row, in the order of the commits."""
+
+    tables: list[TableSettings] = option(doc="The tables.", minimum=1)
+    catalog: dict[str, str] | None = option(
+        None,
+        "Iceberg's catalog properties for all tables: `type` or `catalog-impl`, `uri`, `warehouse` and so on. Absent: "
+        "Calve's own catalog in `./lakehouse`.",
+        secret=True,
+    )
+    polling_interval: timedelta = option(
+        timedelta(seconds=30), "How often new snapshots are looked for.", minimum=timedelta(milliseconds=100)
+    )
+    on_lost_position: Literal["fail", "reload"] = option(
+        "fail",
+        "When what comes next is gone (snapshots expired, the table was rolled back, or dropped and made anew): stop "
+        "and say so, or read the table's rows again. Rows that were deleted meanwhile are not told then.",
+    )
+    protect_snapshots: bool = option(
+        True, "Keep the snapshot that changes are read from with a tag, `calve-<pipeline>`, that moves along."
+    )
+    acknowledgments: bool = option(True, f"{_UNUSED}: progress always follows the commits.")
+    shuffle: dict[str, Any] | None = option(None, f"{_UNUSED}: Spark shuffles.")
+
+    def catalog_of(self, table: TableSettings) -> dict[str, str]:
+        """Give the properties of a table's catalog; none means Calve's own."""
+        return (self.catalog if table.catalog is None else table.catalog) or {}
+
+    @property
+    def catalogs(self) -> list[dict[str, str]]:
+        """The properties of all catalogs."""
+        return [self.catalog_of(table) for table in self.tables]
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse half a catalog, and a table that is listed twice."""
+        yield from catalog_faults(self.catalog)
+        names = [(table.table_name, tuple(sorted(self.catalog_of(table).items()))) for table in self.tables]
+        for index, name in enumerate(names):
+            if name[0] in [other[0] for other in names[:index]]:
+                yield f"tables[{index}].table_name", f"the table {name[0]} is listed twice; use a pipeline for each"

@@ -1,0 +1,123 @@
+"""Changes written down in the state folder, so that a batch is read again as it was, whatever became of the table.
+
+A spool is a folder of Parquet files: `event` and the metadata attributes, in the order of the files' names, the
+changes of one key in one file or in the right order. It is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import DataFrame
+
+from calve.durable import refused, sync_folder
+from calve.errors import SourceError
+from calve.event.columns import EVENT
+from calve.stop_point import reach
+
+__all__ = ["Part", "Spools"]
+
+_PART_ROWS = 500_000
+_UNFINISHED = ".unfinished"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a spool.
+
+    Attributes:
+        spool: The folder's name.
+        name: The file's name.
+        size_bytes: Its events, before compression.
+    """
+
+    spool: str
+    name: str
+    size_bytes: int
+
+
+class Spools:
+    """The spools of one source; runs on the driver.
+
+    Args:
+        folder: `<state>/<pipeline>/iceberg`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+
+    def write(self, name: str, events: DataFrame) -> None:
+        """Write events down under a name, in place of what was there; durable on return.
+
+        Raises:
+            WriteError: The disk refuses.
+        """
+        unfinished = self._folder / f"{name}{_UNFINISHED}"
+        options = {
+            "maxRecordsPerFile": str(_PART_ROWS),
+            "compression": "zstd",
+            "parquet.enable.dictionary#event": "false",
+        }
+        events.write.mode("overwrite").options(**options).parquet(unfinished.as_uri())
+        try:
+            for part in unfinished.glob("part-*"):
+                _sync(part)
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+            reach("spool.before-publish")
+            unfinished.rename(self._folder / name)
+            sync_folder(self._folder)
+        except OSError as error:
+            raise refused(unfinished, error) from error
+
+    def parts(self, name: str, after: str = "") -> list[Part]:
+        """Give the files of a spool behind one of them.
+
+        Raises:
+            SourceError: The spool is gone.
+        """
+        folder = self._folder / name
+        if not folder.is_dir():
+            hint = "Put the state folder back, or give the pipeline a new --state, which reads the table from its start"
+            raise SourceError(f"The changes in {folder} are gone", step="read", target=name, hint=hint)
+        files = sorted(file for file in folder.glob("part-*") if file.name > after)
+        return [Part(name, file.name, size) for file in files if (size := _event_bytes(file))]
+
+    def remove(self, parts: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
+        """Remove files that nobody needs any more, and spools that have none left and are not kept."""
+        spools = set()
+        for spool, name in parts:
+            (self._folder / spool / name).unlink(missing_ok=True)
+            spools.add(spool)
+        for spool in spools - set(kept):
+            if not any((self._folder / spool).glob("part-*")):
+                shutil.rmtree(self._folder / spool, ignore_errors=True)
+
+    def keep_only(self, spools: Collection[str]) -> None:
+        """Remove what a killed run left behind."""
+        for folder in self._folder.glob("*/"):
+            if folder.name not in spools:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _event_bytes(file: Path) -> int:
+    try:
+        metadata = parquet.read_metadata(file)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise SourceError(f"{file} cannot be read: {error}", step="read", target=file.name) from error
+    column = metadata.schema.names.index(EVENT)
+    groups = (metadata.row_group(index).column(column) for index in range(metadata.num_row_groups))
+    return sum(group.total_uncompressed_size for group in groups)
+
+
+def _sync(file: Path) -> None:
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -93,7 +93,7 @@ class Snapshots:
         self.catalog = SqlCatalog("lakehouse", uri=f"sqlite:///{folder}/lakehouse/catalog.db", warehouse=str(folder))
         self.catalog.create_namespace("law")
         self.catalog.create_table("law.numbers", pa.schema([("n", pa.int64())]))
-        given = {key: value for key, value in properties.items()}
+        given = properties
         self.yaml = f"iceberg: {{tables: [{{table_name: law.numbers}}], polling_interval: 100ms, catalog: {given}}}"
 
     def feed(self, source, events):

@@ -70,6 +70,11 @@ class Planner:
         others = {row[0]: row[1] for row in rows if not row[6]}
         return History(identifier, uuid_, branch, line, others)
 
+    def schema_json(self, identifier: str, java_table: Any) -> str:
+        """Give a table's schema as JSON (Iceberg specification, appendix C)."""
+        with java_errors(_STEP, identifier):
+            return str(self._jvm.org.apache.iceberg.SchemaParser.toJson(java_table.schema()))
+
     def schema(self, identifier: str, java_table: Any) -> StructType:
         """Give a table's columns as Spark has them.
 

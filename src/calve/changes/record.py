@@ -49,12 +49,15 @@ def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity
     return changes.select(f.to_json(whole, _JSON).alias("line"))
 
 
-def events(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> DataFrame:
+def events(
+    changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity, row_id_column: str | None = None
+) -> DataFrame:
     """Write changes as events: `event`, the JSON text, and a column for each metadata attribute; arguments of `lines`.
 
-    Rows that cannot be told apart have no `document_id`.
+    Rows that cannot be told apart have no `document_id`. The row id becomes a field if it is given a name.
     """
-    event = f.to_json(f.struct(*_values(changes)), _JSON).alias(EVENT)
+    row_id = [f.col(ROW_ID).alias(row_id_column)] if row_id_column else []
+    event = f.to_json(f.struct(*_values(changes), *row_id), _JSON).alias(EVENT)
     nameless = [] if identity else [f.lit(None).cast("string").alias("document_id")]
     return changes.select(event, *metadata(changes, table, snapshot, identity), *nameless)
 

@@ -84,6 +84,10 @@ class TableChanges:
         empty = self._planner.spark.createDataFrame([], self._planner.schema(self.identifier, self._table))
         self._selection.check(self.identifier, empty, self.identity)
 
+    def schema_json(self) -> str:
+        """Give the schema that rows are read by: the table's when it was last looked at."""
+        return self._planner.schema_json(self.identifier, self._table)
+
     def plan(self, step: Step, first: int = 0, max_bytes: int = ALL) -> Plan:
         """Find the files of a step, as `Planner.plan` does, in the table that was last looked at."""
         return self._planner.plan(self.identifier, self._table, step, first, max_bytes)

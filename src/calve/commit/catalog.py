@@ -141,7 +141,7 @@ class Catalog:
             SchemaConflictError: The format version has no such column types, or a partition field does not fit.
         """
         with java_errors("create the table", identifier):
-            schema = self._iceberg.SchemaParser.fromJson(schema_json)
+            schema = self.schema(schema_json)
             self._check_types(identifier, schema, properties or {})
             builder = self._java.buildTable(self._identifier(identifier), schema)
             builder = builder.withPartitionSpec(self._spec(schema, partition_fields))
@@ -153,6 +153,10 @@ class Catalog:
             java_table = _unless_exists(builder.create) or self._load(identifier)
             reach("catalog.after-create")
             return self._describe(identifier, java_table)
+
+    def schema(self, schema_json: str) -> Any:
+        """Give the Java `Schema` of a text."""
+        return self._iceberg.SchemaParser.fromJson(schema_json)
 
     def evolve(self, identifier: str, evolution: Evolution) -> Table:
         """Add the planned columns; those that another writer added meanwhile are skipped.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from calve.convert.fields import Fields
 from calve.convert.infer import Inferred
@@ -18,6 +18,7 @@ from calve.sinks.opensearch.index_name import dated, fault, normal, normal_sql
 from calve.sinks.opensearch.lines import compile_shape
 from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sinks.opensearch.template import prepare
+from calve.sources.source import SourceTable
 from calve.write.dead_letters import DeadLetterPlace
 
 __all__ = ["DocumentSink"]
@@ -58,7 +59,7 @@ class DocumentSink:
         """Reach the cluster, and put its template."""
         prepare(Client(access_of(self._settings)), self._settings)
 
-    def begin_batch(self) -> None:
+    def begin_batch(self, tables: Sequence[SourceTable]) -> None:
         """Do nothing: indexes come into being with their documents."""
 
     def refresh(self, catalog: str, table: str) -> None:

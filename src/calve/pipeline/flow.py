@@ -193,7 +193,7 @@ class Flow:
     def _write(self, batch: int, planned: Planned) -> None:
         since = self._since or time.time()
         self._since = None
-        self._layout.begin_batch()
+        self._trying("write", lambda: self._layout.begin_batch(planned))
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
         self._status.files_are(self._writer.distribution.reason)
         self._log.debug(f"batch {batch}: files are {self._writer.distribution.reason}", batch=batch)

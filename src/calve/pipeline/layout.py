@@ -19,7 +19,7 @@ from calve.pipeline.job import Job, Misfit, Target
 from calve.pipeline.plugins import accepts, envelope_format, metadata_of, narrowed, open_source, origin_of
 from calve.pipeline.table_sink import CatalogOf, TableSink
 from calve.settings import PipelineSettings, SinkEntry
-from calve.sources.source import Source
+from calve.sources.source import OfTables, Planned, Source
 
 __all__ = ["Layout", "dead_letter_places", "replay_name", "sink_labels", "sink_places"]
 
@@ -146,14 +146,15 @@ class Layout:
         for letters in self._letters:
             letters.note()
 
-    def begin_batch(self) -> None:
-        """Look anew for tables that were absent.
+    def begin_batch(self, planned: Planned) -> None:
+        """Look anew for tables that were absent; let mirrors follow what they mirror.
 
         Raises:
             CalveError: Rejects cannot be written any more where they are to go.
         """
+        tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
         for sink in self._sinks:
-            sink.begin_batch()
+            sink.begin_batch(tables)
 
     def refresh(self, catalog: str, table: str) -> None:
         """Load a table again that was committed to."""

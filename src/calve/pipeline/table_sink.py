@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +17,13 @@ from calve.pipeline.committer import CommitSettings
 from calve.pipeline.distribution import GATHERED_BYTES
 from calve.pipeline.gates import gates
 from calve.pipeline.job import SinkJob
-from calve.route.route import SinkRoute
+from calve.route.route import SinkRoute, names_by_table
 from calve.settings import SinkEntry
 from calve.sinks.iceberg.dead_letters import LetterTarget
+from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
+from calve.sources.source import SourceTable
 from calve.write.dead_letters import DeadLetterPlace
 
 __all__ = ["CatalogOf", "TableSink"]
@@ -59,7 +61,8 @@ class TableSink:
         operation = None if settings.operation is None else compile_format(settings.operation, metadata)
         self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
         self._key, self.catalog = catalog_of(settings.catalog or {})
-        self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log)
+        self._mirrors = Mirrors(self._fields)
+        self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors)
         letters = settings.dlq_table
         self.letters = LetterTarget(self.catalog, letters, Path(place), log) if letters else None
         self.dead_letters = DeadLetterPlace(place, for_executors(self.catalog.properties))
@@ -92,14 +95,15 @@ class TableSink:
         """Find or create the static table."""
         self._targets.open()
 
-    def begin_batch(self) -> None:
-        """Look anew for tables that were absent.
+    def begin_batch(self, tables: Sequence[SourceTable]) -> None:
+        """Look anew for tables that were absent; let mirrors follow the tables that the batch's events are rows of.
 
         Raises:
             CalveError: Rejects cannot be written any more where they are to go.
         """
         if self.letters:
             _ = self.letters.table
+        self._mirrors.set(tables, names_by_table(self._route.table, [table.name for table in tables]))
         self._targets.begin_batch()
 
     def has(self, catalog: str, table: str) -> bool:

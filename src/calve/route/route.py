@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.event import duck
-from calve.event.columns import OPERATION, SINK
+from calve.event.columns import JSON, OPERATION, SINK
 from calve.event.operation import Operation, operation_sql
 from calve.event.reject import Code, reject_rows
 from calve.expression import Condition, Format
 from calve.route.names import fault
 
-__all__ = ["Gate", "Routed", "Router", "SinkRoute"]
+__all__ = ["Gate", "Routed", "Router", "SinkRoute", "names_by_table"]
 
 DEFAULT_ROUTE = "_default"
+_TABLE_NAME = "iceberg_table_name"
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,17 @@ class Routed:
         if number in self.operations:
             rows = rows.append_column(OPERATION, self.operations[number])
         return rows if positions is None else rows.take(positions)
+
+
+def names_by_table(text: Format, tables: Sequence[str]) -> dict[str, str]:
+    """Give the name that rows of each source table are written under, where only `iceberg_table_name` decides it."""
+    if text.static is not None:
+        return dict.fromkeys(tables, text.static)
+    if not tables or text.metadata != {_TABLE_NAME}:
+        return {}
+    events = pa.table({JSON: ["{}"] * len(tables), _TABLE_NAME: list(tables)})
+    named = duck.run(f"select {text.sql} as name from events", events=events)["name"].to_pylist()
+    return {table: name for table, name in zip(tables, named, strict=True) if name}
 
 
 class Router:

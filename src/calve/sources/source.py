@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -21,10 +21,12 @@ __all__ = [
     "READ_BYTES",
     "READ_ROWS",
     "Backlog",
+    "OfTables",
     "Planned",
     "Position",
     "Reader",
     "Source",
+    "SourceTable",
     "Split",
 ]
 
@@ -128,4 +130,28 @@ class Source(Protocol):
 
     def stop(self) -> None:
         """Accept nothing more, and close. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """An Iceberg table that events are rows of.
+
+    Attributes:
+        name: As the metadata attribute `iceberg_table_name` has it.
+        uuid: The table's own identity.
+        schema_json: The schema that the rows were read by, reduced to the fields that the events have.
+    """
+
+    name: str
+    uuid: str
+    schema_json: str
+
+
+@runtime_checkable
+class OfTables(Protocol):
+    """A source whose events are rows of Iceberg tables, so that their types are known."""
+
+    def tables(self, planned: Planned) -> list[SourceTable]:
+        """Give the tables of a batch's events."""
         ...

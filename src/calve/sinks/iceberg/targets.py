@@ -16,6 +16,7 @@ from pyiceberg.types import (
 )
 
 from calve.commit.catalog import Catalog
+from calve.commit.follow import follow
 from calve.commit.merge import EQUALITY_DELETE
 from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
@@ -26,6 +27,7 @@ from calve.errors import CalveError, NoTargetError, SchemaConflictError, Setting
 from calve.event.reject import Code
 from calve.observe.log import Log
 from calve.reduce.key import Key, identified
+from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.write.writer import check
 
@@ -42,12 +44,16 @@ class SinkTargets:
         settings: The sink's settings.
         static: The one table of a sink whose `table_identifier` has no `${…}`.
         log: Tells the operator that a table was created or changed, or what of its properties cannot be read.
+        mirrors: Which of the tables get the rows of which other tables.
     """
 
-    def __init__(self, catalog: Catalog, settings: IcebergSettings, static: str | None, log: Log) -> None:
+    def __init__(
+        self, catalog: Catalog, settings: IcebergSettings, static: str | None, log: Log, mirrors: Mirrors = NONE
+    ) -> None:
         self.catalog = catalog
         self.settings = settings
         self.refused: dict[str, frozenset[tuple[str, ...]]] = {}
+        self.mirrors = mirrors
         self._static = static
         self._say = log.info
         self._warn = log.warning
@@ -94,9 +100,17 @@ class SinkTargets:
             return isinstance(self._tables.get(name), Table)
 
     def begin_batch(self) -> None:
-        """Forget what was absent: it may exist by now."""
+        """Forget what was absent, as it may exist by now; let known mirrors follow what they mirror.
+
+        Raises:
+            CommitError: A mirror cannot be changed.
+        """
         with self._lock:
             self._tables = {name: one for name, one in self._tables.items() if isinstance(one, Table)}
+            known = [name for name in self.mirrors.names() if name in self._tables]
+        for name in known:
+            if self._follow(name):
+                self.refresh(name)
 
     def refresh(self, name: str) -> None:
         """Load a known table again, because it was committed to and others may have changed it."""
@@ -123,7 +137,7 @@ class SinkTargets:
             self._fit_known(known, inferred)
             return
         try:
-            found: Table | Absent = self._load(name) or self._make(name, inferred)
+            found: Table | Absent = self._found(name) or self._make(name, inferred)
             self._check(found)
         except UnsupportedError as error:
             if self._static is not None:
@@ -140,6 +154,20 @@ class SinkTargets:
     def _load(self, name: str) -> Table | None:
         table = self.catalog.load(name)
         return None if table is None else self._ready(table)
+
+    def _found(self, name: str) -> Table | None:
+        """Give a table that exists, after what it mirrors."""
+        table = self._load(name)
+        return self._load(name) if table is not None and self._follow(name) else table
+
+    def _follow(self, name: str) -> bool:
+        """Let a table follow those that it mirrors; whether it has changed."""
+        if not self.settings.schema_evolution:
+            return False
+        done = [each for source in self.mirrors.of(name) for each in follow(self.catalog, name, source)]
+        if done:
+            self._say(f"the table {name} follows its source: {', '.join(done[:5])}")
+        return bool(done)
 
     def _ready(self, table: Table) -> Table:
         """Give a table what changes need beyond appends.
@@ -170,6 +198,10 @@ class SinkTargets:
                 self._tables.pop(known.identifier, None)
 
     def _make(self, name: str, inferred: Inferred | None) -> Table | Absent:
+        if self.settings.auto_create and (mirrored := self.mirrors.schema(name)) is not None:
+            self._create(name, mirrored)
+            self._follow(name)
+            return self._load(name) or Absent(Code.NO_SUCH_TABLE.value, f"the table {name} was dropped")
         if not self.settings.auto_create or inferred is None:
             return Absent(Code.NO_SUCH_TABLE.value, f"the table {name} does not exist and auto_create is off")
         schema = inferred.to_schema()
@@ -178,7 +210,7 @@ class SinkTargets:
         return self._create(name, self._with_moments(schema))
 
     def _create(self, name: str, schema: Schema) -> Table:
-        schema = identified(schema, self.settings.identifier_columns)
+        schema = identified(schema, self.settings.identifier_columns) if self.settings.identifier_columns else schema
         fields = partition_spec_fields(self.settings.partition_fields, schema)
         settings = self.settings
         table = self.catalog.create(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +12,12 @@ from calve.changes.plan import ALL, Plan, Planner, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, Step, difference, joined, steps
 from calve.changes.tell import TableChanges
-from calve.errors import PositionLostError, SchemaConflictError
+from calve.errors import PositionLostError, SchemaConflictError, SettingsError
 from calve.observe.log import Log
 from calve.sources.iceberg.place import Place
 from calve.sources.iceberg.settings import TableSettings
 from calve.sources.iceberg.spool import Spools
+from calve.sources.source import SourceTable
 
 __all__ = ["Followed"]
 
@@ -23,6 +25,8 @@ _JOINED = 4
 """So many small snapshots in a row are told as one: looking at each takes longer than comparing two."""
 _LOADED_SHARE = 4
 """Events are about so many times as large as the Parquet files that they come from."""
+_ROW_ID_FIELD = 2147483540
+"""The number that Iceberg reserves for `_row_id`."""
 _STEP = "read"
 
 
@@ -73,6 +77,10 @@ class Followed:
             SettingsError: A column is not there, or `where` is no condition.
         """
         self._told.check()
+        if self._settings.row_id_column and not self._told.identity.by_row_id:
+            hint = "Leave it out; or let the table have format version 3, and neither identifier fields nor columns"
+            text = f"Rows of {self.name} are not known by row ids, so that row_id_column cannot be given"
+            raise SettingsError(text, step=_STEP, target=self.name, hint=hint)
         if not self._told.identity:
             self._log.warning(
                 f"rows of {self.name} have no key: a change is a DELETE and an INSERT without `document_id`; set "
@@ -185,8 +193,19 @@ class Followed:
                 return then
             name = f"{step.snapshot.snapshot_id}-{uuid.uuid4().hex[:8]}"
             with reading(self.name):
-                spools.write(name, events(changes, self.name, step.snapshot, self._told.identity))
+                written = events(changes, self.name, step.snapshot, self._told.identity, self._settings.row_id_column)
+                spools.write(name, written, SourceTable(self.name, place.uuid, self._schema_json()))
         return place.opened(name, then)
+
+    def _schema_json(self) -> str:
+        schema = json.loads(self._told.schema_json())
+        wanted = self._settings.columns
+        fields = [field for field in schema["fields"] if not wanted or field["name"] in wanted]
+        if wanted:
+            fields.sort(key=lambda field: wanted.index(field["name"]))
+        if name := self._settings.row_id_column:
+            fields.append({"id": _ROW_ID_FIELD, "name": name, "required": False, "type": "long"})
+        return json.dumps({**schema, "fields": fields}, separators=(",", ":"))
 
     def _check_lineage(self, plan: Plan, step: Step) -> None:
         if self._told.identity.by_row_id and not plan.has_lineage:

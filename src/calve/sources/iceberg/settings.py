@@ -63,6 +63,12 @@ class TableSettings:
         minimum=1,
     )
 
+    row_id_column: str | None = option(
+        None,
+        "A field that gets each row's id, a long, where rows are known by it: so a table without a key has a mirror.",
+        minimum=1,
+    )
+
     @property
     def selection(self) -> Selection:
         """The part of the table that is read."""

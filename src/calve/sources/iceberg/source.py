@@ -21,7 +21,7 @@ from calve.sources.iceberg.protect import Protection
 from calve.sources.iceberg.reader import IcebergReader
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.spool import Spools
-from calve.sources.source import Backlog, Planned, Position, Split
+from calve.sources.source import Backlog, Planned, Position, SourceTable, Split
 
 __all__ = ["IcebergSource", "Lake"]
 
@@ -122,6 +122,12 @@ class IcebergSource:
             self._look()  # snapshots that were there a moment ago may have expired; what is left may do
             return self._plan(found, max_bytes)
 
+    def tables(self, planned: Planned) -> list[SourceTable]:
+        """Give the tables of a batch's events, as they were read."""
+        spools = dict.fromkeys(split.body["spool"] for split in planned.splits)
+        found = [table for spool in spools if (table := self._spools.table(spool))]
+        return list({table.name: table for table in found}.values())
+
     def acknowledge(self, planned: Planned) -> None:
         """Remove what was written down for a committed batch, and move the tags along."""
         found = places(planned.position)
@@ -189,6 +195,8 @@ class IcebergSource:
                 step = self._tables[name].due(at[name], max_bytes)
                 assert step is not None
                 at[name] = self._tables[name].write(self._spools, at[name], step, max_bytes)
+            if not self._is_alike(at[name], splits):
+                break  # the schema has changed: another batch
             at[name], taken = self._take(at[name], left)
             splits += taken
             left -= sum(split.size_bytes for split in taken)
@@ -209,6 +217,12 @@ class IcebergSource:
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, name
         return best[1] if best else None
+
+    def _is_alike(self, place: Place, splits: list[Split]) -> bool:
+        """Whether rows of an open spool have the schema that others of its table have in the batch."""
+        mine = self._spools.table(place.open.spool) if place.open else None
+        others = (self._spools.table(spool) for spool in {split.body["spool"] for split in splits})
+        return mine is None or all(other is None or other.name != mine.name or other == mine for other in others)
 
     def _take(self, place: Place, max_bytes: int) -> tuple[Place, list[Split]]:
         """Hand out files of a spool, at least one of them."""

@@ -9,22 +9,24 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame
 
-from calve.durable import refused, sync_folder
+from calve.durable import read, refused, replace, sync_folder
 from calve.errors import SourceError
 from calve.event.columns import EVENT
+from calve.sources.source import SourceTable
 from calve.stop_point import reach
 
 __all__ = ["Part", "Spools"]
 
 _PART_ROWS = 500_000
 _UNFINISHED = ".unfinished"
+_ABOUT = "table.json"
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Spools:
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
 
-    def write(self, name: str, events: DataFrame) -> None:
-        """Write events down under a name, in place of what was there; durable on return.
+    def write(self, name: str, events: DataFrame, table: SourceTable) -> None:
+        """Write events of a table down under a new name; durable on return.
 
         Raises:
             WriteError: The disk refuses.
@@ -68,12 +70,17 @@ class Spools:
         try:
             for part in unfinished.glob("part-*"):
                 _sync(part)
-            shutil.rmtree(self._folder / name, ignore_errors=True)
+            replace(unfinished / _ABOUT, asdict(table))
             reach("spool.before-publish")
             unfinished.rename(self._folder / name)
             sync_folder(self._folder)
         except OSError as error:
             raise refused(unfinished, error) from error
+
+    def table(self, name: str) -> SourceTable | None:
+        """Give the table that a spool is of; None where the spool is gone."""
+        about = read(self._folder / name / _ABOUT)
+        return None if about is None else SourceTable(**about)
 
     def parts(self, name: str, after: str = "") -> list[Part]:
         """Give the files of a spool behind one of them.

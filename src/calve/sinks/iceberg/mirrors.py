@@ -1,0 +1,79 @@
+"""The tables of a source that a sink's tables are the mirrors of: their columns decide, not what is inferred."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyiceberg.schema import Schema
+
+from calve.convert.fields import ALL_FIELDS, Fields
+from calve.sources.source import SourceTable
+
+__all__ = ["NONE", "Mirrors"]
+
+
+class Mirrors:
+    """What each table of a sink mirrors in the batch at hand (driver, one thread).
+
+    Args:
+        fields: The fields that the sink writes.
+    """
+
+    def __init__(self, fields: Fields = ALL_FIELDS) -> None:
+        self._fields = fields
+        self._sources: dict[str, list[SourceTable]] = {}
+
+    def set(self, tables: Iterable[SourceTable], names: Mapping[str, str]) -> None:
+        """Say which tables the rows of a batch are of, and under which names they are written."""
+        self._sources = {}
+        for table in tables:
+            if table.name in names:
+                self._sources.setdefault(names[table.name], []).append(self._narrowed(table))
+
+    def names(self) -> list[str]:
+        """Give the names of the sink's tables that are mirrors."""
+        return list(self._sources)
+
+    def of(self, name: str) -> list[SourceTable]:
+        """Give the tables whose rows a table gets."""
+        return self._sources.get(name, [])
+
+    def schema(self, name: str) -> Schema | None:
+        """Give the schema of a new table; None where it is no mirror."""
+        sources = self.of(name)
+        if not sources:
+            return None
+        return Schema.model_validate_json(sources[0].schema_json)
+
+    def _narrowed(self, table: SourceTable) -> SourceTable:
+        whole: dict[str, Any] = json.loads(table.schema_json)
+        fields = [_plain(field) for field in whole["fields"] if field["name"] in self._fields]
+        ids = _numbers(fields)
+        key = [number for number in whole.get("identifier-field-ids", ()) if number in ids]
+        narrowed = {"type": "struct", "schema-id": 0, "fields": fields, "identifier-field-ids": key}
+        return SourceTable(table.name, table.uuid, json.dumps(narrowed, separators=(",", ":")))
+
+
+def _plain(kind: Any) -> Any:
+    """A type without defaults: rows come with all their values."""
+    if isinstance(kind, list):
+        return [_plain(each) for each in kind]
+    if isinstance(kind, dict):
+        return {key: _plain(each) for key, each in kind.items() if key not in ("initial-default", "write-default")}
+    return kind
+
+
+def _numbers(kind: Any) -> set[int]:
+    """The ids of all fields, however deep."""
+    if isinstance(kind, list):
+        return set().union(*map(_numbers, kind))
+    if not isinstance(kind, dict):
+        return set()
+    own = {kind["id"]} if "id" in kind else set()
+    return own.union(*map(_numbers, kind.values()))
+
+
+NONE = Mirrors()
+"""Nothing is mirrored."""

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from calve.commit.catalog import Catalog, embedded
 from calve.engine import session
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
+
+_LAKE = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.adaptive.enabled": "false",  # these tables are tiny, and it costs a job for each stage
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.catalog.lake.cache-enabled": "false",
+    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+}
 
 settings.register_profile("calve", deadline=None)  # no timed assertions: machines are shared
 settings.load_profile("calve")
@@ -23,6 +33,20 @@ def spark() -> Iterator[SparkSession]:
     running = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}, needs_s3=True)
     yield running
     session.stop(running)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    """A catalog that Calve and Spark's SQL (as `lake`) both see, with the namespace `db`."""
+    properties = embedded(tmp_path_factory.mktemp("lakehouse")) | {"name": "lake"}
+    Path(properties["warehouse"]).mkdir(exist_ok=True)
+    settings = {f"spark.sql.catalog.lake.{key}": value for key, value in properties.items() if key != "name"}
+    for key, value in {**settings, **_LAKE}.items():
+        spark.conf.set(key, value)
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
+    yield Catalog(spark, properties)
+    for key in _LAKE:
+        spark.conf.unset(key)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,92 @@
+"""Iceberg to Iceberg: a mirror has the rows of its table after every run, whatever happened in between."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from calve.commit.catalog import Catalog
+from calve.observe.watch import Watch
+from calve.pipeline.flow import End, Flow
+from calve.pipeline.layout import Layout
+from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.run import Catalogs
+from calve.settings import parse_text
+from changes.history import Kind, Table
+from changes.values import exact
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's, of `collect`
+]
+
+ROUNDS = int(os.environ.get("CALVE_MIRROR_ROUNDS", "7"))
+SEED = int(os.environ.get("CALVE_MIRROR_SEED", "1"))
+KINDS = [
+    (Kind("mixed", 2, "p", has_key=True), "", "equality-delete"),
+    (Kind("mixed", 3, "", has_key=False), "row_id_column: row", "merge-on-read"),
+]
+YAML = """
+mirror:
+  source:
+    iceberg:
+      tables: [{{table_name: {table}, {more}}}]
+      catalog: {catalog}
+  sink:
+    - iceberg:
+        table_identifier: mirror.${{getMetadata("iceberg_table_name")}}
+        catalog: {catalog}
+        operation: ${{getMetadata("iceberg_operation")}}
+        identifier_columns: [{key}]
+        write_mode: {mode}
+        auto_create: true
+        schema_evolution: true
+"""
+
+
+class Mirror:
+    """A pipeline from a table to its mirror, run in this process, each time to the end of what is there."""
+
+    def __init__(self, spark: SparkSession, lake: Catalog, table: Table, more: str, mode: str, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        catalog = {"name": "lake", **lake.properties}
+        key = "row" if "row" in more else "id"
+        text = YAML.format(table=table.identifier, catalog=catalog, more=more, mode=mode, key=key)
+        self.settings = parse_text(text, PLUGINS).pipelines[0]
+        self.name = f"lake.mirror.{table.identifier}"
+
+    def catch_up(self) -> dict[str, Any]:
+        with Watch() as watch:
+            layout = Layout(self.settings, self.folder, Catalogs(self.spark).get)
+            Flow(self.spark, layout, self.folder, End(once=True, give_up_seconds=20), watch).run()
+            (report,) = watch.reports()
+        return report.to_dict()
+
+
+@pytest.mark.parametrize("kind, more, mode", KINDS, ids=str)
+def test_a_mirror_has_the_rows_and_columns_of_its_table_after_every_run(
+    spark: SparkSession, lake: Catalog, tmp_path: Path, kind: Kind, more: str, mode: str
+) -> None:
+    table = Table(spark, lake, kind, seed=f"{SEED} {kind}")
+    mirror = Mirror(spark, lake, table, more, mode, tmp_path / "mirror")
+    for _ in range(ROUNDS):
+        for _ in range(table.random.randint(1, 6)):
+            table.change()
+        report = mirror.catch_up()
+        assert report["rejects"] == {}, table.done
+        assert rows(spark, mirror.name, columns(spark, table.name)) == rows(
+            spark, table.name, columns(spark, table.name)
+        ), table.done
+
+
+def columns(spark: SparkSession, name: str) -> list[str]:
+    return spark.table(name).columns
+
+
+def rows(spark: SparkSession, name: str, wanted: list[str]) -> Counter[Any]:
+    return Counter(tuple(exact(value) for value in row) for row in spark.table(name).select(*wanted).collect())

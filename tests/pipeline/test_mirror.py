@@ -68,7 +68,7 @@ class Mirror:
         return report.to_dict()
 
 
-@pytest.mark.parametrize("kind, more, mode", KINDS, ids=str)
+@pytest.mark.parametrize(("kind", "more", "mode"), KINDS, ids=str)
 def test_a_mirror_has_the_rows_and_columns_of_its_table_after_every_run(
     spark: SparkSession, lake: Catalog, tmp_path: Path, kind: Kind, more: str, mode: str
 ) -> None:

@@ -116,6 +116,20 @@ def test_carry_over_is_exact_to_the_sign_of_a_zero(spark: SparkSession, lake: Ca
     ]
 
 
+def test_variants_are_told_as_json_and_their_null_is_not_that_of_sql(spark: SparkSession, lake: Catalog) -> None:
+    properties = {"format-version": "3", "write.update.mode": "copy-on-write"}
+    told = Told(spark, lake, "variants", "id INT, v VARIANT, s STRUCT<v: VARIANT>", **properties)
+    texts = ["null", '{"b":[1.5,null],"a":{}}', "12345678901234567890.5", '"x"']
+    rows = [f"({number}, parse_json('{text}'), struct(parse_json('{text}')))" for number, text in enumerate(texts)]
+    after = told.sql(f"INSERT INTO T SELECT /*+ COALESCE(1) */ * FROM VALUES {', '.join(rows)}, (4, NULL, NULL)")
+    events = {line["event"]["id"]: line["event"] for line in told.lines()}
+    assert [events[number]["v"] for number in range(5)] == [*map(json.loads, texts), None]
+    assert [events[number]["s"] for number in range(5)] == [*({"v": json.loads(text)} for text in texts), None]
+    told.sql("UPDATE T SET v = parse_json('null') WHERE id = 4 OR id = 0")
+    found = {(line["metadata"]["iceberg_operation"], line["event"]["id"]) for line in told.lines(after, ("id",))}
+    assert found == {("UPDATE_BEFORE", 4), ("UPDATE_AFTER", 4)}
+
+
 def test_equal_rows_are_counted(spark: SparkSession, lake: Catalog) -> None:
     told = Told(spark, lake, "counted", "id INT")
     told.sql("INSERT INTO T SELECT /*+ COALESCE(1) */ * FROM VALUES (1), (1), (1), (2)")

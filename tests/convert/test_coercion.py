@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -155,12 +156,19 @@ def test_columns_whose_names_differ_by_case_only_each_get_their_value():
     assert convert({"a": "int", "A": "int"}, '{"a":1,"A":2}').rows.to_pylist() == [{"a": 1, "A": 2}]
 
 
-def test_a_table_with_a_type_that_cannot_be_written_is_a_clear_error():
+@pytest.mark.parametrize("kind", ["geometry", "variants"])
+def test_a_table_with_a_type_that_cannot_be_written_is_a_clear_error(kind):
     text = Schema(t.NestedField(1, "v", t.StringType(), required=False)).model_dump_json()
-    for kind in ("variant", "geometry"):
-        table = Table("ns.t", "u", "file:///t", text.replace('"string"', f'"{kind}"'), "{}")
-        with pytest.raises(ConvertError, match=r"ns\.t|geometry"):
-            Converter(table)
+    table = Table("ns.t", "u", "file:///t", text.replace('"string"', f'"{kind}"'), "{}")
+    with pytest.raises(ConvertError, match=r"ns\.t has a type that cannot be written|type geometry"):
+        Converter(table)
+
+
+def test_a_map_with_variants_as_keys_is_a_clear_error():
+    schema = schema_from_columns([{"name": "m", "type": "map<string, int>"}])
+    table = table_of(schema)
+    with pytest.raises(ConvertError, match=r"ns\.t has a type that cannot be written"):
+        Converter(replace(table, schema_json=table.schema_json.replace('"string"', '"variant"')))
 
 
 def test_no_events_are_no_rows():

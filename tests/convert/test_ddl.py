@@ -10,6 +10,9 @@ TYPES = {
     "timestamp": "timestamp_ntz",
     "decimal(9,2)": "decimal(9, 2)",
     "uuid": "uuid",
+    "variant": "variant",
+    "unknown": "void",
+    "struct<v: variant>": "struct<v: variant>",
     "list<long>": "array<bigint>",
     "map<string, struct<a: long required>>": "map<string, struct<a: bigint NOT NULL>>",
 }
@@ -34,7 +37,7 @@ def test_odd_names_and_texts_are_quoted() -> None:
 
 def test_added_columns_are_named_by_their_paths() -> None:
     struct = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
-    added = [((), "n", "long"), (("s", "element"), "two words", struct)]
+    added = [((), "n", "long"), ((), "v", "variant"), (("s", "element"), "two words", struct)]
     assert add_columns("c.n.t", added) == (
-        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint,\n  s.element.`two words` struct<x: bigint>\n);"
+        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint,\n  v variant,\n  s.element.`two words` struct<x: bigint>\n);"
     )

@@ -36,6 +36,13 @@ def test_columns_are_added_at_any_depth_with_ids_of_their_own(rehearsal: Rehears
     assert rehearsal.added["a.b"] == add
 
 
+def test_a_table_of_version_two_has_no_variant(rehearsal: Rehearsal) -> None:
+    with pytest.raises(SchemaConflictError, match="variant is only supported in 3"):
+        make(rehearsal, "struct<v: variant>")
+    table = make(rehearsal, "struct<v: variant>", "unknown", **{"format-version": "3"})
+    assert str(table.schema.find_type("c0.v")) == "variant"
+
+
 def test_a_column_that_is_there_by_now_is_not_added_again(rehearsal: Rehearsal) -> None:
     make(rehearsal, "long")
     rehearsal.evolve("a.b", Evolution(add=[((), "c0", "string"), ((), "c1", "string")]))

@@ -167,6 +167,14 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
             "schema.columns[1].name: the column x is given a second time",
         ),
         (
+            "table_identifier: a.b, schema: {columns: [{name: x, type: variant}]}, identifier_columns: [x]",
+            "identifier_columns[0]: x is a variant, which cannot be a key",
+        ),
+        (
+            "table_identifier: a.b, schema: {columns: [{name: x, type: unknown, required: true}]}",
+            "schema.columns[0].required: a column of type unknown holds nothing but null",
+        ),
+        (
             "table_identifier: 'a.${/b}', partition_by: [day(x), day(x)]",
             "partition_by[1]: this partition field is given a second time",
         ),
@@ -208,6 +216,11 @@ def test_what_cannot_be_meant_is_refused_with_the_way_out(options: str, error: s
         ),
         (
             "schema: {columns: [{name: x, type: string}], partition_spec: [{column: x, transform: day}]}",
+            "schema.partition_spec[0]: ",
+        ),
+        ("schema: {columns: [{name: x, type: 'list<variant>'}]}", "schema.columns[0].type: "),
+        (
+            "schema: {columns: [{name: x, type: variant}], partition_spec: [{column: x}]}",
             "schema.partition_spec[0]: ",
         ),
         ("partition_by: ['day(ts)', 'bucket(id)']", "partition_by[1]: "),

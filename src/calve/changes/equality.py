@@ -47,7 +47,8 @@ def comparable(kind: DataType, column: Column, number: int) -> Comparable:
         return Comparable([column.alias(key), is_negative_zero.alias(extra)], value)
     if _is_delicate(kind):
         text = f.to_json(f.struct(column.alias("value")), _EXACT)
-        return Comparable([text.alias(key)], f.col(extra), f.first(column).alias(extra))
+        absent = column.isNull().alias(f"_absent_{number}")  # a variant's own null has the same text
+        return Comparable([text.alias(key), absent], f.col(extra), f.first(column).alias(extra))
     return Comparable([column.alias(key)], f.col(key))
 
 

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from calve.convert.build import build_columns, seal, storage_type
@@ -18,6 +17,7 @@ from calve.convert.exact import Exact, Outcome
 from calve.convert.fast import FastPath, Rows, Taken, nothing
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred, unknown_fields
+from calve.convert.schema import arrow_schema
 from calve.convert.select import compile_select
 from calve.convert.table import Table
 from calve.errors import ConvertError
@@ -79,8 +79,7 @@ class Converter:
 
     def __init__(self, table: Table, options: ConvertOptions | None = None) -> None:
         self._options = options or ConvertOptions()
-        self._schema = _readable(table)
-        self.arrow_schema: pa.Schema = schema_to_pyarrow(self._schema)
+        self._schema, self.arrow_schema = _readable(table)
         self._storage = [storage_type(each.type) for each in self.arrow_schema]
         self._exact = Exact(
             self._schema,
@@ -155,10 +154,10 @@ def _others(rows: int, taken: Rows) -> Rows:
     return np.flatnonzero(mask)
 
 
-def _readable(table: Table) -> Schema:
+def _readable(table: Table) -> tuple[Schema, pa.Schema]:
     try:
-        return table.schema
+        return table.schema, arrow_schema(table.schema)
     except ValueError as error:
-        hint = "Everything but variant, geometry and geography can be written"
-        message = f"The schema of {table.identifier} has a type that cannot be written yet, e.g. variant"
+        hint = "Everything but geometry and geography can be written; variants are no keys of maps"
+        message = f"The schema of {table.identifier} has a type that cannot be written"
         raise ConvertError(message, step="convert", target=table.identifier, hint=hint) from error

@@ -5,7 +5,6 @@ Iceberg's `uuid`, `time`, `fixed` and nanosecond timestamps keep their Iceberg n
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,11 +13,12 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.convert.definition import PartitionField
+from calve.convert.schema import read_type
 
 __all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql"]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
-_TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
+_TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "unknown": "void"}
 _PLURALS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
@@ -54,7 +54,7 @@ def set_identifier_fields(identifier: str, schema: Schema) -> str:
 
 def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any]]) -> str:
     """Give the statement that adds columns: the path of the struct each goes into, its name, its type in JSON."""
-    columns = [f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(_parsed(kind))}" for parent, name, kind in added]
+    columns = [f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}" for parent, name, kind in added]
     return "\n".join([f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
 
 
@@ -72,12 +72,6 @@ def type_sql(kind: iceberg.IcebergType) -> str:
         case iceberg.MapType():
             return f"map<{type_sql(kind.key_type)}, {type_sql(kind.value_type)}>"
     return _TYPES.get(str(kind), str(kind))
-
-
-def _parsed(kind: Any) -> iceberg.IcebergType:
-    """A type from its JSON value, which only a field's parser reads."""
-    field = {"id": 1, "name": "field", "required": False, "type": kind}
-    return iceberg.NestedField.model_validate_json(json.dumps(field)).field_type
 
 
 def _partition(column: str, transform: str) -> str:

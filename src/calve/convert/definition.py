@@ -102,7 +102,7 @@ def _check(entry: object, column: str, transform: str, schema: Schema) -> None:
     except ValueError:
         names = ", ".join(schema.column_names[:20])
         raise _error(entry, f"the table has no column {column!r} (columns: {names})") from None
-    if not isinstance(kind, iceberg.PrimitiveType) or not transforms.parse_transform(transform).can_transform(kind):
+    if not kind.is_primitive or not transforms.parse_transform(transform).can_transform(kind):
         raise _error(entry, f"{transform} cannot be used on a column of type {kind}")
 
 

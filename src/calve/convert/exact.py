@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.node import ELEMENT, VALUE
-from calve.convert.scalar import MismatchError, Read, bad, reader
+from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
 from calve.event.reject import Code, Reject
 from calve.event.strict import MalformedError, parse_object
 
@@ -57,6 +57,7 @@ class _Column:
     name: str
     required: bool
     read: Read
+    null: Any
 
 
 @dataclass
@@ -100,7 +101,10 @@ class Exact:
     ) -> None:
         self._names = _Names([field.name for field in schema.fields], case_insensitive)
         self._columns = [
-            _Column(field.name, field.required, _compile(field.field_type, case_insensitive)) for field in schema.fields
+            _Column(
+                field.name, field.required, _compile(field.field_type, case_insensitive), null_value(field.field_type)
+            )
+            for field in schema.fields
         ]
         self._is_flat = all(isinstance(field.field_type, iceberg.PrimitiveType) for field in schema.fields)
         self._reject_mismatches = reject_mismatches
@@ -156,6 +160,8 @@ class Exact:
             elif column.required:
                 why = "is null" if column.name in event else "is missing"
                 raise _RejectedError(Code.REQUIRED_MISSING, column.name, f"a required field {why}")
+            elif column.name in event:
+                value = column.null
             values.append(value)
         return values
 
@@ -226,18 +232,24 @@ def _compile(kind: iceberg.IcebergType, case_insensitive: bool) -> Read:
 
 def _struct(kind: iceberg.StructType, case_insensitive: bool) -> Read:
     names = _Names([field.name for field in kind.fields], case_insensitive)
-    fields = [(field.name, field.required, _compile(field.field_type, case_insensitive)) for field in kind.fields]
+    fields = [
+        (field.name, field.required, _compile(field.field_type, case_insensitive), null_value(field.field_type))
+        for field in kind.fields
+    ]
 
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise bad(value, "struct")
         value = names.match(value)
         found = {}
-        for name, required, read_field in fields:
+        for name, required, read_field, null in fields:
             item = value.get(name)
-            if item is None and required:
+            if item is not None:
+                found[name] = _within(f".{name}", read_field, item)
+            elif required:
                 raise _DeepMismatchError(f".{name}", "a required field is missing or null")
-            found[name] = None if item is None else _within(f".{name}", read_field, item)
+            else:
+                found[name] = null if name in value else None
         return found
 
     return read
@@ -245,14 +257,14 @@ def _struct(kind: iceberg.StructType, case_insensitive: bool) -> Read:
 
 def _list(kind: iceberg.ListType, case_insensitive: bool) -> Read:
     read_element = partial(_within, ".element", _compile(kind.element_type, case_insensitive))
-    required = kind.element_required
+    required, null = kind.element_required, null_value(kind.element_type)
 
     def read(value: Any) -> list[Any]:
         if type(value) is not list:
             raise bad(value, "list")
         if required and None in value:
             raise _DeepMismatchError(".element", "a required element is null")
-        return [None if item is None else read_element(item) for item in value]
+        return [null if item is None else read_element(item) for item in value]
 
     return read
 
@@ -260,13 +272,14 @@ def _list(kind: iceberg.ListType, case_insensitive: bool) -> Read:
 def _map(kind: iceberg.MapType, case_insensitive: bool) -> Read:
     read_key = partial(_within, ".key", _compile(kind.key_type, case_insensitive))
     read_value = partial(_within, ".value", _compile(kind.value_type, case_insensitive))
+    null = null_value(kind.value_type)
 
     def read(value: Any) -> list[tuple[Any, Any]]:
         if type(value) is not dict:
             raise bad(value, "map")
         if kind.value_required and None in value.values():
             raise _DeepMismatchError(".value", "a required value is null")
-        found = [(read_key(key), None if item is None else read_value(item)) for key, item in value.items()]
+        found = [(read_key(key), null if item is None else read_value(item)) for key, item in value.items()]
         if len({key for key, _ in found}) < len(found):
             raise _DeepMismatchError(".key", "two keys are the same value")
         return found

@@ -17,13 +17,14 @@ from typing import Any
 
 from pyiceberg import types as iceberg
 
-from calve.convert import moment
+from calve.convert import moment, variant
 from calve.convert.moment import MismatchError
+from calve.convert.schema import VariantType
 from calve.errors import ConvertError
 from calve.event.reject import cut
 from calve.event.strict import Number, dump
 
-__all__ = ["MismatchError", "Read", "bad", "reader"]
+__all__ = ["MismatchError", "Read", "bad", "null_value", "reader"]
 
 Read = Callable[[Any], Any]
 
@@ -49,6 +50,11 @@ def reader(kind: iceberg.IcebergType) -> Read:
     if found is None:
         raise ConvertError(f"A column of type {kind} cannot be filled from events", step="convert")
     return found
+
+
+def null_value(kind: iceberg.IcebergType) -> Any:
+    """Give what a JSON null becomes where it is allowed: nothing, but in a variant, which has a null of its own."""
+    return variant.NULL if isinstance(kind, VariantType) else None
 
 
 def bad(value: Any, kind: str) -> MismatchError:
@@ -217,4 +223,5 @@ _READERS: dict[type[iceberg.IcebergType], Read] = {
     iceberg.UUIDType: _uuid,
     iceberg.BinaryType: _binary,
     iceberg.UnknownType: _unknown,
+    VariantType: variant.encode,
 }

@@ -14,6 +14,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.convert.fields import ALL_FIELDS, Fields
+from calve.convert.schema import VariantType
 
 __all__ = ["Leaf", "Level", "Select", "compile_select", "literal"]
 
@@ -67,7 +68,10 @@ class Select:
 
 
 def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None:
-    """Compile a schema, or give None where DuckDB cannot hold the names (two that differ by case only; none at all)."""
+    """Compile a schema, or give None where DuckDB cannot hold it.
+
+    That is so of names of which two differ by case only, of none at all, and of variants, which need the exact text.
+    """
     maker = _Maker(fields)
     root = maker.level(schema.as_struct(), "json", ())
     if not maker.possible:
@@ -138,6 +142,7 @@ class _Maker:
             if depth == 0 and each.name not in self.fields:
                 level.leaves.append(self._left_out(each))
                 continue
+            self.possible &= not isinstance(each.field_type, VariantType)
             raw = f"CAST(struct_extract({level.alias}, {literal(each.name)}) AS VARCHAR)"
             spec[each.name] = _leaf_type(each.field_type)
             level.leaves.append(self._leaf(each, raw, (*path, each.name)))

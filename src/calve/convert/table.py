@@ -10,6 +10,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 
+from calve.convert.schema import read_schema
+
 __all__ = ["Absent", "Table"]
 
 
@@ -48,7 +50,7 @@ class Table:
     @cached_property
     def schema(self) -> Schema:
         """The current schema as PyIceberg's."""
-        return Schema.model_validate_json(self.schema_json)
+        return read_schema(self.schema_json)
 
     @cached_property
     def columns_json(self) -> str:

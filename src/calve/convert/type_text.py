@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from pyiceberg import types as iceberg
 
+from calve.convert.schema import VariantType
 from calve.errors import SettingsError
 
 __all__ = ["ALLOWED_TYPES", "parse_type"]
@@ -27,6 +28,8 @@ _PLAIN: dict[str, Callable[[], iceberg.IcebergType]] = {
     "string": iceberg.StringType,
     "uuid": iceberg.UUIDType,
     "binary": iceberg.BinaryType,
+    "variant": VariantType,
+    "unknown": iceberg.UnknownType,
 }
 ALLOWED_TYPES = (*_PLAIN, "decimal(P,S)", "fixed[L]", "struct<name: type, …>", "list<type>", "map<type, type>")
 _TOKEN = re.compile(r"\s*(?:(\"[^\"]*\"|`[^`]*`|[^\s<>,:()\[\]\"`]+)|([<>,:()\[\]]))")
@@ -53,9 +56,12 @@ class _Parser:
         self._text = text
         self._at = 0
         self._next_id = next_id
+        self._repeated = 0
 
     def type(self) -> iceberg.IcebergType:
         name = self._word("a type").lower()
+        if name == "variant" and self._repeated:
+            raise self._error("Spark cannot read variants in a list or map; let the whole column be a variant")
         if name in _PLAIN:
             return _PLAIN[name]()
         nested = {"struct": self._struct, "list": self._list, "map": self._map}.get(name)
@@ -84,6 +90,8 @@ class _Parser:
             self._sign(":")
             number, kind = self._next_id(), self.type()
             required = self._peek() == "required" and bool(self._word("required"))
+            if required and isinstance(kind, iceberg.UnknownType):
+                raise self._error("unknown holds nothing but null, and so is not required")
             if any(each.name == name for each in fields):
                 raise self._error(f"the field {name!r} is there twice")
             fields.append(iceberg.NestedField(number, name, kind, required=required))
@@ -92,14 +100,21 @@ class _Parser:
             self._sign(",")
 
     def _list(self) -> iceberg.IcebergType:
-        return iceberg.ListType(self._next_id(), self.type(), element_required=False)
+        return iceberg.ListType(self._next_id(), self._each(), element_required=False)
 
     def _map(self) -> iceberg.IcebergType:
         key_id, key = self._next_id(), self.type()
-        if not isinstance(key, iceberg.PrimitiveType):
+        if not key.is_primitive:
             raise self._error(f"a map key of type {key} cannot come from JSON")
         self._sign(",")
-        return iceberg.MapType(key_id, key, self._next_id(), self.type(), value_required=False)
+        return iceberg.MapType(key_id, key, self._next_id(), self._each(), value_required=False)
+
+    def _each(self) -> iceberg.IcebergType:
+        """Read the type of elements or values. Iceberg's vectorized reader (1.12) fails on variants in them."""
+        self._repeated += 1
+        kind = self.type()
+        self._repeated -= 1
+        return kind
 
     def _decimal(self) -> iceberg.IcebergType:
         self._sign("(")

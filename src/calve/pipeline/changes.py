@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from calve.convert.schema import arrow_schema
 from calve.event import duck
 from calve.event.columns import OPERATION, ORDER
 from calve.event.operation import Operation
@@ -70,7 +70,7 @@ def unfit(keys: set[tuple[Any, ...]]) -> bool:
 def merge_net(job: Job, target: Target, held: dict[tuple[Any, ...], list[pa.Table]]) -> Net:
     """Merge what tasks handed on of one table; takes it out of `held`."""
     key = _key(job, target)
-    changes = Changes(key, schema_to_pyarrow(key.required.schema), upsert=False)
+    changes = Changes(key, arrow_schema(key.required.schema), upsert=False)
     for rows in sorted(held.pop((*target, *_CHANGED), []), key=_task):
         operations, order = rows.column(OPERATION).combine_chunks(), rows.column(ORDER).combine_chunks()
         changes.add(rows.drop_columns([OPERATION, ORDER]), operations, order)

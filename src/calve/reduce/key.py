@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StructType
 
+from calve.convert.schema import VariantType, arrow_schema
 from calve.convert.table import Table
 from calve.errors import SchemaConflictError
 
@@ -53,6 +53,10 @@ class Key:
         """Why there is no whole key, empty if there is one."""
         if self.missing:
             return f"the table {self._table.identifier} has no column {', '.join(self.missing)}, which is its key"
+        for name in self.names:
+            if not self._table.schema.find_type(name).is_primitive:
+                kind = self._table.schema.find_type(name)
+                return f"the column {name} of the table {self._table.identifier} is a {kind}, which cannot be a key"
         return "" if self.ids else f"the table {self._table.identifier} has no identifier fields"
 
     @property
@@ -87,7 +91,7 @@ class Key:
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema of the key's rows, field ids in the metadata."""
-        return schema_to_pyarrow(self.schema)
+        return arrow_schema(self.schema)
 
     def of(self, rows: pa.Table) -> pa.Table:
         """Give the key of typed rows: the columns of `schema`, nested as the table has them."""
@@ -105,7 +109,11 @@ def identified(schema: Schema, columns: Sequence[str]) -> Schema:
     Raises:
         SchemaConflictError: There is no such column, or it is of a type that cannot be a key.
     """
-    ids = {field.field_id for name in columns if (field := _found(schema, name)) is not None}
+    found = [field for name in columns if (field := _found(schema, name)) is not None]
+    ids = {field.field_id for field in found}
+    for field in found:
+        if isinstance(field.field_type, VariantType):
+            raise _no_key(f"the column {field.name} is a variant, which cannot be a key")
     if len(ids) < len(columns):
         missing = ", ".join(name for name in columns if _found(schema, name) is None)
         raise _no_key(f"there is no field {missing}, which is its key")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    MetricsMode,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -13,6 +16,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 from pyiceberg.types import UUIDType
 
+from calve.convert.schema import METADATA, VALUE, is_variant
 from calve.convert.table import Table
 from calve.write.partition import Partition
 from calve.write.properties import WriteProperties
@@ -39,6 +43,12 @@ class Described:
         properties: What its properties wish.
         sorted_columns: Its sort order's columns, which get bounds.
         equality_ids: For equality deletes: the field ids of the key.
+
+    Attributes:
+        columns: The field ids of the Parquet columns, by path; a variant is two of them.
+        plain: Those that are no part of a variant.
+        variants: The Parquet paths of the variants by field id; they have no counts and no bounds.
+        bounded: The paths of the columns that get statistics.
     """
 
     def __init__(
@@ -52,11 +62,17 @@ class Described:
         self.spec_id = table.spec.spec_id
         modes = metrics_modes(table.schema, properties.metrics, sorted_columns)
         self.plan = compute_statistics_plan(table.schema, modes)
-        self.columns = parquet_path_to_id_mapping(table.schema)
+        paths = parquet_path_to_id_mapping(table.schema)
+        self.variants = {key: path for path, key in paths.items() if is_variant(table.schema, key)}
+        for key in self.variants:
+            self.plan[key] = replace(self.plan[key], mode=MetricsMode(MetricModeTypes.NONE))
+        self.plain = {path: key for path, key in paths.items() if key not in self.variants}
+        parts = {f"{path}.{part}": key for key, path in self.variants.items() for part in (METADATA, VALUE)}
+        self.columns = {**self.plain, **parts}
         # Iceberg's Java (1.12) compares UUIDs as signed numbers: by bounds it would skip files that hold what is asked.
         self.bounded = [
             path
-            for path, key in self.columns.items()
+            for path, key in self.plain.items()
             if table.schema.find_type(key) != UUIDType()
             and table.schema.find_column_name(key) not in properties.unbounded
         ]

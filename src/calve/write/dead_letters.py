@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from calve.convert.schema import arrow_schema
 from calve.convert.table import Table
 from calve.errors import WriteError
 from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, ROW, SINK
@@ -107,7 +107,7 @@ class DeadLetters:
     def rows(self) -> Iterator[pa.Table]:
         """Yield the entries as rows of the table that gets them; nothing where there is no such table."""
         table = self._place.table
-        schema = schema_to_pyarrow(table.schema) if table else pa.schema([])
+        schema = arrow_schema(table.schema) if table else pa.schema([])
         number = 0
         for spool in self._spools.values() if table else ():
             spool.seek(0)

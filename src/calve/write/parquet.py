@@ -15,11 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
+from calve.convert.schema import METADATA
 from calve.errors import WriteError
 from calve.write.bloom import bloom_options
 from calve.write.content_file import Closed
+from calve.write.footer import Marking
 from calve.write.properties import WriteProperties
 from calve.write.sort import UNSORTED, Sorter
+from calve.write.stored import stored
 
 __all__ = ["ParquetFile", "ParquetLayout", "local_path", "remove", "sync_folder"]
 
@@ -46,6 +49,7 @@ class ParquetLayout:
         bounded: The Parquet paths of those that get statistics.
         properties: What the table asks for.
         sorter: Sorts each row group.
+        variants: The Parquet paths of the variants, which are in no other list, by field id.
         dictionaries: The columns that get one, once a file had enough rows to tell.
     """
 
@@ -54,6 +58,7 @@ class ParquetLayout:
     bounded: list[str]
     properties: WriteProperties
     sorter: Sorter
+    variants: Mapping[int, str]
     dictionaries: list[list[str]] = field(default_factory=list)
 
     @property
@@ -62,13 +67,16 @@ class ParquetLayout:
         return min(self.properties.group_bytes or _GROUP_BYTES, _MOST_GROUP_BYTES)
 
     def dictionary_columns(self, rows: pa.Table) -> list[str]:
-        """Choose the columns of a file that get a dictionary by its first rows, or as for the files before it."""
+        """Choose the columns of a file that get a dictionary by its first rows, or as for the files before it.
+
+        The names in a variant always do: many rows have the same ones.
+        """
+        names = [f"{path}.{METADATA}" for path in self.variants.values()]
         if len(rows) <= _FEW_ROWS:
-            return [
-                self.paths[one] for one, wanted in self.properties.dictionaries.items() if wanted and one in self.paths
-            ]
+            asked = self.properties.dictionaries
+            return names + [self.paths[one] for one, wanted in asked.items() if wanted and one in self.paths]
         if not self.dictionaries:
-            self.dictionaries.append(_dictionary_columns(rows, self.properties.dictionaries, self.paths))
+            self.dictionaries.append(names + _dictionary_columns(rows, self.properties.dictionaries, self.paths))
         return self.dictionaries[0]
 
 
@@ -85,6 +93,7 @@ class ParquetFile:
         self._flushes = 0
         self._writer: Any = None
         self._sink: Any = None
+        self._marking: Marking | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -116,7 +125,7 @@ class ParquetFile:
         """Write what is gathered, sorted, as a row group; as several where it is larger than one may be."""
         if not self._pending:
             return
-        rows = self._layout.sorter.sort(pa.concat_tables(self._pending))
+        rows = stored(self._layout.sorter.sort(pa.concat_tables(self._pending)), self._layout.schema)
         groups = max(1, self.pending_bytes // self._layout.group_bytes)
         self._pending, self.pending_bytes = [], 0
         self._flushes += 1
@@ -134,7 +143,7 @@ class ParquetFile:
         """
         self.flush()
         try:
-            self._writer.close()
+            self._finish()
             size = self.size_bytes
             if isinstance(self._sink, _LocalFile):
                 self._sink.sync()
@@ -143,6 +152,15 @@ class ParquetFile:
             raise _failed(self.path, error) from error
         order = self._layout.sorter.order_id if self._flushes == 1 else UNSORTED
         return Closed(size, self._writer.writer.metadata, order)
+
+    def _finish(self) -> None:
+        """Write the footer."""
+        if self._marking is None:
+            self._writer.close()
+            return
+        self._marking.hold()
+        self._writer.close()
+        self._marking.release()
 
     def discard(self) -> None:
         """Give the file up; what is there of it is removed if it can be."""
@@ -161,8 +179,9 @@ class ParquetFile:
         else:
             self._sink = load_file_io(self._io_properties, self.path).new_output(self.path).create(overwrite=True)
         layout, wishes = self._layout, self._layout.properties
+        self._marking = Marking(self._sink, layout.variants) if layout.variants else None
         self._writer = pq.ParquetWriter(
-            self._sink,
+            self._marking or self._sink,
             layout.schema,
             write_statistics=layout.bounded,
             compression=wishes.codec,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 
+from calve.convert.schema import arrow_schema
 from calve.convert.table import Table
 from calve.stop_point import reach
 from calve.write.content_file import Described, data_file
@@ -21,6 +21,7 @@ from calve.write.parquet import ParquetFile, ParquetLayout, local_path, remove, 
 from calve.write.partition import Partition, Partitioner
 from calve.write.properties import WriteProperties
 from calve.write.sort import Sorter
+from calve.write.stored import stored_schema
 
 __all__ = ["Writers", "Written", "check"]
 
@@ -48,8 +49,9 @@ class _Alike:
         self.partitioner = Partitioner(table)
         sorter = Sorter(table)
         self.described = Described(table, wishes, sorter.columns, equality_ids)
-        paths = {table.schema.find_column_name(key) or "": path for path, key in self.described.columns.items()}
-        self.layout = ParquetLayout(schema_to_pyarrow(table.schema), paths, self.described.bounded, wishes, sorter)
+        paths = {table.schema.find_column_name(key) or "": path for path, key in self.described.plain.items()}
+        schema = stored_schema(arrow_schema(table.schema))
+        self.layout = ParquetLayout(schema, paths, self.described.bounded, wishes, sorter, self.described.variants)
         self.target_bytes = wishes.target_bytes
 
 
@@ -115,7 +117,7 @@ class Writers:
             key: Under which `close` gives what was written.
             table: The table; the same one for a key each time.
             properties: The table's properties with `write_properties` laid over them.
-            rows: Columns as `schema_to_pyarrow(table.schema)` gives them; perhaps a part of many tables' rows.
+            rows: Columns as `arrow_schema(table.schema)` gives them; perhaps a part of many tables' rows.
             equality_ids: For equality deletes: the field ids of the key, which `table` is reduced to.
         """
         writer = self._tables.get(key)

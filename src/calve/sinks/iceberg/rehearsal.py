@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from calve.convert.definition import PartitionField
 from calve.convert.evolve import Evolution
+from calve.convert.schema import read_schema
 from calve.convert.table import Table
 from calve.errors import CommitError, NoTargetError, SchemaConflictError
 
@@ -81,7 +82,7 @@ class Rehearsal:
             CommitError: The partition fields do not go together.
         """
         properties = dict(properties or {})
-        schema = assign_fresh_schema_ids(Schema.model_validate_json(schema_json))
+        schema = assign_fresh_schema_ids(read_schema(schema_json))
         version = int(properties.get("format-version", _DEFAULT_FORMAT_VERSION))
         _check_types(identifier, schema, version)
         table = Table(

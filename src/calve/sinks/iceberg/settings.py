@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from pyiceberg.schema import Schema
+from pyiceberg.types import UnknownType
 
 from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
@@ -59,7 +60,7 @@ class Column:
 
     name: str = option(doc="Its name.", minimum=1)
     type: str = option(
-        doc="Iceberg's name of the type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`.",
+        doc="Iceberg's name of the type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`, `variant`.",
         check=parse_type,
     )
     required: bool = option(False, "Whether an event without a value for it is rejected.")
@@ -90,6 +91,9 @@ class TableSchema:
         repeated = [index for index, name in enumerate(names) if name in names[:index]]
         for index in repeated:
             yield f"columns[{index}].name", f"the column {names[index]} is given a second time"
+        for index, column in enumerate(self.columns):
+            if column.required and isinstance(parse_type(column.type), UnknownType):
+                yield f"columns[{index}].required", "a column of type unknown holds nothing but null"
         if not repeated:
             schema = schema_from_columns([asdict(column) for column in self.columns])
             fields = [asdict(field) for field in self.partition_spec]
@@ -257,10 +261,12 @@ class IcebergSettings:
         if self.schema and self.partition_by:
             yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
         if self.schema:
-            columns = {column.name for column in self.schema.columns}
+            columns = {column.name: column.type for column in self.schema.columns}
             for index, name in enumerate(self.identifier_columns):
                 if name.partition(".")[0] not in columns:
                     yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
+                elif columns.get(name, "").strip().lower() == "variant":
+                    yield f"identifier_columns[{index}]", f"{name} is a variant, which cannot be a key"
         if self.dlq == "":
             yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
         if self.dlq_table == self.table_identifier:

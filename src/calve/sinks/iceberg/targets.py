@@ -13,6 +13,7 @@ from pyiceberg.types import (
     TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
 )
 
 from calve.commit.catalog import Catalog
@@ -33,7 +34,8 @@ from calve.write.writer import check
 
 __all__ = ["SinkTargets", "missing"]
 
-_NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType)
+_NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
+"""For `unknown` Spark has a type, but MERGE cannot write it (Iceberg 1.12)."""
 
 
 class SinkTargets:
@@ -283,7 +285,7 @@ def _check_types(table: Table, write_mode: str) -> None:
         kind = table.schema.find_type(name)
         if isinstance(kind, _NOT_IN_SPARK):
             raise UnsupportedError(
-                f"Spark, which finds the rows for write_mode {write_mode}, has no type for {name} ({kind})",
+                f"Spark, which finds the rows for write_mode {write_mode}, cannot handle {name} ({kind})",
                 step="start",
                 target=table.identifier,
                 hint="Set write_mode: equality-delete",

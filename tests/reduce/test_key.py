@@ -1,0 +1,32 @@
+"""What can be a key."""
+
+from __future__ import annotations
+
+import pytest
+
+from calve.convert.definition import schema_from_columns
+from calve.errors import SchemaConflictError
+from calve.reduce.key import Key, identified
+from convert.tables import table_of
+
+COLUMNS = [
+    {"name": "id", "type": "long"},
+    {"name": "v", "type": "variant"},
+    {"name": "s", "type": "struct<v: variant, n: int>"},
+]
+SCHEMA = schema_from_columns(COLUMNS)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("v", "variant"), ("s.v", "variant"), ("s", "struct")])
+def test_a_column_that_is_no_primitive_is_no_key(name: str, kind: str) -> None:
+    assert f"the column {name} of the table ns.t is a {kind}" in Key(table_of(SCHEMA), ["id", name]).fault
+    if kind == "variant":
+        with pytest.raises(SchemaConflictError, match="is a variant, which cannot be a key"):
+            identified(SCHEMA, ["id", name])
+
+
+def test_a_table_with_a_variant_has_a_key_beside_it() -> None:
+    key = Key(table_of(identified(SCHEMA, ["id", "s.n"])))
+    assert (key.fault, key.names) == ("", ["id", "s.n"])
+    assert key.arrow_schema.names == ["id", "s"]
+    assert str(key.required.schema.find_type("s.v")) == "variant"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,6 +83,32 @@ def test_a_mirror_has_the_rows_and_columns_of_its_table_after_every_run(
         assert rows(spark, mirror.name, columns(spark, table.name)) == rows(
             spark, table.name, columns(spark, table.name)
         ), table.done
+
+
+def test_a_mirror_has_the_variants_of_its_table_and_tells_their_null_from_that_of_sql(
+    spark: SparkSession, lake: Catalog, tmp_path: Path
+) -> None:
+    spark.sql(
+        "CREATE TABLE lake.db.free (id INT, v VARIANT, `w 'x` VARIANT) USING iceberg TBLPROPERTIES ('format-version'='3')"
+    )
+    table = SimpleNamespace(identifier="db.free", name="lake.db.free")
+    mode = "merge-on-read\n        table_properties: {format-version: '3'}"
+    mirror = Mirror(spark, lake, table, "identifier_columns: [id]", mode, tmp_path / "mirror")
+    changes = [
+        """INSERT INTO lake.db.free VALUES (1, parse_json('{"b":[1.5,null],"a":{"é":"x"}}'), NULL), (2, parse_json('null'), NULL),
+           (3, NULL, parse_json('12345678901234567890.5')), (4, parse_json('"y"'), parse_json('[]'))""",
+        "UPDATE lake.db.free SET v = parse_json('null') WHERE id >= 3",
+        "UPDATE lake.db.free SET v = NULL WHERE id = 2",
+    ]
+    for change in changes:
+        spark.sql(change)
+        assert mirror.catch_up()["rejects"] == {}
+        found = [
+            spark.sql(f"SELECT id, to_json(v), to_json(`w 'x`) FROM {name} ORDER BY id").collect()
+            for name in (table.name, mirror.name)
+        ]
+        assert found[0] == found[1]
+    assert [row[1] for row in found[1]][1:] == [None, "null", "null"]
 
 
 def columns(spark: SparkSession, name: str) -> list[str]:

@@ -5,6 +5,7 @@ Columns in, columns out: the work is done by Spark on the executors. The names a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from calve.changes.diff import CHANGE, INSERT, UPDATE_AFTER
@@ -54,12 +56,25 @@ def events(
 ) -> DataFrame:
     """Write changes as events: `event`, the JSON text, and a column for each metadata attribute; arguments of `lines`.
 
-    Rows that cannot be told apart have no `document_id`. The row id becomes a field if it is given a name.
+    Rows that cannot be told apart have no `document_id`. The row id becomes a field if it is given a name. A variant
+    that is NULL has no field, because null is one of its values.
     """
     row_id = [f.col(ROW_ID).alias(row_id_column)] if row_id_column else []
-    event = f.to_json(f.struct(*_values(changes), *row_id), _JSON).alias(EVENT)
+    variants = [field.name for field in changes.schema.fields if isinstance(field.dataType, VariantType)]
+    event = _with_variants([*_values(changes.drop(*variants)), *row_id], variants).alias(EVENT)
     nameless = [] if identity else [f.lit(None).cast("string").alias("document_id")]
     return changes.select(event, *metadata(changes, table, snapshot, identity), *nameless)
+
+
+def _with_variants(values: list[Column], variants: list[str]) -> Column:
+    """Give a row as JSON, the variants that are there behind all other values."""
+    text = f.to_json(f.struct(*values), _JSON) if values else f.lit("{}")
+    if not variants:
+        return text
+    whole = [f.when(f.length(text) > 2, f.substring(text, f.lit(2), f.length(text) - 2))]
+    for name in variants:
+        whole.append(f.concat(f.lit(f"{json.dumps(name)}:"), f.to_json(f.col(quoted(name)))))
+    return f.concat(f.lit("{"), f.concat_ws(",", *whole), f.lit("}"))
 
 
 def _values(changes: DataFrame) -> list[Column]:

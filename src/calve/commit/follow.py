@@ -11,10 +11,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from pyiceberg.schema import Schema
-
 from calve.commit.catalog import Catalog
 from calve.commit.retry import retried
+from calve.convert.schema import read_schema
 from calve.engine.jvm import java_errors
 from calve.errors import CalveError
 from calve.sources.source import SourceTable
@@ -73,7 +72,7 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable) -> list[str]
 
 
 def _names(source: SourceTable) -> dict[str, str]:
-    schema = Schema.model_validate_json(source.schema_json)
+    schema = read_schema(source.schema_json)
     numbers = sorted(schema.find_field(name).field_id for name in schema.column_names)
     return {str(number): schema.find_column_name(number) or "" for number in numbers}
 

@@ -9,6 +9,7 @@ from typing import Any
 from pyiceberg.schema import Schema
 
 from calve.convert.fields import ALL_FIELDS, Fields
+from calve.convert.schema import read_schema
 from calve.sources.source import SourceTable
 
 __all__ = ["NONE", "Mirrors"]
@@ -45,7 +46,7 @@ class Mirrors:
         sources = self.of(name)
         if not sources:
             return None
-        return Schema.model_validate_json(sources[0].schema_json)
+        return read_schema(sources[0].schema_json)
 
     def _narrowed(self, table: SourceTable) -> SourceTable:
         whole: dict[str, Any] = json.loads(table.schema_json)

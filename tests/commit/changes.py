@@ -27,6 +27,9 @@ from calve.write.dead_letters import DeadLetterPlace
 
 NAME = "db.rows"
 
+LACKS: dict[str, tuple[str, ...]] = {"p": ("place",), "v": ("value",), "k": ("place", "value")}
+"""Words of updates that lack columns, and which: they are kept."""
+
 KINDS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "long": ("long", lambda key: key),
     "uuid": ("uuid", lambda key: f"0f8fad5b-d9cb-469f-a165-7086772895{key:02x}"),
@@ -73,6 +76,7 @@ class Changing:
     specs: list[tuple[str, str]]
     version: int
     branch: str = "main"
+    keep: bool = False
     oracle: dict[tuple[int, int], tuple[Any, int]] = field(default_factory=dict)
     batch: int = 0
 
@@ -97,13 +101,15 @@ class Changing:
         self.batch += 1
         events = []
         for number, (word, key, sub, place) in enumerate(changes):
-            event = {"op": word, "id": KINDS[self.kind][1](key), "sub": {"n": sub}}
+            event = {"op": "u" if word in LACKS else word, "id": KINDS[self.kind][1](key), "sub": {"n": sub}}
             if word == "d":
                 self.oracle.pop((key, sub), None)
             else:
-                value = self.batch * 1000 + number
-                self.oracle[key, sub] = (place, value)
-                event |= {"place": place, "value": value}
+                told = {"place": place, "value": self.batch * 1000 + number}
+                told = {name: one for name, one in told.items() if name not in LACKS.get(word, ())}
+                kept = dict(zip(("place", "value"), self.oracle.get((key, sub), (None, None)), strict=True))
+                self.oracle[key, sub] = tuple({**kept, **told}.values())  # type: ignore[assignment]
+                event |= told
             events.append(json.dumps(event).encode())
         table = self.catalog.load(NAME)
         assert table
@@ -114,6 +120,7 @@ class Changing:
             tables={NAME: table},
             dead_letters=DeadLetterPlace(str(self.folder / "dlq")),
             changes=True,
+            keep=self.keep,
         )
         job = Job("p", f"p-{self.batch:08d}", Events(), (sink,), 100, gatherers=tasks if tasks > 1 else 0)
         cuts = [len(events) * number // tasks for number in range(tasks + 1)]

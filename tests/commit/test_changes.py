@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
 from calve.errors import SinkUnavailableError
-from commit.changes import KINDS, NAME, Changing
+from commit.changes import KINDS, LACKS, NAME, Changing
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,7 @@ class Death(BaseException):
     """Ends an attempt where a kill would."""
 
 
-change = st.tuples(st.sampled_from("cuudd"), st.integers(0, 5), st.integers(0, 1), st.sampled_from(["x", "y", None]))
+change = st.tuples(st.sampled_from("cuuddpvk"), st.integers(0, 5), st.integers(0, 1), st.sampled_from(["x", "y", None]))
 batch = st.tuples(
     st.lists(change, min_size=1, max_size=12),
     st.integers(1, 3),
@@ -42,11 +42,14 @@ batch = st.tuples(
 )
 
 
-def well_formed(changes: list[tuple[Any, ...]], known: set[tuple[int, int]]) -> list[tuple[Any, ...]]:
-    """An INSERT is of a key that is not there, as its source would promise."""
+def well_formed(changes: list[tuple[Any, ...]], known: set[tuple[int, int]], keep: bool) -> list[tuple[Any, ...]]:
+    """An INSERT is of a key that is not there, as its source would promise; an UPDATE lacks only what can be kept."""
     made = []
     for word, key, sub, place in changes:
-        made.append(("u" if word == "c" and (key, sub) in known else word, key, sub, place))
+        is_there = (key, sub) in known
+        if (word == "c" and is_there) or (word in LACKS and not (keep and (is_there or word == "p"))):
+            word = "u"
+        made.append((word, key, sub, place))
         (known.discard if word == "d" else known.add)((key, sub))
     return made
 
@@ -61,17 +64,19 @@ def well_formed(changes: list[tuple[Any, ...]], known: set[tuple[int, int]]) -> 
     specs=st.sampled_from(SPECS),
     version=st.sampled_from([2, 3]),
     batches=st.lists(batch, min_size=2, max_size=4),
+    keep=st.booleans(),
 )
 def test_the_table_is_the_dictionary_after_every_commit(
-    spark: SparkSession, tmp_path_factory: Any, kind: str, specs: Any, version: int, batches: Any
+    spark: SparkSession, tmp_path_factory: Any, kind: str, specs: Any, version: int, batches: Any, keep: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("lake")
     catalog = named(spark, folder)
-    table = Changing(catalog, folder, kind, specs, version)
+    table = Changing(catalog, folder, kind, specs, version, keep=keep)
     table.create()
     clean = (kind, specs) != ("fixed", SPECS[3])  # PyIceberg cannot read manifests partitioned by such a column
-    for changes, tasks, mode, death in batches:
-        files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle)), tasks)}
+    for changes, tasks, chosen, death in batches:
+        mode = MODES[1] if keep and chosen == MODES[0] else chosen
+        files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle), keep), tasks)}
         clean = clean and (mode != "equality-delete" or all(one["content"] == "DATA" for one in files[table.batch]))
         die_at(death, lambda files=files, mode=mode: table.commit(files, mode))
         table.commit(files, mode)

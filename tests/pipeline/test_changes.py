@@ -35,8 +35,13 @@ def configuration(port: int, **more: Any) -> str:
     return json.dumps({"p": {"source": {"http": {"port": port}}, "sink": [{"iceberg": sink}]}})
 
 
-def changes(chosen: random.Random, oracle: dict[int, tuple[Any, int]], version: int) -> list[dict[str, Any]]:
-    """Make up changes of few keys and apply them to the oracle: rows move, come back, and go before they exist."""
+def changes(
+    chosen: random.Random, oracle: dict[int, tuple[Any, int]], version: int, keep: bool
+) -> list[dict[str, Any]]:
+    """Make up changes of few keys and apply them to the oracle: rows move, come back, and go before they exist.
+
+    Where updates keep what they lack, half of those of rows that are there lack a column.
+    """
     found = []
     for number in range(chosen.randrange(1, 30)):
         key, city = chosen.randrange(12), chosen.choice(CITIES)
@@ -47,8 +52,12 @@ def changes(chosen: random.Random, oracle: dict[int, tuple[Any, int]], version: 
             oracle.pop(key, None)
             found.append({"op": word, "id": key})
             continue
-        oracle[key] = (city, version + number)
-        found.append({"op": word, "id": key, "city": city, "version": version + number})
+        event = {"op": word, "id": key, "city": city, "version": version + number}
+        if keep and word != "insert" and key in oracle and chosen.random() < 0.5:
+            del event[chosen.choice(("city", "version"))]
+        old = oracle.get(key, (None, 0))
+        oracle[key] = (event.get("city", old[0]), event.get("version", old[1]))
+        found.append(event)
     return found
 
 
@@ -56,11 +65,13 @@ def changes(chosen: random.Random, oracle: dict[int, tuple[Any, int]], version: 
 def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_holds(calve, mode) -> None:
     chosen, [port], kills = random.Random(mode), free_ports(1), list(KILLS[mode])
     oracle: dict[int, tuple[Any, int]] = {}
-    job: Calve = calve(configuration(port, table_identifier="db.rows", schema=SCHEMA, write_mode=mode))
+    keep = mode != "equality-delete"
+    more = {"write_mode": mode, "partial_updates": "keep" if keep else "null"}
+    job: Calve = calve(configuration(port, table_identifier="db.rows", schema=SCHEMA, **more))
     job.start()
     for batch in range(3 * len(kills)):
         before = _snapshots(job)
-        found = changes(chosen, oracle, batch * 100)
+        found = changes(chosen, oracle, batch * 100, keep)
         _deliver(job, port, found, f"{batch}")
         if batch % 3:
             until(lambda known=before: _snapshots(job) > known, "the batch is committed")

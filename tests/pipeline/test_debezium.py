@@ -35,6 +35,11 @@ BROKEN = {
 }
 
 
+NOTES = {"columns": [{"name": "id", "type": "long"}, {"name": "body", "type": "string", "required": True}]}
+NOTES["columns"].append({"name": "n", "type": "long"})
+UNTOLD = "__debezium_unavailable_value"
+
+
 def _configuration(address: str) -> str:
     def source(topic: str) -> dict[str, Any]:
         return {"kafka": {"bootstrap_servers": [address], "topics": [{"name": topic, "serde_format": "debezium"}]}}
@@ -42,7 +47,9 @@ def _configuration(address: str) -> str:
     keyed = {"identifier_columns": ["id"], "auto_create": True, "max_batch_bytes": "8mb"}
     customers = {"table_identifier": "shop.customers", "schema": SCHEMA, **keyed}
     many = {"table_identifier": 'shop.${getMetadata("debezium_source_table")}', **keyed}
+    kept = {"table_identifier": "shop.notes", "schema": NOTES, "write_mode": "merge-on-read", "partial_updates": "keep"}
     pipelines = {
+        "notes": {"source": source("notes"), "sink": [{"iceberg": {**keyed, **kept, "max_batch_bytes": "1kb"}}]},
         "customers": {"source": source("customers"), "sink": [{"iceberg": customers}]},
         "shop": {"source": source("shop"), "sink": [{"iceberg": many}]},
     }
@@ -73,6 +80,15 @@ def _orders() -> list[tuple[bytes, bytes | None]]:
     return records
 
 
+def _notes() -> list[tuple[bytes, bytes | None]]:
+    """Changes of rows with a large text, which Postgres tells only when it changes; several batches of them."""
+    rows: list[tuple[str, Any, Any]] = [("c", None, {"id": key, "body": f"text {key}", "n": 0}) for key in range(4)]
+    rows += [("u", None, {"id": number % 3, "body": UNTOLD, "n": number}) for number in range(30)]
+    rows += [("u", None, {"id": 0, "body": "new", "n": 30}), ("u", None, {"id": 0, "body": UNTOLD, "n": None})]
+    rows += [("d", {"id": 1}, None), ("c", None, {"id": 1, "body": "again", "n": 31})]
+    return [(b"%d" % number, text(envelope(*row, table="notes"))) for number, row in enumerate(rows)]
+
+
 def test_changes_from_kafka_make_the_table_that_debezium_told_of(kafka_broker: Kafka, calve) -> None:
     told = Changes(COUNT, KEYS, wrapped=True)
     records = list(told)
@@ -80,15 +96,20 @@ def test_changes_from_kafka_make_the_table_that_debezium_told_of(kafka_broker: K
     kafka_broker.produce("customers", [value for _, value in records], keys=[key for key, _ in records])
     kafka_broker.create_topic("shop")
     kafka_broker.produce("shop", [value for _, value in _orders()], keys=[key for key, _ in _orders()])
+    kafka_broker.create_topic("notes")
+    kafka_broker.produce("notes", [value for _, value in _notes()], keys=[key for key, _ in _notes()])
     job: Calve = calve(_configuration(kafka_broker.address))
     assert job.once() == 0, job.said()[-2000:]
     shown = "id, city, cast(amount as string), cast(score as string), cast(born as string), cast(changed as string)"
     queries = [f"select {shown} from lakehouse.shop.customers order by id"]
     queries += [f"select id, n from lakehouse.shop.t{number} order by id" for number in range(2)]
-    [customers, even, odd] = with_spark(job.folder / "lakehouse", queries)
+    queries += ["select id, body, n from lakehouse.shop.notes order by id"]
+    [customers, even, odd, notes] = with_spark(job.folder / "lakehouse", queries)
     wanted = [_shown(row) for _, row in sorted(told.rows.items())]
     assert [_trimmed(row) for row in customers] == [_trimmed(row) for row in wanted]
     assert (even, odd) == ([[0, 0], [5, 20]], [[3, 30]])
+    assert notes == [[0, "new", None], [1, "again", 31], [2, "text 2", 29], [3, "text 3", 0]]
+    assert job.dead_letters("notes") == []
     deletes = sum(value is None for _, value in records)
     assert job.status("customers")["passed_over"] == deletes > 0
     assert job.dead_letters("customers") == []

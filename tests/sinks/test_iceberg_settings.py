@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from calve.settings import Plugins, SettingsErrors, json_schema, parse_text, reference
+from calve.settings import Plugins, SettingsErrors, json_schema, parse_text
 from calve.sinks.iceberg.settings import IcebergSettings
 
 PLUGINS = Plugins(sources={"iceberg": IcebergSettings}, sinks={"iceberg": IcebergSettings})
@@ -231,13 +231,12 @@ def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options:
     assert found.startswith(error)
 
 
-@pytest.mark.parametrize(("key", "value"), [("partial_updates", "keep")])
-def test_what_a_later_version_brings_is_never_silently_accepted(key: str, value: str) -> None:
-    assert errors(f"table_identifier: a.b, {key}: {value}") == [f"{key}: is not available in this version of Calve"]
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(SOURCE % f"table_identifier: a.b, {key}: {value}"), json_schema(PLUGINS))
-    (row,) = [line for line in reference(PLUGINS).split("## Sink `iceberg`")[1].split("\n") if f"| `{key}` |" in line]
-    assert row.endswith("*Not available in this version.* |")
+def test_columns_are_kept_only_where_older_rows_are_looked_for() -> None:
+    options = "table_identifier: a.b, operation: '${/op}', identifier_columns: [id], partial_updates: keep"
+    (found,) = errors(options)
+    assert found.startswith("partial_updates: keep needs the older row")
+    assert "set write_mode: merge-on-read or copy-on-write" in found
+    assert sink(f"{options}, write_mode: copy-on-write").partial_updates == "keep"
 
 
 @pytest.mark.parametrize("column", ["at", "day", "place.since"])
@@ -299,7 +298,7 @@ def test_a_dead_letter_table_that_cannot_be_meant_is_refused(dlq: str, said: str
     assert found.startswith(said)
 
 
-def test_what_a_later_version_brings_may_be_given_its_default() -> None:
+def test_what_becomes_of_absent_columns_may_be_yaml_s_null() -> None:
     assert sink("table_identifier: a.b, partial_updates: null").partial_updates == "null"
 
 

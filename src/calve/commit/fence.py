@@ -22,7 +22,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from calve.commit.catalog import Catalog
-from calve.commit.merge import EQUALITY_DELETE, WriteMode, delete_rows
+from calve.commit.merge import EQUALITY_DELETE, WriteMode, merge_changes
 from calve.commit.retry import retried
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors
@@ -218,7 +218,7 @@ def _stage(
     """Add the files of one batch to the transaction: deletes first, as they hold for earlier rows."""
     deletes = [file for file in files if file["content"] != _DATA]
     if deletes and target.write_mode != EQUALITY_DELETE:
-        delete_rows(catalog, transaction, target.branch, target.write_mode, deletes)
+        merge_changes(catalog, transaction, target.branch, target.write_mode, deletes)
         files, deletes = [file for file in files if file["content"] == _DATA], []
     update = transaction.newRowDelta() if deletes else transaction.newAppend()
     if target.branch != "main":

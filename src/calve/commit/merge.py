@@ -1,9 +1,12 @@
-"""Deletes the rows of given keys within a transaction, by Spark's MERGE: the modes that leave no equality deletes.
+"""Deletes and updates rows of given keys within a transaction, by Spark's MERGE: the modes without equality deletes.
 
 MERGE commits by itself and knows no fence. So it is given a table whose operations are those of the transaction: what
 it commits is one more update there, and becomes visible with the rest by the fence's compare-and-swap, or never. Spark
 finds the rows and writes position deletes (format version 2), deletion vectors (version 3) or files without the rows,
 as the property `write.merge.mode` says; within the transaction that is the sink's, after it the table's again.
+
+Only updates that lack columns are written by the MERGE, because it alone sees the older row. All other rows come as
+they were staged.
 """
 
 from __future__ import annotations
@@ -12,112 +15,138 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyiceberg.io import load_file_io
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from calve.commit.catalog import Catalog
-from calve.errors import SinkUnavailableError
-from calve.event import duck
+from calve.commit.staged import Staged, staged
+from calve.errors import CommitError
+from calve.reduce.key import ABSENT
 
-__all__ = ["EQUALITY_DELETE", "WriteMode", "delete_rows"]
+__all__ = ["EQUALITY_DELETE", "WriteMode", "merge_changes"]
 
 WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
 EQUALITY_DELETE: WriteMode = "equality-delete"
 
 _MODE = "write.merge.mode"
-_FIELD_ID = b"PARQUET:field_id"
 
 
-def delete_rows(
+def merge_changes(
     catalog: Catalog, transaction: Any, branch: str, mode: WriteMode, files: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Delete the rows whose keys are in files of equality deletes; runs on the driver, and as a Spark job.
+    """Delete the rows whose keys are in staged files, and update those that these have more of; a Spark job.
 
     Args:
         catalog: The catalog of the table, with the session that runs the job.
         transaction: The Java `Transaction`; it gets more snapshots, or none if no row is found.
         branch: The branch that has the rows.
         mode: Not `EQUALITY_DELETE`.
-        files: Equality deletes, in the JSON of the REST catalog's specification; they are only read.
+        files: Equality deletes, in the JSON of the REST catalog's specification; they are only read. Those with the
+            column `ABSENT` have rows: updates that lack columns. A key that is deleted as well is updated afterwards.
+
+    Raises:
+        CommitError: An update lacks a required column, and there is no older row that has it.
+        SinkUnavailableError: The storage does not give a file at the moment.
     """
-    operations = transaction.table().operations()
-    start = operations.current()
-    if start.currentSnapshot() is None and start.ref(branch) is None:
-        return
-    if start.ref(branch) is None:
-        transaction.manageSnapshots().createBranch(branch, start.currentSnapshot().snapshotId()).commit()
-    before = start.properties().get(_MODE)
-    transaction.updateProperties().set(_MODE, mode).commit()
     jvm: Any = catalog.spark._jvm
+    operations = transaction.table().operations()
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
-    for ids in {tuple(file["equality-ids"]) for file in files}:
-        names = [str(table.schema().findColumnName(number)) for number in ids]
-        mine = [file for file in files if tuple(file["equality-ids"]) == ids]
-        _run(catalog.spark, table, branch, names, _keys(catalog, table, ids, mine))
+    found = [
+        staged(catalog, table, ids, [file["file-path"] for file in files if tuple(file["equality-ids"]) == ids])
+        for ids in dict.fromkeys(tuple(file["equality-ids"]) for file in files)
+    ]
+    if not _branch(transaction, operations.current(), branch, any(one.columns for one in found)):
+        return
+    before = operations.current().properties().get(_MODE)
+    transaction.updateProperties().set(_MODE, mode).commit()
+    for one in found:
+        merge = _Merge(catalog.spark, _relation(jvm, table, branch), one)
+        if lost := merge.without_older_row():
+            raise _incomplete(table.name(), one, lost)
+        merge.run()
     restored = transaction.updateProperties()
     (restored.remove(_MODE) if before is None else restored.set(_MODE, before)).commit()
 
 
-def _keys(catalog: Catalog, table: Any, ids: Sequence[int], files: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Give the keys as columns `k0`, `k1`, …, which every task gets whole."""
-    io_properties = catalog.io_properties(table)
-    rows = pa.concat_tables([_read(file["file-path"], io_properties, ids) for file in files])
-    convert = catalog.spark._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert
-    types = [convert(table.schema().findField(number).type()).sql() for number in ids]
-    schema = StructType.fromDDL(", ".join(f"k{number} {kind}" for number, kind in enumerate(types)))
-    return catalog.spark.createDataFrame(rows, schema).hint("broadcast")
+def _branch(transaction: Any, start: Any, branch: str, needed: bool) -> bool:
+    """Say whether there is anything to look for rows in; make the branch, where it is `needed` without a row even."""
+    if start.ref(branch) is not None:
+        return True
+    if start.currentSnapshot() is not None:
+        transaction.manageSnapshots().createBranch(branch, start.currentSnapshot().snapshotId()).commit()
+    elif needed:
+        transaction.newFastAppend().toBranch(branch).commit()
+    return needed or start.currentSnapshot() is not None
 
 
-def _read(path: str, io_properties: dict[str, str], ids: Sequence[int]) -> pa.Table:
-    """Read the columns of these field ids, whatever they are called by now.
+class _Merge:
+    """One MERGE into a table that no catalog knows: the parsed plan gets relations in the place of names."""
 
-    Raises:
-        SinkUnavailableError: The storage does not give the file at the moment.
-    """
-    try:
-        with load_file_io(io_properties, path).new_input(path).open() as stream:
-            rows = pq.read_table(stream)
-    except OSError as error:
-        raise SinkUnavailableError(
-            f"The staged keys {path} cannot be read: {error}",
-            step="commit",
-            target=path,
-            hint="Calve tries again; check that the table's storage is up and can be reached",
-        ) from error
-    while any(pa.types.is_struct(field.type) for field in rows.schema):
-        rows = rows.flatten()  # `a` with a field `b` becomes `a.b`
-    columns = {int(field.metadata[_FIELD_ID]): column for field, column in zip(rows.schema, rows.columns, strict=True)}
-    return pa.table([_plain(columns[number]) for number in ids], [f"k{number}" for number in range(len(ids))])
+    def __init__(self, spark: SparkSession, relation: Any, changes: Staged) -> None:
+        self._spark = spark
+        self._relation = relation
+        self._changes = changes
+        same = [f"target.{_quoted(name)} = source.k{number}" for number, name in enumerate(changes.names)]
+        self._same = " AND ".join(same)
+
+    def run(self) -> None:
+        """Delete and update."""
+        jvm: Any = self._spark._jvm
+        session: Any = self._spark._jsparkSession
+        text = f"MERGE INTO t AS target USING s AS source ON {self._same} {self._actions()}"
+        plan = session.sessionState().sqlParser().parsePlan(text)
+        source = self._changes.frame(self._spark)._jdf.logicalPlan()
+        children = [
+            plan.left().withNewChildren(_sequence(jvm, self._relation)),
+            plan.right().withNewChildren(_sequence(jvm, source)),
+        ]
+        jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan.withNewChildren(_sequence(jvm, *children)))
+
+    def _actions(self) -> str:
+        columns, kept = self._changes.columns, self._changes.kept
+        if not columns:
+            return "WHEN MATCHED THEN DELETE"
+        values = []
+        for number, name in columns.items():
+            value, old = f"source.c{number}", f"target.{_quoted(name)}"
+            if number in kept:
+                value = f"CASE WHEN array_contains(source.{ABSENT}, {number}) THEN {old} ELSE {value} END"
+            values.append(f"{old} = {value}")
+        names = ", ".join(map(_quoted, columns.values()))
+        given = ", ".join(f"source.c{number}" for number in columns)
+        return (
+            f"WHEN MATCHED AND source.{ABSENT} IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {', '.join(values)} "
+            f"WHEN NOT MATCHED AND source.{ABSENT} IS NOT NULL THEN INSERT ({names}) VALUES ({given})"
+        )
+
+    def without_older_row(self) -> int:
+        """Count the updates that lack a required column, and have no older row in the table that has it."""
+        lost, doubtful = self._changes.incomplete()
+        if not len(doubtful.deletes):
+            return lost
+        jvm: Any = self._spark._jvm
+        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, self._relation)
+        target = DataFrame(rows, self._spark).alias("target")
+        source = doubtful.frame(self._spark).alias("source")
+        return lost + int(source.join(target, functions.expr(self._same), "left_anti").count())
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give a column as Spark has its type: a UUID is text."""
-    if isinstance(column.type, pa.UuidType):
-        return duck.run("select key::varchar as key from keys", keys=pa.table({"key": column})).column("key")
-    if pa.types.is_fixed_size_binary(column.type):
-        return column.cast(pa.binary())
-    return column
-
-
-def _run(spark: SparkSession, table: Any, branch: str, names: Sequence[str], keys: DataFrame) -> None:
-    """Run the MERGE on a table that no catalog knows: its parsed plan gets the relation in the place of a name."""
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
-    same = " AND ".join(f"target.{_quoted(name)} = source.k{number}" for number, name in enumerate(names))
-    text = f"MERGE INTO t AS target USING s AS source ON {same} WHEN MATCHED THEN DELETE"
-    plan = session.sessionState().sqlParser().parsePlan(text)
+def _relation(jvm: Any, table: Any, branch: str) -> Any:
     found = jvm.org.apache.iceberg.spark.source.SparkTable.create(table, branch)
-    functions = jvm.scala.Option.apply(jvm.org.apache.iceberg.spark.SparkFunctionCatalog.get())  # partition transforms
-    relation = jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(
-        found, functions, jvm.scala.Option.empty()
+    transforms = jvm.scala.Option.apply(jvm.org.apache.iceberg.spark.SparkFunctionCatalog.get())
+    return jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(
+        found, transforms, jvm.scala.Option.empty()
     )
-    target = plan.left().withNewChildren(_sequence(jvm, relation))
-    source = plan.right().withNewChildren(_sequence(jvm, keys._jdf.logicalPlan()))
-    merge = plan.withNewChildren(_sequence(jvm, target, source))
-    jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, merge)
+
+
+def _incomplete(table: str, changes: Staged, count: int) -> CommitError:
+    names = ", ".join(changes.columns[number] for number in changes.required.intersection(changes.kept))
+    return CommitError(
+        f"{count} staged updates of the table {table} lack a required column ({names}), and no older row has it",
+        step="commit",
+        target=table,
+        hint="Make the column optional (ALTER TABLE … ALTER COLUMN … DROP NOT NULL), or add the missing rows; the "
+        "commit then goes on by itself",
+    )
 
 
 def _quoted(name: str) -> str:

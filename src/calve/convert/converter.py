@@ -38,6 +38,7 @@ class ConvertOptions:
         case_insensitive: Match field names by case first, then without.
         fields: The fields that are written; all others are as if the event did not have them.
         refused: Fields (paths as in `Evolution.refused`) that cannot become columns: an event with one is rejected.
+        may_lack: Required columns that are null in the row, and no reason to reject it, where the event lacks them.
     """
 
     look_for_unknown: bool = False
@@ -45,6 +46,7 @@ class ConvertOptions:
     case_insensitive: bool = False
     fields: Fields = ALL_FIELDS
     refused: frozenset[tuple[str, ...]] = frozenset()
+    may_lack: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Converter:
             case_insensitive=self._options.case_insensitive,
             refused=self._options.refused,
             fields=self._options.fields,
+            may_lack=self._options.may_lack,
         )
         select = compile_select(self._schema, self._options.fields)
         self._fast = FastPath(select, self._options.case_insensitive, bool(self._options.refused)) if select else None

@@ -6,7 +6,7 @@ are closures, compiled once per table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -88,6 +88,7 @@ class Exact:
         case_insensitive: Match names by case first, then without.
         refused: Paths of fields that events are rejected for.
         fields: The fields that are read.
+        may_lack: Required columns that an event may lack, but not have as null.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Exact:
         case_insensitive: bool = False,
         refused: Iterable[tuple[str, ...]] = (),
         fields: Fields = ALL_FIELDS,
+        may_lack: Collection[str] = (),
     ) -> None:
         self._names = _Names([field.name for field in schema.fields], case_insensitive)
         self._columns = [
@@ -110,6 +112,7 @@ class Exact:
         self._reject_mismatches = reject_mismatches
         self._refused = tuple(refused)
         self._fields = fields
+        self._may_lack = frozenset(may_lack)
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
         """Convert events given as (position, text)."""
@@ -157,7 +160,7 @@ class Exact:
                 except (MismatchError, _AmbiguousError) as error:
                     self._mismatch(column, error, nulled)
                     value = None
-            elif column.required:
+            elif column.required and (column.name in event or column.name not in self._may_lack):
                 why = "is null" if column.name in event else "is missing"
                 raise _RejectedError(Code.REQUIRED_MISSING, column.name, f"a required field {why}")
             elif column.name in event:

@@ -17,8 +17,9 @@ from calve.convert.schema import arrow_schema
 from calve.event import duck
 from calve.event.columns import OPERATION, ORDER
 from calve.event.operation import Operation
-from calve.pipeline.job import DELETES, Job, SinkJob, Target
-from calve.reduce.key import Key
+from calve.pipeline.job import DELETES, PARTIAL, Job, SinkJob, Target
+from calve.reduce.absent import ABSENT_TYPE
+from calve.reduce.key import ABSENT, Key
 from calve.reduce.net import Changes, Net
 from calve.write.outbox import Outbox
 from calve.write.writer import Writers
@@ -36,6 +37,8 @@ def write_net(job: Job, writers: Writers, target: Target, net: Net) -> None:
         writers.write(target, key.required, properties, net.rows)
     if len(net.deletes):
         writers.write((*target, *DELETES), key.deletes, properties, net.deletes, key.ids)
+    if net.partial is not None:
+        writers.write((*target, *PARTIAL), key.partial, properties, key.staged(net.partial), key.ids)
 
 
 def hand_on_net(job: Job, outbox: Outbox, target: Target, net: Net, task: int) -> None:
@@ -47,6 +50,11 @@ def hand_on_net(job: Job, outbox: Outbox, target: Target, net: Net, task: int) -
     rows = _placed(net.rows.append_column(OPERATION, words), task)
     for bucket, part in _by_key(key, key.of(net.rows), rows, job.gatherers):
         outbox.post(bucket, (*target, *_CHANGED), part)
+    if net.partial is not None:
+        words = pa.repeat(pa.scalar(int(Operation.UPDATE), pa.int8()), len(net.partial))
+        rows = _placed(net.partial.append_column(OPERATION, words), task)
+        for bucket, part in _by_key(key, key.of(net.partial), rows, job.gatherers):
+            outbox.post(bucket, (*target, *_CHANGED), part)
     for bucket, part in _by_key(key, net.gone, _placed(net.gone, task), job.gatherers):
         outbox.post(bucket, (*target, *_GONE), part)
 
@@ -71,18 +79,31 @@ def merge_net(job: Job, target: Target, held: dict[tuple[Any, ...], list[pa.Tabl
     """Merge what tasks handed on of one table; takes it out of `held`."""
     key = _key(job, target)
     changes = Changes(key, arrow_schema(key.required.schema), upsert=False)
+    for gone in held.pop((*target, *_GONE), []):  # first, as a task tells of deletes that it has updates after
+        changes.delete(gone.drop_columns([ORDER]), gone.column(ORDER).combine_chunks())
+    keep = _sink(job, target).keep
     for rows in sorted(held.pop((*target, *_CHANGED), []), key=_task):
         operations, order = rows.column(OPERATION).combine_chunks(), rows.column(ORDER).combine_chunks()
-        changes.add(rows.drop_columns([OPERATION, ORDER]), operations, order)
-    for gone in held.pop((*target, *_GONE), []):
-        changes.delete(gone.drop_columns([ORDER]), gone.column(ORDER).combine_chunks())
+        absent = _absent(rows) if keep else None
+        names = [name for name in (OPERATION, ORDER, ABSENT) if name in rows.column_names]
+        changes.add(rows.drop_columns(names), operations, order, absent)
     return changes.net()
 
 
-def _key(job: Job, target: Target) -> Key:
+def _absent(rows: pa.Table) -> pa.Array:
+    if ABSENT in rows.column_names:
+        return duck.whole(rows.column(ABSENT))
+    return pa.array([[]], ABSENT_TYPE).take(pa.repeat(0, len(rows)))
+
+
+def _sink(job: Job, target: Target) -> SinkJob:
     sink = job.sinks[target[0]]
     assert isinstance(sink, SinkJob)
-    return Key(job.place(target)[0], sink.identifier_columns)
+    return sink
+
+
+def _key(job: Job, target: Target) -> Key:
+    return Key(job.place(target)[0], _sink(job, target).identifier_columns)
 
 
 def _placed(rows: pa.Table, task: int) -> pa.Table:

@@ -24,7 +24,19 @@ from calve.sources.source import Reader
 from calve.write.dead_letters import DeadLetterPlace
 from calve.write.writer import Written
 
-__all__ = ["DELETES", "LETTERS", "SEEN", "STEPS", "DocumentJob", "Job", "Misfit", "SinkJob", "Target", "merge_misfits"]
+__all__ = [
+    "DELETES",
+    "LETTERS",
+    "PARTIAL",
+    "SEEN",
+    "STEPS",
+    "DocumentJob",
+    "Job",
+    "Misfit",
+    "SinkJob",
+    "Target",
+    "merge_misfits",
+]
 
 Target = tuple[int, str]
 """A table of a pipeline: the number of its sink, and its identifier."""
@@ -32,7 +44,7 @@ SEEN = ("events", "bytes", "unrouted", "passed_over")
 """What a receipt counts of the events that its task read."""
 STEPS = ("read", "decode", "route", "convert", "write")
 """What a receipt has seconds of."""
-DELETES, LETTERS = ("deletes",), ("dead letters",)
+DELETES, PARTIAL, LETTERS = ("deletes",), ("partial",), ("dead letters",)
 """What a writer's key has after the target, where it is not for the rows of a table."""
 
 
@@ -51,6 +63,7 @@ class SinkJob:
         identifier_columns: The key; empty means the table's identifier fields.
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
+        keep: An UPDATE leaves columns as they are that its event lacks.
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
@@ -71,6 +84,7 @@ class SinkJob:
     identifier_columns: tuple[str, ...] = ()
     upsert: bool = False
     write_mode: str = "equality-delete"
+    keep: bool = False
     write_properties: dict[str, str] = field(default_factory=dict)
     gathers_bytes: int = 0
     refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
@@ -90,7 +104,7 @@ class SinkJob:
         options = self.options(table.identifier)
         if not self.changes:
             return Converter(table, options)
-        return Reducer(table, Key(table, self.identifier_columns), options, self.upsert)
+        return Reducer(table, Key(table, self.identifier_columns), options, self.upsert, self.keep)
 
 
 @dataclass(frozen=True)

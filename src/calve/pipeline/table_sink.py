@@ -141,6 +141,7 @@ class TableSink:
             identifier_columns=tuple(settings.identifier_columns),
             upsert=settings.upsert,
             write_mode=settings.write_mode,
+            keep=settings.partial_updates == "keep",
             write_properties=dict(settings.write_properties),
             gathers_bytes=GATHERED_BYTES[settings.distribution],
             refused=dict(self._targets.refused),

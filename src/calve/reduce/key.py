@@ -11,14 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField, StructType
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from calve.convert.schema import VariantType, arrow_schema
 from calve.convert.table import Table
 from calve.errors import SchemaConflictError
 
-__all__ = ["Key", "identified"]
+__all__ = ["ABSENT", "ABSENT_ID", "Key", "identified"]
 
+ABSENT = "_calve_absent"
+"""The column of staged updates that lack columns: the field ids of these."""
+ABSENT_ID = 2_100_000_000
+"""Its field id, which no table reaches (those of Iceberg's metadata columns begin at 2,147,483,447)."""
+_UNPARTITIONED = '{"spec-id":0,"fields":[]}'
 _UNSORTED = '{"order-id":0,"fields":[]}'
 
 
@@ -88,6 +93,25 @@ class Key:
             return self.only
         return replace(self.only, spec_json=json.dumps({"spec-id": self._table.free_spec_id or 0, "fields": []}))
 
+    @property
+    def others(self) -> dict[str, int]:
+        """The field ids of the top-level columns that have no part of the key, by name."""
+        kept = {field.field_id for field in self.schema.fields}
+        return {field.name: field.field_id for field in self._table.schema.fields if field.field_id not in kept}
+
+    @property
+    def partial(self) -> Table:
+        """The table as its updates are staged that lack columns: only the key is required, and `ABSENT` is added."""
+        names = self.others
+        fields = [
+            field.model_copy(update={"required": field.name not in names})
+            for field in _required(self._table.schema.fields, set(self.ids))
+        ]
+        kind = ListType(element_id=ABSENT_ID + 1, element_type=IntegerType(), element_required=False)
+        fields.append(NestedField(ABSENT_ID, ABSENT, kind, required=True))
+        schema_json = _json(self._table.schema, fields)
+        return replace(self._table, schema_json=schema_json, spec_json=_UNPARTITIONED, sort_order_json=_UNSORTED)
+
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema of the key's rows, field ids in the metadata."""
@@ -97,6 +121,12 @@ class Key:
         """Give the key of typed rows: the columns of `schema`, nested as the table has them."""
         columns = [_cast(rows.column(field.name), field) for field in self.arrow_schema]
         return pa.table(columns, schema=self.arrow_schema)
+
+    def staged(self, rows: pa.Table) -> pa.Table:
+        """Give updates that lack columns, with `ABSENT` as the last one, as `partial` has them."""
+        schema = arrow_schema(self.partial.schema)
+        absent = rows.column(ABSENT).cast(schema.field(ABSENT).type)
+        return pa.table([*rows.columns[:-1], absent], schema=schema)
 
     def flat(self, keys: pa.Table) -> list[pa.ChunkedArray]:
         """Give the leaves of the key as columns that can be grouped by."""

@@ -6,13 +6,14 @@ row and one delete for each key, and a row that is inserted and deleted within i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.event.operation import Operation
-from calve.reduce.key import Key
+from calve.reduce.compose import compose
+from calve.reduce.key import ABSENT, Key
 
 __all__ = ["Changes", "Net"]
 
@@ -24,16 +25,19 @@ class Net:
     """What is left to write.
 
     Attributes:
-        rows: At most one row for each key, in source order.
+        rows: At most one row for each key.
         replaced: For each row, whether it takes the place of an older one, if there is one.
         replaced_keys: The keys (`Key.schema`) of these rows.
         gone: The keys whose older row goes, and no row remains.
+        partial: Updates of rows whose older ones are to be looked at, with `ABSENT`; None where that is not asked for.
+            A key that is `gone` as well is changed after that, so that there is nothing to keep.
     """
 
     rows: pa.Table
     replaced: pa.Array
     replaced_keys: pa.Table
     gone: pa.Table
+    partial: pa.Table | None = None
 
     @property
     def deletes(self) -> pa.Table:
@@ -57,10 +61,19 @@ class Changes:
         self._rows: list[pa.Table] = []
         self._keys: list[pa.Table] = []
         self._found: list[pa.Table] = []
+        self._absent: list[pa.Array] = []
         self._row_count = 0
 
-    def add(self, rows: pa.Table, operations: pa.Array, order: pa.Array) -> None:
-        """Take inserts and updates: typed rows, their `Operation` (int8) and place in the source's order (int64)."""
+    def add(self, rows: pa.Table, operations: pa.Array, order: pa.Array, absent: pa.Array | None = None) -> None:
+        """Take inserts and updates.
+
+        Args:
+            rows: Typed rows.
+            operations: The `Operation` (int8) of each.
+            order: The place of each in the source's order (int64).
+            absent: What each lacks and leaves as it is (`ABSENT_TYPE`); for all rows that are taken, or for none.
+        """
+        self._absent += [] if absent is None else [absent]
         numbers = pa.array(range(self._row_count, self._row_count + len(rows)), pa.int64())
         self._row_count += len(rows)
         self._rows.append(rows)
@@ -87,13 +100,34 @@ class Changes:
         remains = pc.not_equal(net.column("operation_last"), pa.scalar(int(Operation.DELETE), pa.int8()))
         left = net.append_column("deleted", deleted).filter(remains).sort_by("row_last")
         rows = pa.concat_tables(self._rows) if self._rows else self._schema.empty_table()
+        gone = net.filter(pc.and_not(deleted, remains)).column("at_first")
+        if self._absent and len(left):
+            return self._kept(found, left, rows, gone)
+        return self._net(rows.take(left.column("row_last").combine_chunks()), left, gone)
+
+    def _net(self, rows: pa.Table, left: pa.Table, gone: pa.ChunkedArray) -> Net:
+        """Give what remains: rows of the keys in `left`, and keys that go, by the place of an event of each."""
         keys = pa.concat_tables(self._keys)
-        return Net(
-            rows.take(left.column("row_last").combine_chunks()),
-            left.column("deleted").combine_chunks(),
-            keys.take(left.filter(left.column("deleted")).column("at_first")),
-            keys.take(net.filter(pc.and_not(deleted, remains)).column("at_first")),
-        )
+        replaced = left.column("deleted").combine_chunks()
+        return Net(rows, replaced, keys.take(left.filter(replaced).column("at_first")), keys.take(gone))
+
+    def _kept(self, found: pa.Table, left: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
+        """Give what remains where updates may lack columns."""
+        absent = pa.concat_arrays(self._absent)
+        last = left.column("row_last").combine_chunks()
+        lacking = pc.greater(pc.list_value_length(absent.take(last)), 0)
+        full, short = left.filter(pc.invert(lacking)), left.filter(lacking)
+        if not len(short):
+            return self._net(rows.take(last), left, gone)
+        joined = compose(found, short, rows, absent, self._key.others)
+        still = pc.greater(pc.list_value_length(joined.absent), 0)
+        whole = pc.invert(still)
+        written = [rows.take(full.column("row_last").combine_chunks()), joined.rows.filter(whole)]
+        fresh = short.filter(pa.array(joined.fresh)).column("at_first")
+        gone = pa.chunked_array([*gone.chunks, *fresh.chunks], gone.type)
+        net = self._net(pa.concat_tables(written), pa.concat_tables([full, short.filter(whole)]), gone)
+        partial = joined.rows.append_column(ABSENT, joined.absent).filter(still)
+        return replace(net, partial=partial if len(partial) else None)
 
     def _note(self, keys: pa.Table, operations: pa.Array, order: pa.Array, rows: pa.Array) -> None:
         flat = {f"key_{number}": column for number, column in enumerate(self._key.flat(keys))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,7 +12,8 @@ from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.table import Table
 from calve.event.columns import OPERATION, ORDER
 from calve.event.operation import Operation
-from calve.event.reject import Code
+from calve.event.reject import Code, reject_rows
+from calve.reduce.absent import Absences
 from calve.reduce.key import Key
 from calve.reduce.net import Changes, Net
 
@@ -26,15 +28,17 @@ class Reducer:
         key: Its key; a whole one.
         options: How events are converted.
         upsert: An INSERT replaces an older row of the same key.
+        keep: An UPDATE leaves columns as they are that its event lacks.
 
     Attributes:
         table: The table as its rows are written: the columns of the key are required.
     """
 
-    def __init__(self, table: Table, key: Key, options: ConvertOptions, upsert: bool) -> None:
+    def __init__(self, table: Table, key: Key, options: ConvertOptions, upsert: bool, keep: bool = False) -> None:
         self.table = key.required
         self.key = key
-        self._rows = Converter(self.table, options)
+        self._absences = Absences(key, options) if keep else None
+        self._rows = Converter(self.table, replace(options, may_lack=frozenset(key.others) if keep else frozenset()))
         self._deletes = Converter(key.only, replace(options, look_for_unknown=False, refused=frozenset()))
         self._changes = Changes(key, self._rows.arrow_schema, upsert)
 
@@ -65,10 +69,32 @@ class Reducer:
 
     def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> Converted:
         converted = self._rows.convert(events)
+        absent = None
+        if self._absences:
+            converted = self._whole(converted, operations)
+            updates = pc.equal(operations.take(converted.row), pa.scalar(int(Operation.UPDATE), pa.int8()))
+            absent = self._absences.of(events.take(converted.row), converted.rows, updates)
         if len(converted.rows):
             order = events.column(ORDER).take(converted.row).combine_chunks()
-            self._changes.add(converted.rows, operations.take(converted.row), order)
+            self._changes.add(converted.rows, operations.take(converted.row), order, absent)
         return self._told(converted, positions, (Code.REQUIRED_MISSING,))
+
+    def _whole(self, converted: Converted, operations: pa.Array) -> Converted:
+        """Reject the inserts that lack a required column, as only updates may."""
+        inserts = pc.not_equal(operations.take(converted.row), pa.scalar(int(Operation.UPDATE), pa.int8()))
+        good, rejects = np.ones(len(converted.rows), bool), [converted.rejects]
+        for field in converted.rows.schema:
+            column = converted.rows.column(field.name)
+            if field.nullable or not column.null_count:
+                continue
+            bad = good & pc.and_(inserts, column.is_null()).to_numpy()
+            why = "a required field is missing"
+            rejects.append(reject_rows(converted.row.filter(pa.array(bad)), Code.REQUIRED_MISSING, field.name, why))
+            good &= ~bad
+        if good.all():
+            return converted
+        rows, row = converted.rows.filter(pa.array(good)), converted.row.filter(pa.array(good))
+        return replace(converted, rows=rows, row=row, rejects=pa.concat_tables(rejects))
 
     def _delete(self, events: pa.Table, positions: pa.Array) -> Converted:
         """Take deletes, of which only the key counts."""

@@ -153,7 +153,9 @@ class IcebergSettings:
         "by rewriting the files that have these rows. May be changed at any time.",
     )
     partial_updates: Literal["null", "keep"] = option(
-        "null", "What columns become that an UPDATE lacks: null, or what the older row has.", later=True
+        "null",
+        "What columns become that the event of an UPDATE lacks: null, or `keep`, what the older row has. `keep` needs "
+        "`write_mode: merge-on-read` or `copy-on-write`.",
     )
     equality_delete_limit: int | None = option(
         500_000,
@@ -267,6 +269,9 @@ class IcebergSettings:
                     yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
                 elif columns.get(name, "").strip().lower() == "variant":
                     yield f"identifier_columns[{index}]", f"{name} is a variant, which cannot be a key"
+        if self.partial_updates == "keep" and self.write_mode == "equality-delete":
+            why = "keep needs the older row, which equality deletes never look for"
+            yield "partial_updates", f"{why}; set write_mode: merge-on-read or copy-on-write"
         if self.dlq == "":
             yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
         if self.dlq_table == self.table_identifier:

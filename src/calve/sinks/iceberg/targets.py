@@ -6,6 +6,7 @@ import threading
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
+    IcebergType,
     LongType,
     NestedField,
     StringType,
@@ -23,6 +24,7 @@ from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
 from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
+from calve.convert.schema import VariantType
 from calve.convert.table import Absent, Table
 from calve.errors import CalveError, NoTargetError, SchemaConflictError, SettingsError, UnsupportedError, Verdict
 from calve.event.reject import Code
@@ -239,7 +241,10 @@ class SinkTargets:
         if not isinstance(table, Table):
             return
         if self.settings.changes and self.settings.write_mode != EQUALITY_DELETE:
-            _check_types(table, self.settings.write_mode)
+            mode = f"write_mode {self.settings.write_mode}"
+            _check_types(table, mode, _NOT_IN_SPARK, "Set write_mode: equality-delete")
+            if self.settings.partial_updates == "keep":
+                _check_types(table, "partial_updates: keep", (VariantType,), "Set partial_updates: null")
         for complaint in check(table, {**table.properties, **self.settings.write_properties}):
             self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
 
@@ -275,20 +280,20 @@ class SinkTargets:
         return Absent(Code.NO_KEY.value, bad) if bad else table
 
 
-def _check_types(table: Table, write_mode: str) -> None:
-    """Look for columns that Spark, which finds the rows to delete, cannot read.
+def _check_types(table: Table, asked: str, kinds: tuple[type[IcebergType], ...], hint: str) -> None:
+    """Look for columns of types that Spark, which finds older rows, cannot handle as it is asked to.
 
     Raises:
         UnsupportedError: There is one.
     """
     for name in table.schema.column_names:
         kind = table.schema.find_type(name)
-        if isinstance(kind, _NOT_IN_SPARK):
+        if isinstance(kind, kinds):
             raise UnsupportedError(
-                f"Spark, which finds the rows for write_mode {write_mode}, cannot handle {name} ({kind})",
+                f"Spark, which finds the rows for {asked}, cannot handle {name} ({kind})",
                 step="start",
                 target=table.identifier,
-                hint="Set write_mode: equality-delete",
+                hint=hint,
             )
 
 

@@ -1,0 +1,129 @@
+"""Updates that lack columns leave these as they are (`partial_updates: keep`), whatever their type, name and branch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from calve.commit.fence import Mark, Target, append
+from calve.convert.definition import schema_from_columns
+from calve.errors import CommitError
+from calve.expression import compile_format
+from calve.pipeline.job import Job, SinkJob
+from calve.reduce.key import identified
+from calve.route.route import SinkRoute
+from calve.sources.source import Split
+from calve.write.dead_letters import DeadLetterPlace
+from commit.changes import NAME, Changing, Events, run
+from commit.test_changes import named
+
+pytestmark = pytest.mark.spark
+
+UUID = "0f8fad5b-d9cb-469f-a165-7086772895aa"
+COLUMNS: dict[str, tuple[str, Any]] = {
+    "text": ("string", "ä`\"'"),
+    "uuid": ("uuid", UUID),
+    "fixed": ("fixed[3]", "AAEC"),
+    "binary": ("binary", "AAEC"),
+    "decimal": ("decimal(38,10)", "12345678901234567890.0123456789"),
+    "local": ("timestamp", "1931-01-01T00:00:00.123456"),
+    "at": ("timestamptz", "1931-07-01T00:00:00.123456Z"),
+    "day": ("date", "0950-01-01"),
+    "yes": ("boolean", True),
+    "int": ("int", -5),
+    "float": ("float", 0.1),
+    "double": ("double", 1e300),
+    "struct": (
+        "struct<a: uuid, x: struct<f: fixed[3], n: decimal(5,1)>, l: list<uuid>>",
+        {"a": UUID, "x": {"f": "AAEC", "n": "1.5"}, "l": [UUID, None]},
+    ),
+    "list": ("list<struct<u: uuid, t: timestamptz>>", [{"u": UUID, "t": "2026-01-01T00:00:00Z"}, None]),
+    "map": ("map<uuid, struct<u: uuid, f: fixed[3], d: date>>", {UUID: {"u": UUID, "f": "AAEC", "d": "2026-01-01"}}),
+}
+WHOLE = {name: value for name, (_, value) in COLUMNS.items()}
+
+
+@pytest.mark.parametrize(("mode", "version"), [("merge-on-read", 2), ("copy-on-write", 3)])
+def test_a_value_of_any_type_is_kept_exactly_however_many_updates_it_takes(
+    spark: SparkSession, tmp_path: Path, mode: Any, version: int
+) -> None:
+    catalog = named(spark, tmp_path)
+    columns = [{"name": name, "type": kind, "required": name == "text"} for name, (kind, _) in COLUMNS.items()]
+    schema = identified(schema_from_columns([{"name": "id", "type": "long"}, *columns]), ["id"])
+    catalog.create(NAME, schema.model_dump_json(), (), {"format-version": str(version)})
+
+    def apply(batch: int, *events: dict[str, Any]) -> None:
+        route = SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", []))
+        table, place = catalog.load(NAME), DeadLetterPlace(str(tmp_path / "dlq"))
+        assert table
+        sink = SinkJob("iceberg", "", route, {NAME: table}, place, changes=True, keep=True)
+        job = Job("p", f"p-{batch}", Events(), (sink,), 100)
+        lines = [json.dumps(event).encode() for event in events]
+        receipts = [msgspec.json.decode(one) for one in run(job, [[Split({"lines": lines})]])]
+        assert not [receipt for receipt in receipts if receipt.get("error") or receipt["rejects"]]
+        files = [file for receipt in receipts for one in receipt["tables"] for file in one["files"]]
+        append(catalog, Target(NAME, "", "main", mode), Mark("p", "s", batch), {batch: files})
+
+    parts = [dict(list(WHOLE.items())[start::2]) for start in range(2)]
+    apply(1, {"op": "c", "id": 0, **WHOLE}, *({"op": "c", "id": key, "text": "x"} for key in (1, 2)))
+    apply(2, {"op": "u", "id": 0}, {"op": "u", "id": 1, **parts[0]}, {"op": "u", "id": 1, **parts[1], "struct": None})
+    apply(
+        3,
+        {"op": "u", "id": 1, "struct": WHOLE["struct"]},
+        {"op": "u", "id": 2, **parts[1]},
+        {"op": "u", "id": 3, "text": "y"},
+    )
+    apply(4, {"op": "u", "id": 2, **parts[0], "int": 7}, {"op": "u", "id": 2, "int": WHOLE["int"]})
+    rows = spark.sql(f"select * from lakehouse.{NAME} order by id").collect()
+    assert list(rows[0])[1:] == list(rows[1])[1:] == list(rows[2])[1:]
+    assert None not in rows[0]
+    assert list(rows[3]) == [3, "y", *[None] * (len(COLUMNS) - 1)]
+
+
+def test_an_update_that_is_no_row_without_an_older_one_waits_for_the_column_to_become_optional(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "uuid", [], 2, keep=True)
+    table.create()
+    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x")])}, "merge-on-read")
+    files = {
+        2: table.stage([("d", 1, 0, None), ("v", 1, 0, "y"), ("v", 2, 0, "y"), ("d", 3, 0, None), ("k", 3, 0, None)], 2)
+    }
+    with pytest.raises(CommitError, match=r"2 staged updates .* lack a required column \(value\)") as caught:
+        table.commit(files, "merge-on-read")
+    assert "DROP NOT NULL" in caught.value.hint
+    table.catalog.load_java(NAME).updateSchema().makeColumnOptional("value").commit()
+    table.commit(files, "merge-on-read")
+    assert table.in_spark() == table.in_pyiceberg() == [[1, 0, "y", None], [2, 0, "y", 1001], [3, 0, None, None]]
+
+
+def test_columns_that_were_renamed_dropped_or_added_after_staging_are_kept_as_they_are_by_then(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [], 3, keep=True)
+    table.create()
+    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "y")])}, "copy-on-write")
+    files = {2: table.stage([("v", 1, 0, "z"), ("p", 2, 0, None)])}
+    spark.sql(f"alter table lakehouse.{NAME} rename column value to worth")
+    spark.sql(f"alter table lakehouse.{NAME} drop column place")
+    spark.sql(f"alter table lakehouse.{NAME} add column more string")
+    spark.sql(f"update lakehouse.{NAME} set more = 'new'")
+    table.commit(files, "copy-on-write")
+    rows = spark.sql(f"select id, worth, more from lakehouse.{NAME} order by id").collect()
+    assert [list(row) for row in rows] == [[1, 1000, "new"], [2, 2001, "new"]]
+
+
+@pytest.mark.parametrize("branch", ["main", "audit"])
+def test_an_update_that_lacks_columns_may_be_the_first_row_of_a_branch(
+    spark: SparkSession, tmp_path: Path, branch: str
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "string", [("place", "identity")], 2, branch, keep=True)
+    table.create()
+    table.commit({1: table.stage([("p", 1, 0, None)])}, "merge-on-read")
+    table.commit({2: table.stage([("v", 1, 0, "y"), ("p", 2, 0, None)])}, "merge-on-read")
+    assert table.in_spark() == table.in_pyiceberg() == table.expected()

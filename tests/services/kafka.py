@@ -167,7 +167,12 @@ class Kafka:
 
     def producer(self, **more: Any) -> Producer:
         """Give a quick producer, e.g. for headers or transactions (`transactional.id`)."""
-        quick = {"linger.ms": 20, "batch.size": 1_000_000, "queue.buffering.max.messages": PRODUCE_QUEUE}
+        quick = {
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": PRODUCE_QUEUE,
+        }
         return Producer(self.client(**quick, **{"queue.buffering.max.kbytes": 256 << 10}, **more))
 
     def arrived(self, producer: Producer) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calve.engine import jars, java
-from kafka import busy_seconds
+from own_cpu import OwnCpu
 
 COORDINATES = (
     "org.apache.iceberg:iceberg-flink-runtime-2.1:1.11.0",
@@ -42,7 +42,7 @@ INSERT INTO lakehouse.bench.`rows` SELECT * FROM changes;
 """
 
 
-def flink_run(address: str, topic: str, home: Path, folder: Path) -> dict[str, Any]:
+def flink_run(address: str, topic: str, home: Path, folder: Path, cpu: OwnCpu) -> dict[str, Any]:
     """Apply a topic with Flink, in a process of its own; give seconds and CPU, start-up included."""
     folder.mkdir(parents=True)
     script = folder / "changes.sql"
@@ -52,8 +52,8 @@ def flink_run(address: str, topic: str, home: Path, folder: Path) -> dict[str, A
     opens.append("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
     program = Path(__file__).with_name("FlinkUpsert.java")
     command = [str(java.find().home / "bin" / "java"), "-Xmx3g", *opens, "-cp", path, str(program), str(script)]
-    busy, started = busy_seconds(), time.monotonic()
+    used, started = cpu.seconds(), time.monotonic()
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         raise SystemExit((done.stdout + done.stderr)[-3000:])
-    return {"seconds": time.monotonic() - started, "cpu": busy_seconds() - busy}
+    return {"seconds": time.monotonic() - started, "cpu": cpu.seconds() - used}

@@ -5,7 +5,7 @@
 
 Each run reads the whole topic (4 partitions, a key always in the same one) into a fresh lakehouse, in a process of its
 own; the contenders take turns, and medians are compared. The table is compared with what the changes leave, and its
-full read is timed in a plain Spark. CPU seconds are the busy time of the machine, broker included. `--flink` names a
+full read is timed in a plain Spark. CPU seconds are those of the run and the broker. `--flink` names a
 Flink home, a folder with `lib/`: a distribution of 2.1, or `pyflink` of the PyPI package `apache-flink==2.1.3`.
 
 `--growth` gives equal batches of changes to a table that is large already, and compares the first ones with the last.
@@ -14,6 +14,7 @@ Flink home, a folder with `lib/`: a distribution of 2.1, or `pyflink` of the PyP
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -31,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from calve.engine import jars
 from flink_upsert import flink_run
-from kafka import busy_seconds
+from own_cpu import OwnCpu
 from running import Calve, until
 from services.kafka import Kafka
 
@@ -118,13 +119,13 @@ def produce(broker: Kafka, changes: Changes) -> None:
         broker.produce(TOPIC, part, partitions=[number])
 
 
-def calve_run(broker: Kafka, folder: Path, mode: str, batch: str) -> dict[str, Any]:
+def calve_run(broker: Kafka, folder: Path, mode: str, batch: str, cpu: OwnCpu) -> dict[str, Any]:
     """Apply the topic with Calve; give seconds and CPU, start-up included."""
     calve = Calve(folder, YAML.format(address=broker.address, mode=mode, batch=batch))
-    busy, started = busy_seconds(), time.monotonic()
+    used, started = cpu.seconds(), time.monotonic()
     calve.start("--once", "--json", "--debug")
     code = calve.process.wait(3600) if calve.process else 1
-    found = {"seconds": time.monotonic() - started, "cpu": busy_seconds() - busy}
+    found = {"seconds": time.monotonic() - started, "cpu": cpu.seconds() - used}
     if code:
         raise SystemExit(calve.said()[-3000:])
     return found
@@ -160,13 +161,14 @@ def compare(chosen: argparse.Namespace) -> None:
     """Run every contender over the same topic."""
     changes = Changes(chosen.changes, chosen.keys)
     results: dict[str, list[dict[str, Any]]] = {}
+    cpu = OwnCpu()
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as place, Kafka(Path(place) / "kafka") as broker:
         broker.create_topic(TOPIC, partitions=PARTITIONS)
         produce(broker, changes)
         for number in range(chosen.runs):
             for mode in [mode for mode in MODES if chosen.only in (None, mode)]:
                 folder = Path(place) / f"{mode}-{number}"
-                found = calve_run(broker, folder, mode, chosen.batch)
+                found = calve_run(broker, folder, mode, chosen.batch, cpu)
                 table = folder / "lakehouse" / "bench" / "rows"
                 found["read"] = check(table, changes)
                 if mode == MODES[0]:
@@ -177,7 +179,7 @@ def compare(chosen: argparse.Namespace) -> None:
                 told(results, mode, found, chosen.changes)
             if chosen.flink:
                 folder = Path(place) / f"flink-{number}"
-                found = flink_run(broker.address, TOPIC, chosen.flink, folder)
+                found = flink_run(broker.address, TOPIC, chosen.flink, folder, cpu)
                 found["read"] = check(folder / "lakehouse" / "bench" / "rows", changes)
                 told(results, "flink", found, chosen.changes)
     for name, found in results.items():
@@ -201,21 +203,26 @@ def grow(chosen: argparse.Namespace) -> None:
             calve = Calve(Path(place) / mode, GROWTH.format(mode=mode))
             with (calve.folder / "000000.ndjson").open("w") as file:
                 file.writelines(row(key, key) + "\n" for key in range(chosen.rows))
+            cpu = OwnCpu()
             calve.start()
-            taken = [committed(calve, 0)]
+            committed(calve, 0)
+            seconds, used = [], [cpu.seconds()]
             for number in range(1, chosen.batches + 1):
                 keys = chance.sample(range(chosen.rows + number * 1000), 10_000)
                 part = calve.folder / f"{number:06d}.part"
                 part.write_text("".join(f'{{"op":"u",{row(key, number)[1:]}\n' for key in keys))
                 before = commits(calve)
                 part.rename(part.with_suffix(".ndjson"))
-                taken.append(committed(calve, before))
+                seconds.append(committed(calve, before))
+                used.append(cpu.seconds())
             calve.stop()
-        first, last = statistics.median(taken[1:11]), statistics.median(taken[-10:])
-        print(
-            f"{mode:16} first ten batches {first:.2f} s, last ten {last:.2f} s each: {last / first:.2f} times",
-            flush=True,
-        )
+        each = [end - start for start, end in itertools.pairwise(used)]
+        for name, taken in (("s", seconds), ("CPU s", each)):
+            first, last = statistics.median(taken[:10]), statistics.median(taken[-10:])
+            print(
+                f"{mode:16} first ten batches {first:.2f} {name}, last ten {last:.2f}: {last / first:.2f} times",
+                flush=True,
+            )
 
 
 def commits(calve: Calve) -> int:

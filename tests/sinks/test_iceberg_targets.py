@@ -6,6 +6,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StructType, TimeType
 
+from calve.convert.schema import VariantType
 from calve.convert.table import Absent, Table
 from calve.errors import UnsupportedError
 from calve.observe.log import Log
@@ -104,3 +105,13 @@ def test_a_column_that_spark_cannot_read_is_told_at_the_start_of_a_merge_mode():
         with pytest.raises(UnsupportedError, match=r"cannot handle in\.at \(time\)"):
             SinkTargets(Tables(t=timed), settings, "t", Log("p")).open()
     SinkTargets(Tables(t=timed), IcebergSettings(table_identifier="t", upsert=True), "t", Log("p")).open()
+
+
+def test_a_variant_cannot_be_kept_in_an_update_that_lacks_it():
+    fields = [NestedField(1, "id", LongType(), required=True), NestedField(2, "any", VariantType())]
+    schema = Schema(*fields, identifier_field_ids=[1])
+    free = Table("t", "u", "/t", schema.model_dump_json(), '{"spec-id":0,"fields":[]}', format_version=3)
+    changing = {"table_identifier": "t", "operation": "${/op}", "write_mode": "merge-on-read"}
+    with pytest.raises(UnsupportedError, match=r"partial_updates: keep, cannot handle any \(variant\)"):
+        SinkTargets(Tables(t=free), IcebergSettings(**changing, partial_updates="keep"), "t", Log("p")).open()
+    SinkTargets(Tables(t=free), IcebergSettings(**changing), "t", Log("p")).open()

@@ -110,6 +110,7 @@ def test_a_footer_of_any_schema_is_marked_and_otherwise_kept(seed: int) -> None:
             if sink is marking:
                 marking.hold()
     marking.release()
+    assert marking.tell() == len(sinks[1].getvalue())
     plain, marked = (sink.getvalue() for sink in sinks)
     assert len(marked) == len(plain) + 7 * len(wanted)
     text = str(pq.ParquetFile(io.BytesIO(marked)).schema)

@@ -55,7 +55,8 @@ class Marking:
 
     def release(self) -> None:
         """Pass on what was kept, its footer marked."""
-        self._sink.write(marked(bytes(self._held or b""), self._field_ids))
+        end, self._held = bytes(self._held or b""), None
+        self._sink.write(marked(end, self._field_ids))
 
 
 def marked(end: bytes, field_ids: Collection[int]) -> bytes:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
 from calve.engine import session
+from pipeline.readers import PlainSpark
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
@@ -47,6 +48,14 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     yield Catalog(spark, properties)
     for key in _LAKE:
         spark.conf.unset(key)
+
+
+@pytest.fixture(scope="session")
+def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainSpark]:
+    """A Spark that is not Calve's, which reads what Calve wrote."""
+    reader = PlainSpark(tmp_path_factory.mktemp("plain-spark") / "log")
+    yield reader
+    reader.close()
 
 
 @pytest.fixture(scope="session")

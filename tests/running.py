@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
+from click.testing import CliRunner, Result
 from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
 
-PATIENCE_SECONDS = 120
-_IN_SPARK = """
-from pathlib import Path
+from calve.cli.main import calve
 from calve.commit.catalog import Catalog, embedded
 from calve.engine import session
 
-properties = embedded(Path("lakehouse"))
-prefix = "spark.sql.catalog." + properties["name"]
-conf = {prefix + "." + key: value for key, value in properties.items() if key != "name"}
-spark = session.start("local[1]", {prefix: "org.apache.iceberg.spark.SparkCatalog", **conf})
-try:
-    catalog = Catalog(spark, properties)
-%s
-finally:
-    session.stop(spark)
-"""
+PATIENCE_SECONDS = 120
 
 
 class Calve:
-    """One folder with a configuration, its tables in the embedded catalog, and its state."""
+    """One folder with a configuration, its tables in the embedded catalog, and its state.
 
-    def __init__(self, folder: Path, yaml: str) -> None:
+    Args:
+        spark: A session that `once` and `call` share; without one each starts a process with its own.
+    """
+
+    def __init__(self, folder: Path, yaml: str, spark: SparkSession | None = None) -> None:
         self.folder = folder
+        self._spark = spark
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "calve.log"
         self.configure(yaml)
@@ -66,8 +64,19 @@ class Calve:
         return self.process
 
     def once(self, **environment: str) -> int:
-        """Work off all that is there; give the exit code."""
-        return self.start("--once", environment=environment).wait(PATIENCE_SECONDS * 3)
+        """Work off all that is there; give the exit code. What is to be killed, by `environment`, is a process."""
+        if environment or self._spark is None:
+            return self.start("--once", environment=environment).wait(PATIENCE_SECONDS * 3)
+        ran = self.call("run", "pipelines.yaml", "--once", "--metrics-port", "0")
+        with self.log.open("a") as log:
+            log.write(ran.output)
+        return ran.exit_code
+
+    def call(self, *arguments: str) -> Result:
+        """Run a command in this process, on the shared session, as it would run in one of its own."""
+        assert self._spark
+        with contextlib.chdir(self.folder), _logging_kept(), mock.patch.object(session, "stop"):
+            return CliRunner().invoke(calve, arguments, prog_name="calve")
 
     def kill(self) -> None:
         """`kill -9` of the whole process group."""
@@ -117,23 +126,37 @@ class Calve:
     def rows(self, table: str) -> pa.Table:
         return self.catalog().load_table(table).scan().to_arrow()
 
-    def in_spark(self, code: str) -> str:
-        """Run Python in a process of its own, with `spark` on the embedded catalog and `catalog`; give what it prints."""
-        done = subprocess.run(
-            [sys.executable, "-c", _IN_SPARK % textwrap.indent(code, "    ")],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+    def shared_spark(self) -> SparkSession:
+        """The shared session, with the embedded catalog as `lakehouse` for Spark's SQL."""
+        assert self._spark
+        fresh = self._spark.newSession()
+        for key, value in embedded(self.folder / "lakehouse").items():
+            fresh.conf.set(f"spark.sql.catalog.lakehouse.{key}", value)
+        fresh.conf.set("spark.sql.catalog.lakehouse", "org.apache.iceberg.spark.SparkCatalog")
+        return fresh
+
+    def java_table(self, table: str) -> Any:
+        """Iceberg's own object for a table of the embedded catalog."""
+        assert self._spark
+        return Catalog(self._spark, embedded(self.folder / "lakehouse")).load_java(table)
 
     def dead_letters(self, pipeline: str) -> list[dict[str, Any]]:
         folder = self.folder / "calve-state" / pipeline / "dlq"
         lines = [line for path in sorted(folder.glob("[!_.]*.ndjson")) for line in path.read_text().splitlines()]
         return [json.loads(line) for line in lines]
+
+
+@contextlib.contextmanager
+def _logging_kept() -> Iterator[None]:
+    """Undo what a command sets for its process."""
+    loggers = [logging.getLogger(name) for name in (None, *logging.root.manager.loggerDict)]
+    before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in loggers]
+    try:
+        yield
+    finally:
+        for logger, handlers, propagate, level in before:
+            logger.handlers[:], logger.propagate = handlers, propagate
+            logger.setLevel(level)
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:

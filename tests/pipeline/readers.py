@@ -24,20 +24,43 @@ print(json.dumps(table.scan().to_arrow().to_pylist(), default=str))
 
 def with_pyiceberg(lakehouse: Path, table: str) -> list[dict[str, Any]]:
     """Read a table with PyIceberg alone."""
-    return _json([sys.executable, "-c", PYICEBERG, str(lakehouse), table])
-
-
-def with_spark(lakehouse: Path, queries: list[str]) -> list[list[list[Any]]]:
-    """Ask a plain Spark with Iceberg's jar; the tables are `lakehouse.<namespace>.<table>`."""
-    files = os.pathsep.join(map(str, jars.resolve(jars.needed(needs_s3=False))))
-    script = Path(__file__).with_name("plain_spark.py")
-    return _json([sys.executable, str(script), files, str(lakehouse)], json.dumps(queries))
-
-
-def _json(command: list[str], text: str = "") -> Any:
-    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, env=environment, check=False, timeout=300
-    )
+    command = [sys.executable, "-c", PYICEBERG, str(lakehouse), table]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout)
+
+
+class PlainSpark:
+    """A Spark with Iceberg's jar, and nothing of Calve, that answers queries until it is closed.
+
+    Args:
+        log: Where what it says goes.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        files = os.pathsep.join(map(str, jars.resolve(jars.needed(needs_s3=False))))
+        script = Path(__file__).with_name("plain_spark.py")
+        with log.open("wb") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, str(script), files],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                env={**os.environ, "JAVA_HOME": str(java.find().home)},
+            )
+
+    def __call__(self, lakehouse: Path, queries: list[str]) -> list[list[list[Any]]]:
+        """Ask for the rows of queries; the tables are `lakehouse.<namespace>.<table>`."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps([str(lakehouse), queries]) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, self._log.read_text()[-3000:]
+        return json.loads(answer)
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate(timeout=60)

@@ -11,7 +11,6 @@ from running import Calve
 
 pytestmark = pytest.mark.spark
 
-CHANGE = "table = catalog.load_java('shop.orders')\ntable.manageSnapshots()"
 SINK = {"table_identifier": "shop.orders", "auto_create": True}
 
 
@@ -76,12 +75,13 @@ def test_a_tag_of_that_name_is_told_and_the_files_are_held_until_it_is_gone(calv
     job: Calve = calve(configuration({}))
     feed(job, "a", 1)
     assert job.once() == 0, job.said()
-    job.in_spark(f"{CHANGE}.createTag('audit', table.currentSnapshot().snapshotId()).commit()")
+    table = job.java_table("shop.orders")
+    table.manageSnapshots().createTag("audit", table.currentSnapshot().snapshotId()).commit()
     job.configure(configuration({"branch": "audit"}))
     feed(job, "b", 2)
     assert job.once() == 1
     assert "The table shop.orders has a tag 'audit', so there can be no branch of that name" in job.said()
     assert "Traceback" not in job.said()
-    job.in_spark(f"{CHANGE}.removeTag('audit').commit()")
+    table.manageSnapshots().removeTag("audit").commit()
     assert job.once() == 0, job.said()
     assert (ids(job), ids(job, "audit")) == ([1], [1, 2])

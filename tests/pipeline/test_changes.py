@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.readers import with_spark
+from pipeline.readers import PlainSpark
 from running import Calve, post, until
 from services.process import free_ports
 
@@ -62,7 +62,9 @@ def changes(
 
 
 @pytest.mark.parametrize("mode", KILLS)
-def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_holds(calve, mode) -> None:
+def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_holds(
+    calve, plain_spark: PlainSpark, mode: str
+) -> None:
     chosen, [port], kills = random.Random(mode), free_ports(1), list(KILLS[mode])
     oracle: dict[int, tuple[Any, int]] = {}
     keep = mode != "equality-delete"
@@ -83,7 +85,7 @@ def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_hold
             job.start()
     job.kill()
     assert job.once() == 0
-    [rows, order] = with_spark(
+    [rows, order] = plain_spark(
         job.folder / "lakehouse",
         [
             "select id, city, version from lakehouse.db.rows order by id",
@@ -107,7 +109,7 @@ def _deliver(job: Calve, port: int, events: list[dict[str, Any]], key: str) -> N
     until(lambda: post(port, events, key) == 200, "the events are accepted")
 
 
-def test_tables_made_from_events_take_changes_by_the_key_that_the_settings_name(calve) -> None:
+def test_tables_made_from_events_take_changes_by_the_key_that_the_settings_name(calve, plain_spark: PlainSpark) -> None:
     [port] = free_ports(1)
     job: Calve = calve(configuration(port, table_identifier="db.${/kind}", schema_evolution=True))
     job.start()
@@ -119,11 +121,11 @@ def test_tables_made_from_events_take_changes_by_the_key_that_the_settings_name(
     until(lambda: len(job.dead_letters("p")) == 2, "the rejects are published")
     assert job.stop() == 0
     queries = ["select id from lakehouse.db.a order by id", "select id, new from lakehouse.db.b order by id"]
-    assert with_spark(job.folder / "lakehouse", queries) == [[[0], [2]], [[0, None], [1, None], [2, 5]]]
+    assert plain_spark(job.folder / "lakehouse", queries) == [[[0], [2]], [[0, None], [1, None], [2, 5]]]
     assert sorted(one["code"] for one in job.dead_letters("p")) == ["NO_KEY", "UNKNOWN_OPERATION"]
 
 
-def test_an_insert_replaces_its_row_with_upsert(calve) -> None:
+def test_an_insert_replaces_its_row_with_upsert(calve, plain_spark: PlainSpark) -> None:
     schema = {"columns": [{"name": "id", "type": "uuid"}, {"name": "n", "type": "int"}]}
     sink = {"table_identifier": "db.t", "identifier_columns": ["id"], "auto_create": True, "upsert": True}
     yaml = {"p": {"source": {"file": {"path": "*.ndjson"}}, "sink": [{"iceberg": {**sink, "schema": schema}}]}}
@@ -132,7 +134,7 @@ def test_an_insert_replaces_its_row_with_upsert(calve) -> None:
     for number in range(3):
         (job.folder / f"{number}.ndjson").write_text(json.dumps({"id": key, "n": number}) + "\n")
         assert job.once() == 0
-    assert with_spark(job.folder / "lakehouse", ["select n from lakehouse.db.t"]) == [[[2]]]
+    assert plain_spark(job.folder / "lakehouse", ["select n from lakehouse.db.t"]) == [[[2]]]
 
 
 def test_a_table_without_a_key_cannot_be_updated(calve) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from debezium_events import Changes
 from event.envelope.debezium import envelope, text
-from pipeline.readers import with_spark
+from pipeline.readers import PlainSpark
 from running import Calve
 from services.kafka import Kafka
 
@@ -89,7 +89,9 @@ def _notes() -> list[tuple[bytes, bytes | None]]:
     return [(b"%d" % number, text(envelope(*row, table="notes"))) for number, row in enumerate(rows)]
 
 
-def test_changes_from_kafka_make_the_table_that_debezium_told_of(kafka_broker: Kafka, calve) -> None:
+def test_changes_from_kafka_make_the_table_that_debezium_told_of(
+    kafka_broker: Kafka, plain_spark: PlainSpark, calve
+) -> None:
     told = Changes(COUNT, KEYS, wrapped=True)
     records = list(told)
     kafka_broker.create_topic("customers", partitions=2)
@@ -104,7 +106,7 @@ def test_changes_from_kafka_make_the_table_that_debezium_told_of(kafka_broker: K
     queries = [f"select {shown} from lakehouse.shop.customers order by id"]
     queries += [f"select id, n from lakehouse.shop.t{number} order by id" for number in range(2)]
     queries += ["select id, body, n from lakehouse.shop.notes order by id"]
-    [customers, even, odd, notes] = with_spark(job.folder / "lakehouse", queries)
+    [customers, even, odd, notes] = plain_spark(job.folder / "lakehouse", queries)
     wanted = [_shown(row) for _, row in sorted(told.rows.items())]
     assert [_trimmed(row) for row in customers] == [_trimmed(row) for row in wanted]
     assert (even, odd) == ([[0, 0], [5, 20]], [[3, 30]])

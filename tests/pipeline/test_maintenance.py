@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.readers import with_pyiceberg, with_spark
+from pipeline.readers import PlainSpark, with_pyiceberg
 from running import PATIENCE_SECONDS, Calve, post, until
 from services.process import free_ports
 
@@ -90,7 +90,9 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calve]:
     job.end()
 
 
-def test_maintenance_beside_a_pipeline_leaves_what_a_dictionary_holds_whatever_is_killed(job: Calve) -> None:
+def test_maintenance_beside_a_pipeline_leaves_what_a_dictionary_holds_whatever_is_killed(
+    job: Calve, plain_spark: PlainSpark
+) -> None:
     with Changes(job, job.port) as changes:
         until(lambda: table(job, "db.rows").get("commits", 0) > 3, "changes are committed")
         process = start_maintain(job, "db.rows", "--only", "convert")
@@ -105,7 +107,7 @@ def test_maintenance_beside_a_pipeline_leaves_what_a_dictionary_holds_whatever_i
     assert (report["after"]["equality_delete_files"], report["error"]) == (0, None)
     wanted = [[key, city, version] for key, (city, version) in sorted(changes.oracle.items())]
     queries = [f"select id, city, version from lakehouse.db.{name} order by id" for name in ("rows", "own")]
-    assert with_spark(job.folder / "lakehouse", queries) == [wanted, wanted]
+    assert plain_spark(job.folder / "lakehouse", queries) == [wanted, wanted]
     read = with_pyiceberg(job.folder / "lakehouse", "db.rows")
     assert sorted([row["id"], row["city"], row["version"]] for row in read) == wanted
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyiceberg.expressions import BooleanExpression, EqualTo, GreaterThanOrEqual, IsNull, LessThan
 from pyiceberg.table import Table
+from pyspark.sql import SparkSession
 
 from running import Calve
 
@@ -22,12 +23,13 @@ WORDS = {"=": EqualTo, "<": LessThan, ">=": GreaterThanOrEqual}
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Calve:
+def parts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Calve:
     """A table for every transform of every type, all filled from one file."""
     sinks = partitioned.sinks()
     calve = Calve(
         tmp_path_factory.mktemp("parts"),
         json.dumps({"parts": {"source": {"file": {"path": "events.ndjson"}}, "sink": sinks}}),
+        spark,
     )
     (calve.folder / "events.ndjson").write_text(partitioned.events())
     assert calve.once() == 0, calve.said()[-2000:]
@@ -52,14 +54,16 @@ def test_pyiceberg_finds_every_row_that_a_filter_names(parts: Calve) -> None:
             assert _ids(table, each) == each.ids, (name, each)
 
 
-def test_spark_without_calve_reads_every_row_and_finds_those_that_a_filter_names(parts: Calve) -> None:
+def test_spark_without_calve_reads_every_row_and_finds_those_that_a_filter_names(
+    parts: Calve, plain_spark: readers.PlainSpark
+) -> None:
     asked: list[tuple[str, Filter]] = []
     for turn, (name, column, _) in enumerate(partitioned.tables()):
         if KINDS[column].in_spark:
             asked += [(name, each) for each in partitioned.few_filters(column, turn) if _is_sound_in_spark(each)]
     queries = [f"SELECT id FROM lakehouse.{name} WHERE {each.sql}" for name, each in asked]
     whole = "SELECT id, text FROM lakehouse.parts.text_truncate ORDER BY id"
-    texts, *answers = readers.with_spark(parts.folder / "lakehouse", [whole, *queries])
+    texts, *answers = plain_spark(parts.folder / "lakehouse", [whole, *queries])
     assert texts == TEXTS
     for (name, each), rows in zip(asked, answers, strict=True):
         found = [number for [number] in rows if not _is_nan(partitioned.value(each.column, number))]

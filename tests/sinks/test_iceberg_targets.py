@@ -17,11 +17,16 @@ SCHEMA = Schema(NestedField(1, "id", LongType())).model_dump_json()
 
 
 class Tables(dict):
-    """A catalog of tables that exist."""
+    """A catalog of tables that exist, and which were asked for."""
 
     name = "lake"
 
+    def __init__(self, *tables, **named):
+        super().__init__(*tables, **named)
+        self.asked = []
+
     def load(self, name):
+        self.asked.append(name)
         return self.get(name)
 
 
@@ -80,6 +85,16 @@ def test_a_table_that_changes_its_mind_is_met_as_an_unknown_one():
     made.catalog["t"] = table("t", {"write.parquet.compression-codec": "lzo"})
     made.refresh("t")
     assert "t" not in made.known()
+
+
+def test_a_commit_to_the_table_of_another_sink_asks_the_catalog_for_nothing():
+    made = targets(t={}, other={})
+    made.fit("t", None)
+    made.catalog.asked.clear()
+    made.refresh("other")
+    assert made.catalog.asked == []
+    made.refresh("t")
+    assert made.catalog.asked == ["t"]
 
 
 def test_a_property_that_cannot_be_read_is_warned_of_once_and_the_table_is_written(caplog):

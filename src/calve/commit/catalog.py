@@ -230,7 +230,7 @@ class Catalog:
             io_properties=self.io_properties(java_table),
             sort_order_json=self._iceberg.SortOrderParser.toJson(metadata.sortOrder()),
             has_other_specs=metadata.specs().size() > 1,
-            free_spec_id=next((spec.specId() for spec in metadata.specs() if not spec.fields()), None),
+            free_spec_id=_free_spec_id(metadata.specs()),
             metadata_location=metadata.metadataFileLocation() or "",
         )
 
@@ -291,6 +291,15 @@ class Catalog:
         field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind}
         schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
         return self._iceberg.SchemaParser.fromJson(schema).findType("field")
+
+
+def _free_spec_id(specs: Any) -> int | None:
+    """Find a spec without fields, by index: at an iterator's end py4j asks the JVM a score of times what it was."""
+    for index in range(specs.size()):
+        spec = specs.get(index)
+        if spec.isUnpartitioned():
+            return int(spec.specId())
+    return None
 
 
 def _unless_exists(create: Callable[[], Any]) -> Any:

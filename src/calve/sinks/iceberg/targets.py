@@ -118,6 +118,8 @@ class SinkTargets:
 
     def refresh(self, name: str) -> None:
         """Load a known table again, because it was committed to and others may have changed it."""
+        if not self.has(name):
+            return  # it is another sink's: each commit would cost as many loads as there are sinks
         table = self._load(name)
         try:
             self._check(table)

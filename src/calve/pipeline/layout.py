@@ -54,7 +54,12 @@ def _within(settings: PipelineSettings, sink: SinkEntry, name: str) -> str:
 
 def dead_letter_places(settings: PipelineSettings, folder: Path) -> list[str]:
     """Say where each sink's dead letters go, or where their table is noted; `folder` is `<state>/<pipeline>`."""
-    return [(sink.value.dlq_prefix or str(folder.absolute() / "dlq")).rstrip("/") for sink in settings.sinks]
+    return [_absolute(sink.value.dlq_prefix or str(folder / "dlq")).rstrip("/") for sink in settings.sinks]
+
+
+def _absolute(place: str) -> str:
+    """A local folder is made absolute: workers may stand somewhere else."""
+    return place if "://" in place else str(Path(place).expanduser().absolute())
 
 
 class Layout:

@@ -110,9 +110,7 @@ class _Replay:
         paths = {place: number for number, place in enumerate(sink_places(settings))}
         selection = Selection(settings.name, paths | names, chosen.code, chosen.table)
         places = [*dead_letter_places(settings, folder), *places_of(options.state, settings.name)]
-        self._source = RejectsSource(
-            folder / FOLDER, list(map(_absolute, places)), selection, _metadata(settings), f"{self._name}-"
-        )
+        self._source = RejectsSource(folder / FOLDER, places, selection, _metadata(settings), f"{self._name}-")
         self._before: Mapping[str, Any] = {}
 
     def waits(self) -> bool:
@@ -157,7 +155,3 @@ def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
     """Give what dead letters know beside their events; where documents are written, the place in the order of all."""
     documents = any(sink.name == "opensearch" for sink in settings.sinks)
     return {**metadata_of(settings), **({VERSION: pa.int64()} if documents else {})}
-
-
-def _absolute(place: str) -> str:
-    return place if "://" in place else str(Path(place).absolute())

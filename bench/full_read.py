@@ -9,19 +9,16 @@ import json
 import statistics
 import sys
 import time
+from pathlib import Path
 
-from pyspark.sql import SparkSession
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from pipeline.plain_spark import session
 
 
 def main() -> None:
     jars, metadata = sys.argv[1:]
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.extraClassPath", jars)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "2g")
-        .getOrCreate()
-    )
+    spark = session(jars, spark_driver_memory="2g")
     spark.sparkContext.setLogLevel("ERROR")
     taken = []
     for _ in range(4):

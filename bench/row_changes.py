@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from calve.engine import jars
+from debezium_events import lives
 from flink_upsert import flink_run
 from own_cpu import OwnCpu
 from running import Calve, until
@@ -84,17 +85,15 @@ class Changes:
         self._keys = keys
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield a key and its change: a tenth of those of a row that is there delete it."""
-        chance = random.Random(7)
-        for number in range(self.count):
-            key = chance.randrange(self._keys)
-            before, word, after = self.rows.get(key, "null"), "u" if key in self.rows else "c", row(key, number)
-            if word == "u" and chance.random() < 0.1:
-                word, after = "d", "null"
+        """Yield a key and its change."""
+        for number, key, before, after in lives(self.count, self._keys, random.Random(7), row):
+            word = "d" if after is None else "u" if before else "c"
+            if after is None:
                 del self.rows[key]
             else:
                 self.rows[key] = after
-            yield key, f'{{"before":{before},"after":{after},"op":"{word}","ts_ms":{1767225600000 + number}}}'.encode()
+            ends = f'"before":{before or "null"},"after":{after or "null"}'
+            yield key, f'{{{ends},"op":"{word}","ts_ms":{1767225600000 + number}}}'.encode()
 
     def left(self) -> tuple[int, int]:
         """Give the number of rows that the changes leave, and the sum of their `n`."""

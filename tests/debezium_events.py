@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["SCHEMA", "Changes"]
+__all__ = ["SCHEMA", "Changes", "lives"]
 
 
 def _field(name: str, kind: str, logical: str = "", **parameters: str) -> dict[str, Any]:
@@ -48,6 +48,29 @@ SCHEMA: dict[str, Any] = {
 _CITIES = ("Bern", "Basel", "Genève", "Zürich", "Chur")
 
 
+def lives(
+    count: int, keys: int, chosen: random.Random, row: Callable[[int, int], str]
+) -> Iterator[tuple[int, int, str | None, str | None]]:
+    """Yield changes as their number, a key, and its row before and after; a tenth of those of a row delete it.
+
+    Args:
+        count: How many.
+        keys: Of how many keys.
+        chosen: What decides.
+        row: Makes the row of a key and a number.
+    """
+    rows: dict[int, str] = {}
+    for number in range(count):
+        key = chosen.randrange(keys)
+        before = rows.get(key)
+        if before is not None and chosen.random() < 0.1:
+            del rows[key]
+            yield number, key, before, None
+            continue
+        rows[key] = row(key, number)
+        yield number, key, before, rows[key]
+
+
 class Changes:
     """A stream of changes.
 
@@ -64,23 +87,18 @@ class Changes:
     def __init__(self, count: int, keys: int, wrapped: bool = False, seed: int = 1) -> None:
         self._count, self._keys, self._wrapped = count, keys, wrapped
         self._chosen = random.Random(seed)
-        self._raw: dict[int, str] = {}
         self._begin = json.dumps({"schema": SCHEMA}, separators=(",", ":"))[:-1] + ',"payload":' if wrapped else ""
         self.rows: dict[int, dict[str, Any]] = {}
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield keys and values of records; a delete is followed by its tombstone, which does not count."""
-        for number in range(self._count):
-            key = self._chosen.randrange(self._keys)
-            old = self._raw.get(key)
+        for number, key, before, after in lives(self._count, self._keys, self._chosen, self._row):
             record_key = b'{"id":%d}' % key
-            if old is not None and self._chosen.random() < 0.1:
-                del self._raw[key], self.rows[key]
-                yield record_key, self._envelope(old, "null", "d", number)
+            word = "d" if after is None else "u" if before else "c"
+            yield record_key, self._envelope(before or "null", after or "null", word, number)
+            if after is None:
+                del self.rows[key]
                 yield record_key, None
-                continue
-            new = self._raw[key] = self._row(key, number)
-            yield record_key, self._envelope(old or "null", new, "u" if old else "c", number)
 
     def _row(self, key: int, number: int) -> str:
         cents, city = number * 37 % 10_000_019 - 500, _CITIES[number % len(_CITIES)]

@@ -9,11 +9,12 @@ from calve.convert.converter import Converter, ConvertOptions
 from calve.event.sound import sound
 from convert.events import Maker
 from convert.tables import plain_rows, table_of
+from examples import examples
 
 ROWS = 40
 
 
-@settings(max_examples=25, deadline=None, database=None)
+@settings(max_examples=examples(10), deadline=None, database=None)
 @given(
     seed=st.integers(0, 2**40),
     tables=st.sampled_from([1, 2, 7, 100_000]),

@@ -18,6 +18,7 @@ from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred, infer
 from convert.events import Maker
 from convert.tables import table_of
+from examples import examples
 
 
 def rows_of(*events) -> pa.Table:
@@ -64,7 +65,7 @@ def test_malformed_events_are_passed_over():
     assert found.events == 1
 
 
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=examples(15), deadline=None, database=None)
 @given(seed=st.integers(0, 2**40), parts=st.integers(1, 5))
 def test_inference_does_not_depend_on_how_events_were_divided(seed, parts):
     rnd = random.Random(seed)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.convert.converter import ConvertOptions
@@ -15,6 +15,7 @@ from calve.event.columns import EVENT, OPERATION, ORDER
 from calve.event.operation import Operation
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
+from examples import examples
 
 SCHEMA = {
     "type": "struct",
@@ -63,6 +64,7 @@ KEYS = st.tuples(st.sampled_from(["a", "ä|\\'", ""]), st.sampled_from(["1.00", 
 STEP = st.tuples(st.sampled_from([Operation.INSERT, Operation.UPDATE, Operation.DELETE]), KEYS)
 
 
+@settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.lists(STEP, max_size=6), max_size=4), max_size=4), st.booleans())
 def test_batches_of_any_operations_leave_what_a_dictionary_holds(batches, upsert) -> None:
     oracle: dict[tuple[str, str], int] = {}

@@ -29,11 +29,12 @@ check: setup  ## Format, lint, types, import law
 	@cd "$(ROOT)" && "$(BIN)/mypy"
 	@cd "$(ROOT)" && "$(BIN)/lint-imports" --config tests/house/imports.ini --no-cache
 
+test: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## Fetch what the tests need (Kafka, S3 jar), check, then run them all; TESTS=path for some
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
 	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
 	@$(MAKE) --no-print-directory -f "$(ROOT)/Makefile" check
-	@cd "$(ROOT)" && "$(BIN)/python" tests/halves.py -ra --durations=5 $(TESTS)
+	@cd "$(ROOT)" && "$(BIN)/python" tests/shares.py -ra --durations=5 $(TESTS)
 
 bench: setup  ## Measure Kafka into Iceberg against Spark's from_json; BENCH="--events 1000000" for less
 	@cd "$(ROOT)" && "$(BIN)/python" bench/kafka.py $(BENCH)

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from running import Calve
 
 YAML = """\
 crm:
@@ -34,11 +37,10 @@ def brief(line: str) -> list[Any]:
 
 
 @pytest.mark.spark
-def test_what_a_pipeline_writes_can_be_followed_and_ctrl_c_ends_it(tmp_path: Path) -> None:
-    (tmp_path / "crm.yaml").write_text(YAML)
+def test_what_a_pipeline_writes_can_be_followed_and_ctrl_c_ends_it(spark: SparkSession, tmp_path: Path) -> None:
+    job = Calve(tmp_path, YAML, spark)
     (tmp_path / "1.ndjson").write_text('{"id": 1, "city": "Bern"}\n{"id": 2, "city": "Biel"}\n')
-    run = ("run", "crm.yaml", "--once", "--metrics-port", "0", "--master", "local[2]")
-    assert calve(tmp_path, *run).returncode == 0
+    assert job.once() == 0, job.said()
     command = [sys.executable, "-m", "calve", "changes", "crm.customers", "--follow", "--polling-interval", "100ms"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -51,7 +53,7 @@ def test_what_a_pipeline_writes_can_be_followed_and_ctrl_c_ends_it(tmp_path: Pat
             (tmp_path / "2.ndjson").write_text(
                 '{"op": "update", "id": 1, "city": "Basel"}\n{"op": "delete", "id": 2}\n{"id": 3, "city": "Chur"}\n'
             )
-            assert calve(tmp_path, *run).returncode == 0
+            assert job.once() == 0, job.said()
             second = [brief(following.stdout.readline()) for _ in range(4)]
             assert [change for change in second if change[1] == "1"] == [
                 ["UPDATE_BEFORE", "1", "Bern"],

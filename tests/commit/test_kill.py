@@ -44,9 +44,9 @@ def ids(folder: Path) -> list[int]:
         catalog.close()
 
 
-@pytest.mark.parametrize("point", ["commit.before-swap:2", "commit.after-swap:2", "catalog.after-create"])
-def test_a_writer_killed_around_its_commit_and_started_again_adds_each_batch_once(tmp_path: Path, point: str) -> None:
-    assert finish(start(tmp_path, "shop", 1, 3, point)) == [-signal.SIGKILL]
+def test_a_writer_killed_around_its_commit_and_started_again_adds_each_batch_once(tmp_path: Path) -> None:
+    for point in ("catalog.after-create", "commit.before-swap:2", "commit.after-swap:2"):
+        assert finish(start(tmp_path, "shop", 1, 3, point)) == [-signal.SIGKILL], point
     assert finish(start(tmp_path, "shop", 1, 3)) == [0]
     assert ids(tmp_path) == [1, 2, 3]
 

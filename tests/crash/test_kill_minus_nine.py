@@ -84,19 +84,26 @@ class Client(threading.Thread):
 @pytest.mark.crash
 @pytest.mark.services
 @pytest.mark.spark
-def test_nothing_is_lost_and_nothing_doubled_when_the_process_group_is_killed_again_and_again(kafka_broker, tmp_path):
+def test_nothing_is_lost_and_nothing_doubled_when_the_process_group_is_killed_again_and_again(
+    kafka_broker, spark, tmp_path
+):
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
     [port] = free_ports(1)
     kafka_broker.create_topic("crash", partitions=4)
-    calve = Calve(tmp_path, YAML.format(address=kafka_broker.address, topic="crash", port=port))
+    calve = Calve(tmp_path, YAML.format(address=kafka_broker.address, topic="crash", port=port), spark)
     producer, client = Producer(kafka_broker, "crash"), Client(port)
     producer.start()
     client.start()
     try:
-        for _ in range(KILLS):
+        started = time.monotonic()
+        calve.start()
+        calve.until(lambda: calve.status("stream").get("tables"), "the first rows are committed")
+        seconds = time.monotonic() - started
+        calve.kill()
+        for _ in range(KILLS - 1):
             calve.start()
-            time.sleep(chance.uniform(1.5, 6.5))  # start-up takes about half of it: kills fall anywhere
+            time.sleep(chance.uniform(0.25, 1.0) * seconds)  # start-up takes about half of it: kills fall anywhere
             calve.kill()
         producer.ended.set()
         producer.join()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from calve.stop_point import VARIABLE
 from running import Calve
@@ -51,9 +52,11 @@ state:
 @pytest.mark.crash
 @pytest.mark.spark
 @pytest.mark.services
-def test_an_index_equals_its_events_wherever_the_process_died(opensearch: OpenSearch, tmp_path: Path) -> None:
+def test_an_index_equals_its_events_wherever_the_process_died(
+    opensearch: OpenSearch, spark: SparkSession, tmp_path: Path
+) -> None:
     chance = random.Random()
-    calve = Calve(tmp_path, YAML.format(address=opensearch.address))
+    calve = Calve(tmp_path, YAML.format(address=opensearch.address), spark)
     oracle: dict[str, Any] = {}
     files = 0
     try:

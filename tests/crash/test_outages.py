@@ -39,8 +39,8 @@ def port():
 
 
 @pytest.fixture
-def calve(tmp_path):
-    calve = Calve(tmp_path / "calve", "")
+def calve(spark, tmp_path):
+    calve = Calve(tmp_path / "calve", "", spark)
     yield calve
     calve.end()
 

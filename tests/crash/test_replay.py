@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections import Counter
 
 import pytest
-
-from calve.stop_point import VARIABLE
-from running import Calve
 
 YAML = """
 points:
@@ -35,29 +29,17 @@ POINTS = (
 EVENTS = 10
 
 
-def replay(calve: Calve, point: str = "") -> subprocess.CompletedProcess[str]:
-    command = calve.command("dlq", "replay", "pipelines.yaml", "--master", "local[2]", "--give-up-after", "2s")
-    environment = {**os.environ, VARIABLE: point}
-    return subprocess.run(command, cwd=calve.folder, capture_output=True, text=True, timeout=240, env=environment)
-
-
 @pytest.mark.crash
 @pytest.mark.spark
-def test_a_replay_that_is_killed_and_called_again_sends_each_dead_letter_once(tmp_path):
-    calve = Calve(tmp_path, YAML % "false")
-    (tmp_path / "in").mkdir()
+def test_a_replay_that_is_killed_and_called_again_sends_each_dead_letter_once(doomed):
+    calve = doomed(YAML % "false")
     for file in range(len(POINTS) + 1):
-        events = [{"id": file * EVENTS + n, "t": n % 2} for n in range(EVENTS)]
-        lines = [*map(json.dumps, events), f"[{file}]"]
-        (tmp_path / "in" / f"{file}.ndjson").write_text("\n".join(lines) + "\n")
-    try:
-        assert calve.once() == 0, calve.said()
-    finally:
-        calve.end()
+        calve.feed(file, ({"id": file * EVENTS + n, "t": n % 2} for n in range(EVENTS)), f"[{file}]")
+    assert calve.once() == 0, calve.said()
     calve.configure(YAML % "true")
     for point in POINTS:
-        assert replay(calve, point).returncode != 0, f"{point} was never reached"
-    assert replay(calve).returncode == 0
+        calve.replay_dies_at(point)
+    assert calve.call("dlq", "replay", "pipelines.yaml").exit_code == 0
     rows = Counter(row["id"] for t in range(2) for row in calve.rows(f"points.t{t}").to_pylist())
     assert rows == Counter(range(EVENTS * (len(POINTS) + 1)))
     malformed = Counter(entry["event"] for entry in calve.dead_letters("points") if entry["code"] == "MALFORMED")

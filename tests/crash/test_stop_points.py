@@ -7,9 +7,6 @@ from collections import Counter
 
 import pytest
 
-from calve.stop_point import VARIABLE
-from running import Calve
-
 YAML = """
 points:
   source:
@@ -20,10 +17,19 @@ points:
         auto_create: true
         schema_evolution: true
         commit_interval: 100ms
+    - iceberg:
+        table_identifier: shop.points
+        auto_create: true
+        commit_interval: 100ms
+        schema: {columns: [{name: id, type: long}, {name: name, type: string, required: true}]}
+        dlq: {table: ops.dead}
 """
 TABLES = 3
+EVENTS = 60
+NAMELESS = 20
+"""Each such event lacks the name that `shop.points` wants."""
 POINTS = (
-    "catalog.after-create:2",
+    "catalog.after-create:4",
     "task.in-write:2",
     "catalog.after-evolve",
     "ledger.after-begin",
@@ -38,27 +44,21 @@ POINTS = (
 
 @pytest.mark.crash
 @pytest.mark.spark
-def test_every_row_and_every_reject_is_there_once_wherever_the_process_died(tmp_path):
-    calve = Calve(tmp_path, YAML)
-    try:
-        for number, point in enumerate(POINTS):
-            _write(tmp_path / "in", number)
-            code = calve.start("--once", "--give-up-after", "2s", environment={VARIABLE: point}).wait(60)
-            assert code != 0, f"{point} was never reached: {calve.said()[-1500:]}"
-        assert calve.once() == 0, calve.said()[-1500:]
-    finally:
-        calve.end()
+def test_every_row_and_every_reject_is_there_once_and_sent_again_once_wherever_the_process_died(doomed):
+    calve = doomed(YAML)
+    for number, point in enumerate(POINTS):
+        calve.feed(number, _events(number), f'{{"bad": {number}', f"[{number}]")
+        calve.dies_at(point)
+    assert calve.once() == 0, calve.said()[-1500:]
     _check(calve, len(POINTS))
+    _check_again(calve, len(POINTS))
 
 
-def _write(folder, number):
-    """A file for every run: 60 events for three tables, a new field in each file, and two lines that are rejected."""
-    folder.mkdir(exist_ok=True)
-    events = [{"id": number * 60 + i, "t": i % TABLES, f"f{number}": i} for i in range(60)]
-    lines = [json.dumps(event) for event in events] + [f'{{"bad": {number}', f"[{number}]"]
-    unfinished = folder / f".{number}"
-    unfinished.write_text("\n".join(lines) + "\n")
-    unfinished.rename(folder / f"{number:03}.ndjson")
+def _events(number):
+    """60 events for three tables, with a new field in each file."""
+    ids = range(number * EVENTS, (number + 1) * EVENTS)
+    named = [{} if each % NAMELESS == 0 else {"name": "x"} for each in ids]
+    return [{"id": each, "t": each % TABLES, f"f{number}": each % EVENTS} | name for each, name in zip(ids, named)]
 
 
 def _check(calve, files):
@@ -66,8 +66,29 @@ def _check(calve, files):
     for number in range(TABLES):
         rows = calve.rows(f"points.t{number}").to_pylist()
         found.update(row["id"] for row in rows)
-        assert all(row[f"f{row['id'] // 60}"] == row["id"] % 60 for row in rows)
-    assert found == Counter(range(files * 60))
+        assert all(row[f"f{row['id'] // EVENTS}"] == row["id"] % EVENTS for row in rows)
+    assert found == Counter(range(files * EVENTS))
     rejected = Counter(entry["event"] for entry in calve.dead_letters("points"))
     expected = [text for n in range(files) for text in (f'{{"bad": {n}', f"[{n}]")]
     assert rejected == Counter(expected)
+    nameless = Counter(range(0, files * EVENTS, NAMELESS))
+    assert Counter(calve.rows("shop.points")["id"].to_pylist()) == found - nameless
+    assert Counter(json.loads(row["event"])["id"] for row in calve.rows("ops.dead").to_pylist()) == nameless
+    tables = calve.status("points")["tables"]
+    assert tables["ops.dead"]["rows"] == nameless.total()
+    assert tables["shop.points"]["rejects"] == {"REQUIRED_MISSING": nameless.total()}
+
+
+def _check_again(calve, files):
+    """Mended, the table takes what it refused; the replay is killed once, too."""
+    with calve.catalog().load_table("shop.points").update_schema() as update:
+        update.make_column_optional("name")
+    calve.replay_dies_at("commit.after-swap")
+    done = calve.call("dlq", "replay", "pipelines.yaml")
+    nameless, broken = files * EVENTS // NAMELESS, 2 * files
+    assert f"{nameless} now in tables, {broken} rejected again" in done.stdout, done.stdout + done.stderr
+    assert Counter(calve.rows("shop.points")["id"].to_pylist()) == Counter(range(files * EVENTS))
+    assert (
+        f"{nameless + 2 * broken} dead letters, {nameless + broken} of them replayed"
+        in calve.call("dlq", "list").stdout
+    )

@@ -1,7 +1,7 @@
 """Reads tables of embedded catalogs in a Spark that knows nothing of Calve: `python plain_spark.py JARS`.
 
 Each line of standard input is a JSON array of a lakehouse's folder and of queries, each of standard output one of their
-rows.
+rows, or a text that says what failed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def main() -> None:
     with ThreadPoolExecutor(4) as pool:
         for line in sys.stdin:
             lakehouse, queries = json.loads(line)
-            found = list(pool.map(partial(answer, opened(spark, lakehouse)), queries))
+            try:
+                found = list(pool.map(partial(answer, opened(spark, lakehouse)), queries))
+            except Exception as error:  # others go on asking
+                found = str(error)
             print(json.dumps(found, default=str), flush=True)
     spark.stop()
 

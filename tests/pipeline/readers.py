@@ -59,7 +59,9 @@ class PlainSpark:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, self._log.read_text()[-3000:]
-        return json.loads(answer)
+        found = json.loads(answer)
+        assert isinstance(found, list), found
+        return found
 
     def close(self) -> None:
         """End it."""

@@ -24,10 +24,9 @@ SCHEMA = {
     "partition_spec": [{"column": "city", "transform": "identity"}],
 }
 CITIES = ("x", "y", "z", None)
-KILLS = {
-    "equality-delete": ("ledger.before-stage", "commit.before-swap", "commit.after-swap"),
-    "merge-on-read": ("commit.after-swap",),
-}
+MODES = ("equality-delete", "merge-on-read")
+KILLS = ("ledger.before-stage", "commit.before-swap", "commit.after-swap", "commit.after-swap:2")
+"""Whichever pipeline is there first dies with the other; the second commit is, as a rule, that of Spark's MERGE."""
 
 
 def configuration(port: int, **more: Any) -> str:
@@ -61,52 +60,60 @@ def changes(
     return found
 
 
-@pytest.mark.parametrize("mode", KILLS)
+class Mirrored:
+    """A pipeline of one write mode, and a dictionary that gets the same changes."""
+
+    def __init__(self, mode: str, port: int) -> None:
+        self.table, self.port = f"db.{mode.replace('-', '_')}", port
+        self.oracle: dict[int, tuple[Any, int]] = {}
+        self._chosen, self._keep = random.Random(mode), mode != "equality-delete"
+        more = {"write_mode": mode, "partial_updates": "keep" if self._keep else "null"}
+        text = configuration(port, table_identifier=self.table, schema=SCHEMA, **more)
+        self.pipeline = json.loads(text)["p"]
+
+    def deliver(self, batch: int) -> None:
+        found = changes(self._chosen, self.oracle, batch * 100, self._keep)
+        until(lambda: post(self.port, found, f"{batch}") == 200, "the events are accepted")
+
+    def snapshots(self, job: Calve) -> int:
+        if not (job.folder / "lakehouse" / "catalog.db").exists():
+            return 0
+        catalog = job.catalog()
+        return len(catalog.load_table(self.table).snapshots()) if catalog.table_exists(self.table) else 0
+
+    def check(self, job: Calve, plain_spark: PlainSpark) -> None:
+        name, batches = f"lakehouse.{self.table}", "summary['calve.batch']"
+        asked = f"select count(distinct {batches}) = count({batches}) from {name}.snapshots"
+        queries = [f"select id, city, version from {name} order by id", asked]
+        [rows, order] = plain_spark(job.folder / "lakehouse", queries)
+        assert rows == [[key, city, version] for key, (city, version) in sorted(self.oracle.items())]
+        assert order == [[True]]
+        assert job.catalog().load_table(self.table).schema().identifier_field_names() == {"id"}
+
+
 def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_holds(
-    calve, plain_spark: PlainSpark, mode: str
+    calve, plain_spark: PlainSpark
 ) -> None:
-    chosen, [port], kills = random.Random(mode), free_ports(1), list(KILLS[mode])
-    oracle: dict[int, tuple[Any, int]] = {}
-    keep = mode != "equality-delete"
-    more = {"write_mode": mode, "partial_updates": "keep" if keep else "null"}
-    job: Calve = calve(configuration(port, table_identifier="db.rows", schema=SCHEMA, **more))
+    both = [Mirrored(mode, port) for mode, port in zip(MODES, free_ports(2), strict=True)]
+    job: Calve = calve(json.dumps({each.table[3:]: each.pipeline for each in both}))
     job.start()
-    for batch in range(3 * len(kills)):
-        before = _snapshots(job)
-        found = changes(chosen, oracle, batch * 100, keep)
-        _deliver(job, port, found, f"{batch}")
+    for batch in range(3 * len(KILLS)):
+        before = [each.snapshots(job) for each in both]
+        for each in both:
+            each.deliver(batch)
         if batch % 3:
-            until(lambda known=before: _snapshots(job) > known, "the batch is committed")
+            for each, known in zip(both, before, strict=True):
+                until(lambda each=each, known=known: each.snapshots(job) > known, "the batch is committed")
         else:
             job.kill()
-            job.start(environment={"CALVE_STOP_AT": kills[batch // 3]})
+            job.start(environment={"CALVE_STOP_AT": KILLS[batch // 3]})
             assert job.process
             assert job.process.wait(180) != 0  # it falls over the batch that was left
             job.start()
     job.kill()
     assert job.once() == 0
-    [rows, order] = plain_spark(
-        job.folder / "lakehouse",
-        [
-            "select id, city, version from lakehouse.db.rows order by id",
-            "select count(distinct summary['calve.batch']) = count(summary['calve.batch']) "
-            "from lakehouse.db.rows.snapshots",
-        ],
-    )
-    assert rows == [[key, city, version] for key, (city, version) in sorted(oracle.items())]
-    assert order == [[True]]
-    assert job.catalog().load_table("db.rows").schema().identifier_field_names() == {"id"}
-
-
-def _snapshots(job: Calve) -> int:
-    if not (job.folder / "lakehouse" / "catalog.db").exists():
-        return 0
-    catalog = job.catalog()
-    return len(catalog.load_table("db.rows").snapshots()) if catalog.table_exists("db.rows") else 0
-
-
-def _deliver(job: Calve, port: int, events: list[dict[str, Any]], key: str) -> None:
-    until(lambda: post(port, events, key) == 200, "the events are accepted")
+    for each in both:
+        each.check(job, plain_spark)
 
 
 def test_tables_made_from_events_take_changes_by_the_key_that_the_settings_name(calve, plain_spark: PlainSpark) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 from typing import Any
 
 import pytest
+from click.testing import Result
 
 from running import Calve
 from services.process import free_ports
@@ -19,9 +19,8 @@ def pipeline(source: dict[str, Any], **sink: Any) -> dict[str, Any]:
     return {"source": source, "sink": [{"iceberg": {"table_identifier": "a.b", **sink}}]}
 
 
-def connect(job: Calve) -> subprocess.CompletedProcess[str]:
-    command = job.command("validate", "pipelines.yaml", "--connect")
-    return subprocess.run(command, cwd=job.folder, capture_output=True, text=True, check=False, timeout=120)
+def connect(job: Calve) -> Result:
+    return job.call("validate", "pipelines.yaml", "--connect")
 
 
 def test_what_is_missing_or_does_not_answer_is_told_in_one_sentence_each(calve) -> None:
@@ -37,7 +36,7 @@ def test_what_is_missing_or_does_not_answer_is_told_in_one_sentence_each(calve) 
         }
         job = calve(json.dumps(pipelines))
         done = connect(job)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     starts = [
         f"Error: one: the source kafka: Kafka at 127.0.0.1:{nobody} does not answer",
         f"Error: two: the source http: port {port} is taken on 127.0.0.1. ",
@@ -54,5 +53,5 @@ def test_what_is_there_is_ok_and_stays_as_it_was(calve, tmp_path) -> None:
     hadoop = {"type": "hadoop", "warehouse": str(tmp_path / "warehouse")}
     job = calve(json.dumps({"one": pipeline({"file": {"path": "*.ndjson"}}, catalog=hadoop, auto_create=True)}))
     done = connect(job)
-    assert (done.returncode, done.stdout) == (0, "OK: 1 pipeline: one\n")
+    assert (done.exit_code, done.stdout) == (0, "OK: 1 pipeline: one\n")
     assert not (tmp_path / "warehouse").exists()

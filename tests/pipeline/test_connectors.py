@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,9 +54,7 @@ def test_connected_pipelines_do_what_try_says_and_a_kill_between_their_commits_d
     (job.folder / "in").mkdir()
     sample = job.folder / "in" / "a.ndjson"
     sample.write_text("".join(json.dumps(one) + "\n" for one in EVENTS))
-    tried = subprocess.run(
-        job.command("try", "pipelines.yaml", str(sample), "--json"), cwd=job.folder, capture_output=True, check=True
-    )
+    tried = job.call("try", "pipelines.yaml", str(sample), "--json")
     said = [json.loads(line) for line in tried.stdout.splitlines()]
     meant = {(one["line"], place["table"]) for one in said if one["type"] == "event" for place in one["tables"]}
     assert meant == {(number, table) for table, numbers in TABLES.items() for number in numbers}
@@ -69,8 +66,6 @@ def test_connected_pipelines_do_what_try_says_and_a_kill_between_their_commits_d
     [entry] = job.dead_letters("web")
     assert (entry["pipeline"], entry["sink"], entry["code"]) == ("web", "alarms.sink[1].iceberg", "BAD_TABLE_NAME")
     assert json.loads(entry["event"]) == EVENTS[4]
-    status = subprocess.run(
-        job.command("status", "--pipeline", "archive"), cwd=job.folder, capture_output=True, text=True, check=True
-    )
+    status = job.call("status", "--pipeline", "archive")
     assert status.stdout.startswith("web (feeds alarms, archive): stopped")
     assert [path.name for path in (job.folder / "calve-state").iterdir()] == ["web"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 
 import pytest
@@ -16,7 +15,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 COLUMNS = {"columns": [{"name": "id", "type": "long"}, {"name": "name", "type": "string", "required": True}]}
 
 
-def test_dead_letters_on_an_object_store_are_listed_shown_and_sent_again(object_store: ObjectStore, calve) -> None:
+def test_dead_letters_on_an_object_store_are_listed_shown_and_sent_again(
+    object_store: ObjectStore, calve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shared = {"catalog": object_store.rest_catalog(), "auto_create": True, "schema": COLUMNS}
     sinks = [
         {"iceberg": shared | {"table_identifier": "shop.files", "dlq": object_store.place("dead")}},
@@ -27,12 +28,12 @@ def test_dead_letters_on_an_object_store_are_listed_shown_and_sent_again(object_
     (job.folder / "events.ndjson").write_text("\n".join(lines) + "\n")
     assert job.once() == 0, job.said()[-2000:]
 
+    for name, value in object_store.environment().items():
+        monkeypatch.setenv(name, value)
+
     def say(*arguments: str) -> str:
-        environment = {**os.environ, **object_store.environment()}
-        done = subprocess.run(
-            job.command(*arguments), cwd=job.folder, capture_output=True, text=True, timeout=240, env=environment
-        )
-        assert done.returncode == 0, done.stderr
+        done = job.call(*arguments)
+        assert done.exit_code == 0, done.stderr
         return done.stdout
 
     [listed] = json.loads(say("dlq", "list", "--json"))["pipelines"]
@@ -46,7 +47,8 @@ def test_dead_letters_on_an_object_store_are_listed_shown_and_sent_again(object_
     for name in ("shop.files", "shop.rows"):
         with catalog.load_table(name).update_schema() as update:
             update.make_column_optional("name")
-    sent = say("dlq", "replay", "pipelines.yaml", "--master", "local[2]")
-    assert "orders: 11 events sent, 10 now in tables, 1 rejected again" in sent
+    command = job.command("dlq", "replay", "pipelines.yaml", "--master", "local[2]")
+    sent = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, timeout=240)  # workers know the keys
+    assert "orders: 11 events sent, 10 now in tables, 1 rejected again" in sent.stdout, sent.stderr
     for name in ("shop.files", "shop.rows"):
         assert sorted(catalog.load_table(name).scan().to_arrow()["id"].to_pylist()) == list(range(10))

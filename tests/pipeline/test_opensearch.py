@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from running import Calve, post, until
 from services.opensearch import OpenSearch
@@ -45,10 +45,12 @@ alone:
 """
 
 
-def test_documents_and_rows_go_their_ways_and_a_node_that_was_away_gets_all(tmp_path: Path) -> None:
+def test_documents_and_rows_go_their_ways_and_a_node_that_was_away_gets_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     node = OpenSearch(tmp_path / "node")
     [port] = free_ports(1)
-    calve = Calve(tmp_path / "calve", YAML.format(port=port, address=node.address))
+    calve = Calve(tmp_path / "calve", YAML.format(port=port, address=node.address), spark)
     try:
         calve.start()
         until(lambda: "does not answer: Connection refused" in calve.said(), "the missing node is told")
@@ -98,19 +100,17 @@ def replay(calve: Calve, node: OpenSearch) -> None:
     """Mended, the dead letters are sent again: they keep their place in the order, so a newer document stays."""
     node.call("PUT", f"shop-error/_doc/29?version={(1 << 62)}&version_type=external", {"newer": True})
     calve.configure((calve.folder / "pipelines.yaml").read_text().replace("[secret]", "[secret, n]"))
-    done = subprocess.run(
-        calve.command("dlq", "replay", "pipelines.yaml"), cwd=calve.folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = calve.call("dlq", "replay", "pipelines.yaml")
+    assert done.exit_code == 0, done.stderr
     found = node.documents("shop-error")
     assert found["29"] == {"newer": True}
     assert found["59"] == {"id": 59, "kind": "error"}
     assert len(found) == 20
 
 
-def test_a_wrong_password_ends_the_run_with_a_sentence_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_wrong_password_ends_the_run_with_a_sentence_and_nothing_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     with Scripted(lambda *_: (401, b"Unauthorized")) as server:
-        calve = Calve(tmp_path, ALONE.format(address=server.address))
+        calve = Calve(tmp_path, ALONE.format(address=server.address), spark)
         (tmp_path / "a.ndjson").write_text('{"id": 1}\n')
         try:
             assert calve.once() == 1

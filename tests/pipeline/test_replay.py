@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
+from click.testing import Result
 
 from running import Calve
 
@@ -38,9 +38,8 @@ def feed(calve: Calve, *events: object) -> None:
     (calve.folder / "in" / "1.ndjson").write_text("\n".join(lines) + "\n")
 
 
-def replay(calve: Calve, *more: str) -> subprocess.CompletedProcess[str]:
-    command = calve.command("dlq", "replay", "pipelines.yaml", "--master", "local[2]", *more)
-    return subprocess.run(command, cwd=calve.folder, capture_output=True, text=True, timeout=240)
+def replay(calve: Calve, *more: str) -> Result:
+    return calve.call("dlq", "replay", "pipelines.yaml", "--give-up-after", "3s", *more)
 
 
 def test_a_reject_is_in_the_table_once_when_the_table_was_mended_and_one_that_is_still_bad_is_a_new_reject(calve):
@@ -51,7 +50,7 @@ def test_a_reject_is_in_the_table_once_when_the_table_was_mended_and_one_that_is
     with job.catalog().load_table("shop.orders").update_schema() as update:
         update.make_column_optional("name")
     done = replay(job, "--code", "REQUIRED_MISSING")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "orders: 2 events sent, 2 now in tables, 0 rejected again" in done.stdout
     done = replay(job)
     assert "orders: 1 event sent, 0 now in tables, 1 rejected again" in done.stdout
@@ -62,7 +61,7 @@ def test_a_reject_is_in_the_table_once_when_the_table_was_mended_and_one_that_is
     assert entry["metadata"]["file_row"] == 4
     assert entry["metadata"]["replayed_from"].startswith("orders-")
     done = replay(job, "--table", "shop.orders", "--code", "REQUIRED_MISSING")
-    assert (done.returncode, done.stdout) == (0, "orders: nothing to replay\n")
+    assert (done.exit_code, done.stdout) == (0, "orders: nothing to replay\n")
     assert sorted(job.rows("shop.orders")["id"].to_pylist()) == [1, 2, 3]
 
 

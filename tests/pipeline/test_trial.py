@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     def never(**options: Any) -> None:
         raise AssertionError("Spark is not needed here")
 
-    monkeypatch.setattr(session, "start", never)
+    if not request.node.get_closest_marker("spark"):
+        monkeypatch.setattr(session, "start", never)
     return tmp_path
 
 
@@ -225,8 +225,8 @@ def test_a_table_that_exists_is_read_and_left_as_it_is(folder: Path) -> None:
 
 def says(job: Calve, sample: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Run `calve try --json` in a job's folder; give the events and the tables."""
-    command = job.command("try", "pipelines.yaml", sample, "--json")
-    done = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, check=True, timeout=120)
+    done = job.call("try", "pipelines.yaml", sample, "--json")
+    assert done.exit_code == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return tuple([one for one in found if one["type"] == kind] for kind in ("event", "table"))  # type: ignore[return-value]
 

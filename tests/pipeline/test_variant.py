@@ -9,8 +9,9 @@ from typing import Any
 
 import duckdb
 import pytest
+from pyspark.sql import SparkSession
 
-from pipeline import readers
+from pipeline.readers import PlainSpark
 from running import Calve
 
 pytestmark = pytest.mark.spark
@@ -68,9 +69,9 @@ GONE, CHANGED = 3, {0: '{"now":[]}', 5: "null", 7: '"text"'}
 
 
 @pytest.fixture(scope="module")
-def calve(tmp_path_factory: pytest.TempPathFactory) -> Calve:
+def calve(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Calve:
     """Three tables of the same rows, of which some were changed and one deleted, in the three ways to do that."""
-    calve = Calve(tmp_path_factory.mktemp("variant"), YAML)
+    calve = Calve(tmp_path_factory.mktemp("variant"), YAML, spark)
     folder = calve.folder / "in"
     folder.mkdir()
     lines = [f'{{"op":"insert","id":{number},"v":{value},"s":{{"a":{value}}}}}' for number, value in enumerate(VALUES)]
@@ -94,9 +95,11 @@ def expected() -> dict[int, Any]:
     return found | {len(VALUES): None, len(VALUES) + 1: None}
 
 
-def test_spark_without_calve_reads_what_the_events_said_whatever_the_write_mode(calve: Calve) -> None:
+def test_spark_without_calve_reads_what_the_events_said_whatever_the_write_mode(
+    calve: Calve, plain_spark: PlainSpark
+) -> None:
     query = " UNION ALL ".join(QUERY.format(mode=mode) for mode in MODES)
-    [rows] = readers.with_spark(calve.folder / "lakehouse", [query])
+    [rows] = plain_spark(calve.folder / "lakehouse", [query])
     untouched = {number: plain(value) for number, value in enumerate(VALUES) if number not in (*CHANGED, GONE)}
     for mode in MODES:
         mine = {row[1]: row[2:] for row in rows if row[0] == mode}

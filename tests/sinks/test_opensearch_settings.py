@@ -70,11 +70,11 @@ def test_data_prepper_s_numbers_mean_what_they_mean_there() -> None:
     assert parsed(document_id_field="id").id_text == "${id}"
 
 
-def test_a_template_gets_its_patterns_shards_and_mapping() -> None:
+def test_a_template_gets_its_patterns_and_shards() -> None:
     content = {"mappings": {"properties": {"n": {"type": "long"}}}}
     found = template_of(parsed(index="a-%{yyyy}", template_content=json.dumps(content), number_of_shards=3))
     assert found == {"index_patterns": ["a-*"], "settings": {"index.number_of_shards": 3}, **content}
-    new = template_of(parsed(template_type="index-template", number_of_replicas=0), {"properties": {}})
+    new = template_of(parsed(template_type="index-template", number_of_replicas=0))
     assert new is not None
-    assert new["template"] == {"settings": {"index.number_of_replicas": 0}, "mappings": {"properties": {}}}
+    assert new["template"] == {"settings": {"index.number_of_replicas": 0}}
     assert template_of(parsed()) is None

@@ -10,12 +10,13 @@ from calve.convert.infer import Inferred
 from calve.expression import Format, compile_format
 from calve.pipeline.gates import gates
 from calve.pipeline.job import DocumentJob
-from calve.route.route import SinkRoute
+from calve.route.route import SinkRoute, names_by_table
 from calve.settings import SinkEntry
 from calve.sinks.opensearch.client import Client, access_of
 from calve.sinks.opensearch.documents import Writing
 from calve.sinks.opensearch.index_name import dated, fault, normal, normal_sql
 from calve.sinks.opensearch.lines import compile_shape
+from calve.sinks.opensearch.mapping import make_index, mapping_of
 from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sinks.opensearch.template import prepare
 from calve.sources.source import SourceTable
@@ -45,6 +46,7 @@ class DocumentSink:
         self._gates = gates(entry, metadata)
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
         self.dead_letters = DeadLetterPlace(place)
+        self._made: dict[str, SourceTable] = {}
         self.one_task = compile_shape(settings, metadata, "").reads
         self.flush_seconds = settings.flush_seconds
         self.max_batch_bytes = int(settings.max_batch_bytes)
@@ -60,7 +62,22 @@ class DocumentSink:
         prepare(Client(access_of(self._settings)), self._settings)
 
     def begin_batch(self, tables: Sequence[SourceTable]) -> None:
-        """Do nothing: indexes come into being with their documents."""
+        """Make the indexes of tables whose rows come, by the tables' types; others come into being with documents.
+
+        Raises:
+            SinkUnavailableError: The cluster does not answer.
+            SinkRefusedError: It refuses an index.
+        """
+        settings = self._settings
+        if settings.index_type == "management_disabled" or "%{" in settings.index or _has_mapping(settings):
+            return
+        names = names_by_table(self._index(0), [table.name for table in tables])
+        for table in tables:
+            index = names.get(table.name, "")
+            if index and not fault(index) and self._made.get(index) != table:
+                mapping = mapping_of(table.schema_json, self._fields)
+                make_index(Client(access_of(settings)), index, mapping, settings.counts)
+                self._made[index] = table
 
     def refresh(self, catalog: str, table: str) -> None:
         """Do nothing: it has no tables."""
@@ -95,3 +112,9 @@ class DocumentSink:
         if found.static is not None:
             return compile_format(normal(found.static))
         return dataclasses.replace(found, sql=normal_sql(found.sql))
+
+
+def _has_mapping(settings: OpenSearchSettings) -> bool:
+    """Whether the sink's own template says what the fields are."""
+    template = settings.template or {}
+    return "mappings" in template or "mappings" in template.get("template", {})

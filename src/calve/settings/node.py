@@ -16,7 +16,7 @@ Scalar: TypeAlias = "bool | int | float | str | None"
 _WORDS: dict[str, bool | None] = {"": None, "~": None}
 for _word, _value in (("null", None), ("true", True), ("false", False)):
     _WORDS |= dict.fromkeys((_word, _word.capitalize(), _word.upper()), _value)
-_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})")
 _FLOAT = re.compile(r"[-+]?([0-9]{1,40}\.[0-9]{0,40}|\.?[0-9]{1,40}(?=[.eE])|\.[0-9]{1,40})([eE][-+]?[0-9]{1,3})?")
 
 

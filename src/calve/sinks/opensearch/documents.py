@@ -61,7 +61,7 @@ class Documents:
         sent = self._send(index, lines.text) if lines.steps is None else self._revise(index, lines.text, lines.steps)
         rejected = len(sent.refused) + (0 if lines.rejects is None else len(lines.rejects))
         counts = self._counts.setdefault(index, {"rows": 0, "superseded": 0})
-        superseded = sent.superseded if self._writing.shape.keyed else 0
+        superseded = (sent.superseded if self._writing.shape.keyed else 0) + lines.overwritten
         counts["rows"] += len(events) - rejected - superseded
         counts["superseded"] += superseded
         found = rejects_table(Reject(one.row, Code.SINK_REFUSED, "", one.reason) for one in sent.refused)

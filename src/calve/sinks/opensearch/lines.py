@@ -26,6 +26,8 @@ __all__ = ["Lines", "Shape", "compile_shape"]
 
 _DOCUMENT, _NTH = "calve_document", "calve_nth"
 _LONGEST_ID = 512
+_TOLD = '${getMetadata("bulk_action")}'
+"""The action of a source of changes, which says `index` and `delete` and nothing else."""
 _FAULTS = {
     "action": (Code.UNKNOWN_OPERATION, "action", f"no action, or none of {', '.join(ACTIONS)}"),
     "key": (Code.NO_KEY, "document_id", "has no value, and the action needs one"),
@@ -43,12 +45,15 @@ class Shape:
         metadata: The attributes that it asks for.
         keyed: Whether documents have ids of their own; else a conflict means that an earlier try has written the event.
         reads: Whether an event may change a document that must be read first (create, update, upsert).
+        told: Whether events say by `bulk_action` what they do: then one that the next one overwrites is left out, as
+            the old row of an update.
     """
 
     sql: str
     metadata: frozenset[str]
     keyed: bool
     reads: bool
+    told: bool = False
 
     def lines(self, events: pa.Table, fields: Fields) -> Lines:
         """Shape events with `json`, `event_version` and the metadata columns."""
@@ -60,8 +65,11 @@ class Shape:
         nth = _nth(events[VERSION])
         found = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
         faults = duck.whole(found["fault"])
+        text = duck.whole(found["line"]).cast(pa.large_string())
+        overwritten = _overwritten(found["id"], text) if self.told else None
         return Lines(
-            text=duck.whole(found["line"]).cast(pa.large_string()),
+            text=text if overwritten is None else pc.if_else(overwritten, pa.scalar(None, pa.large_string()), text),
+            overwritten=0 if overwritten is None else pc.sum(overwritten).as_py() or 0,
             rejects=_rejects(faults) if faults.null_count < len(faults) else None,
             steps=found.select(_STEPS) if self.reads else None,
         )
@@ -72,14 +80,17 @@ class Lines:
     """Events on their way to `_bulk`.
 
     Attributes:
-        text: Each event's line feeds included, null where it is rejected or its document must be read first.
+        text: Each event's line feeds included, null where it is rejected or left out, or its document must be read
+            first.
         rejects: `REJECTS`, or None for none.
         steps: Where documents are read first: `fault`, `action`, `id`, `routing`, `pipeline`, `version`, `document`.
+        overwritten: How many are left out because the next event writes the same document.
     """
 
     text: pa.LargeStringArray
     rejects: pa.Table | None
     steps: pa.Table | None
+    overwritten: int = 0
 
 
 def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefix: str) -> Shape:
@@ -101,7 +112,8 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
     number = f"CASE WHEN regexp_full_match({version.sql}, '[0-9]+') THEN try_cast({version.sql} AS BIGINT) END"
     used = [one.metadata for one in (id_, routing, pipeline, version, *types)] + [one.metadata for one in whens]
     statics = {one.static.lower() if one.static is not None else None for one in types}
-    reads = settings.id_text is not None and not statics <= {"index", "delete"}
+    told = settings.id_text is not None and [kind for _, kind in kinds] == [_TOLD] and "bulk_action" in metadata
+    reads = settings.id_text is not None and not told and not statics <= {"index", "delete"}
     sql = _SELECT.format(
         action=f"CASE {cases} END",
         id=f"nullif({id_.sql}, '')",
@@ -113,11 +125,13 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
         document=_DOCUMENT,
         fault=_fault(),
         reads=_READS,
-        steps="".join(f", {name}" for name in _STEPS[1:]) if reads else "",
+        steps="".join(f", {name}" for name in _STEPS[1:]) if reads else ", id" if told else "",
         keyed=_keyed_line(settings.document_version_type),
         placed=_placed_line(prefix),
     )
-    return Shape(sql, frozenset().union(*used), settings.id_text is not None, reads)
+    return Shape(
+        sql, frozenset().union(*used), settings.id_text is not None, reads, told and settings.document_version is None
+    )
 
 
 _SELECT = """SELECT fault,
@@ -126,6 +140,13 @@ FROM (SELECT *, {fault} AS fault FROM (SELECT {action} AS action, {id} AS id, {r
 {pipeline} AS pipeline, {version} AS version, {place} AS place, {nth} AS nth, {document} AS document FROM events))"""
 _STEPS = ("fault", "action", "id", "routing", "pipeline", "version", "document")
 _READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
+
+
+def _overwritten(ids: pa.ChunkedArray, text: pa.LargeStringArray) -> pa.BooleanArray:
+    """Say which events the next one, of the same document, overwrites."""
+    whole = duck.whole(ids)
+    same = pc.and_(pc.equal(whole[:-1], whole[1:]), text[1:].is_valid())
+    return pa.concat_arrays([pc.fill_null(same, False), pa.array([False] * min(len(ids), 1), pa.bool_())])
 
 
 def _fault() -> str:

@@ -198,6 +198,12 @@ class OpenSearchSettings:
         return
 
     @property
+    def counts(self) -> dict[str, int]:
+        """The settings of a new index: its shards and replicas, where they are given."""
+        given = {"number_of_shards": self.number_of_shards, "number_of_replicas": self.number_of_replicas}
+        return {f"index.{name}": count for name, count in given.items() if count is not None}
+
+    @property
     def places(self) -> dict[str, str]:
         """Where the sink stores things, as catalog properties."""
         return {"dlq": self.dlq_prefix or ""}

@@ -45,23 +45,14 @@ def prepare(client: Client, settings: OpenSearchSettings) -> None:
         _put(client, f"/{_PATHS[settings.template_type]}/{name}", body)
 
 
-def template_of(settings: OpenSearchSettings, mappings: dict[str, Any] | None = None) -> dict[str, Any] | None:
-    """Give the template that new indexes of a sink are made by; None where nothing is configured.
-
-    Args:
-        settings: The sink's.
-        mappings: The fields' types where the template does not say them.
-    """
-    found = settings.template
-    counts = {"number_of_shards": settings.number_of_shards, "number_of_replicas": settings.number_of_replicas}
-    counts = {f"index.{name}": count for name, count in counts.items() if count is not None}
-    if found is None and not counts and not mappings:
+def template_of(settings: OpenSearchSettings) -> dict[str, Any] | None:
+    """Give the template that new indexes of a sink are made by; None where nothing is configured."""
+    found, counts = settings.template, settings.counts
+    if found is None and not counts:
         return None
     whole: dict[str, Any] = {"index_patterns": [pattern(settings.index)], **(found or {})}
     inner = whole if settings.template_type == "v1" else dict(whole.get("template", {}))
     inner["settings"] = {**inner.get("settings", {}), **counts}
-    if mappings and "mappings" not in inner:
-        inner["mappings"] = mappings
     return whole if inner is whole else {**whole, "template": inner}
 
 

@@ -19,7 +19,7 @@ from calve.sources.file import source as file
 from calve.sources.file.settings import FileSettings
 from calve.sources.http import source as http
 from calve.sources.http.settings import HttpSettings
-from calve.sources.iceberg.reader import METADATA
+from calve.sources.iceberg.reader import METADATA, ORIGIN
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.source import IcebergSource
 from calve.sources.kafka import source as kafka
@@ -104,7 +104,7 @@ _SOURCES = {
         IcebergSourceSettings,
         _open_iceberg,
         lambda iceberg: METADATA,
-        origin=("iceberg_table_name",),
+        origin=(ORIGIN,),
         narrow=lambda reader, used: replace(reader, metadata=used),
     ),
 }

@@ -13,7 +13,7 @@ from calve.errors import SourceError
 from calve.event.columns import EVENT
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
-__all__ = ["METADATA", "IcebergReader"]
+__all__ = ["METADATA", "ORIGIN", "IcebergReader"]
 
 METADATA = {
     "iceberg_operation": pa.string(),
@@ -25,6 +25,8 @@ METADATA = {
     "bulk_action": pa.string(),
 }
 """The metadata attributes of a change, and their types."""
+ORIGIN = "iceberg_table_name"
+"""What tells apart the parts of the source that are read in their own order; always there."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class IcebergReader:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one file in order."""
-        names = [name for name in METADATA if self.metadata is None or name in self.metadata]
+        names = [name for name in METADATA if self.metadata is None or name in {*self.metadata, ORIGIN}]
         schema = pa.schema([(EVENT, pa.binary()), *((name, METADATA[name]) for name in names)])
         file = Path(self.folder, split.body["spool"], split.body["part"])
         try:

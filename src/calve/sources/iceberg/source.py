@@ -66,6 +66,7 @@ class IcebergSource:
         self._tables: dict[str, Followed] = {}
         self._begun: dict[str, Place] = {}
         self._passed: dict[str, tuple[Place, Place]] = {}
+        """By table: a place, and the one that is as good, behind what changes no row."""
         self._looked = 0.0
         self._once = False
 
@@ -83,9 +84,8 @@ class IcebergSource:
             if once:
                 table.end_here()
         self._begin(found)
-        unread = {split.body["spool"] for planned in pending for split in planned.splits}
         at = self._places(found)
-        self._spools.keep_only(unread | {place.open.spool for place in at.values() if place.open})
+        self._spools.keep_only(_open(at).union(*(_spools(planned.splits) for planned in pending)))
         for name, place in at.items():
             self._protect(name, place)
 
@@ -131,8 +131,7 @@ class IcebergSource:
     def acknowledge(self, planned: Planned) -> None:
         """Remove what was written down for a committed batch, and move the tags along."""
         found = places(planned.position)
-        kept = {place.open.spool for place in found.values() if place.open}
-        self._spools.remove([(split.body["spool"], split.body["part"]) for split in planned.splits], kept)
+        self._spools.remove([(split.body["spool"], split.body["part"]) for split in planned.splits], _open(found))
         for name, place in found.items():
             self._protect(name, place)
 
@@ -170,9 +169,10 @@ class IcebergSource:
         result = {}
         for name, table in self._tables.items():
             place = known[name]
-            if name in self._passed and self._passed[name][0] == place:
-                place = self._passed[name][1]
-            result[name] = place if place.open else table.here(place)
+            behind, ahead = self._passed.get(name, (place, place))
+            ahead = ahead if behind == place else place
+            result[name] = ahead if ahead.open else table.here(ahead)
+            self._passed[name] = place, result[name]
         return result
 
     def _waiting(self, found: Position | None) -> int:
@@ -185,26 +185,38 @@ class IcebergSource:
         return total
 
     def _plan(self, found: Position | None, max_bytes: int) -> Planned | None:
-        before = self._places(found)
-        at, splits, left = dict(before), list[Split](), max_bytes
+        at = self._places(found)
+        splits: list[Split] = []
+        made: set[str] = set()
+        used: frozenset[str] = frozenset()
+        try:
+            self._gather(at, splits, made, max_bytes)
+            used = _spools(splits) | _open(at)
+        finally:
+            self._spools.drop(made - used)
+        if not splits:
+            self._passed |= {name: (self._passed[name][0], place) for name, place in at.items()}
+            return None
+        more = tuple(name for name, place in at.items() if self._has_more(name, place))
+        return Planned(splits, position({**places(found), **at}), more)
+
+    def _gather(self, at: dict[str, Place], splits: list[Split], made: set[str], max_bytes: int) -> None:
+        """Move places on, and hand out what comes next, until there is enough; `made` are the spools written for it."""
+        left = max_bytes
         for _ in range(_SPOOLS):
             name = self._due(at) if left > 0 else None
             if name is None:
-                break
+                return
             if not at[name].open:
                 step = self._tables[name].due(at[name], max_bytes)
                 assert step is not None
                 at[name] = self._tables[name].write(self._spools, at[name], step, max_bytes)
+                made |= _open({name: at[name]})
             if not self._is_alike(at[name], splits):
-                break  # the schema has changed: another batch
+                return  # the schema has changed: another batch
             at[name], taken = self._take(at[name], left)
             splits += taken
             left -= sum(split.size_bytes for split in taken)
-        if not splits:
-            self._passed |= {name: (before[name], place) for name, place in at.items()}
-            return None
-        more = tuple(name for name, place in at.items() if self._has_more(name, place))
-        return Planned(splits, position({**places(found), **at}), more)
 
     def _due(self, at: Mapping[str, Place]) -> str | None:
         """Name the table to go on with: one that is open, then one that is being loaded, then the earliest commit."""
@@ -221,7 +233,7 @@ class IcebergSource:
     def _is_alike(self, place: Place, splits: list[Split]) -> bool:
         """Whether rows of an open spool have the schema that others of its table have in the batch."""
         mine = self._spools.table(place.open.spool) if place.open else None
-        others = (self._spools.table(spool) for spool in {split.body["spool"] for split in splits})
+        others = map(self._spools.table, _spools(splits))
         return mine is None or all(other is None or other.name != mine.name or other == mine for other in others)
 
     def _take(self, place: Place, max_bytes: int) -> tuple[Place, list[Split]]:
@@ -243,3 +255,11 @@ class IcebergSource:
     def _protect(self, name: str, place: Place) -> None:
         if self._protection and name in self._tables:
             self._protection.keep(name, self._tables[name].load, place.needs)
+
+
+def _spools(splits: Sequence[Split]) -> frozenset[str]:
+    return frozenset(split.body["spool"] for split in splits)
+
+
+def _open(found: Mapping[str, Place]) -> frozenset[str]:
+    return frozenset(place.open.spool for place in found.values() if place.open)

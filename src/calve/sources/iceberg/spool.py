@@ -66,8 +66,8 @@ class Spools:
             "compression": "zstd",
             "parquet.enable.dictionary#event": "false",
         }
-        events.write.mode("overwrite").options(**options).parquet(unfinished.as_uri())
         try:
+            events.write.mode("overwrite").options(**options).parquet(f"file://{unfinished}")
             for part in unfinished.glob("part-*"):
                 _sync(part)
             replace(unfinished / _ABOUT, asdict(table))
@@ -76,6 +76,8 @@ class Spools:
             sync_folder(self._folder)
         except OSError as error:
             raise refused(unfinished, error) from error
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def table(self, name: str) -> SourceTable | None:
         """Give the table that a spool is of; None where the spool is gone."""
@@ -101,15 +103,16 @@ class Spools:
         for spool, name in parts:
             (self._folder / spool / name).unlink(missing_ok=True)
             spools.add(spool)
-        for spool in spools - set(kept):
-            if not any((self._folder / spool).glob("part-*")):
-                shutil.rmtree(self._folder / spool, ignore_errors=True)
+        self.drop(spool for spool in spools - set(kept) if not any((self._folder / spool).glob("part-*")))
+
+    def drop(self, spools: Iterable[str]) -> None:
+        """Remove whole spools."""
+        for spool in spools:
+            shutil.rmtree(self._folder / spool, ignore_errors=True)
 
     def keep_only(self, spools: Collection[str]) -> None:
         """Remove what a killed run left behind."""
-        for folder in self._folder.glob("*/"):
-            if folder.name not in spools:
-                shutil.rmtree(folder, ignore_errors=True)
+        self.drop(folder.name for folder in self._folder.glob("*/") if folder.name not in spools)
 
 
 def _event_bytes(file: Path) -> int:

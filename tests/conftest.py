@@ -20,8 +20,6 @@ _LAKE = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.adaptive.enabled": "false",  # these tables are tiny, and it costs a job for each stage
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    "spark.sql.catalog.lake.cache-enabled": "false",
-    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
 }
 
 settings.register_profile("calve", deadline=None)  # no timed assertions: machines are shared
@@ -36,16 +34,26 @@ def spark() -> Iterator[SparkSession]:
     session.stop(running)
 
 
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-    """A catalog that Calve and Spark's SQL (as `lake`) both see, with the namespace `db`."""
+@pytest.fixture(scope="session")
+def lake_catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """The one catalog that Spark knows as `lake`; a session opens a catalog once."""
     properties = embedded(tmp_path_factory.mktemp("lakehouse")) | {"name": "lake"}
     Path(properties["warehouse"]).mkdir(exist_ok=True)
-    settings = {f"spark.sql.catalog.lake.{key}": value for key, value in properties.items() if key != "name"}
-    for key, value in {**settings, **_LAKE}.items():
-        spark.conf.set(key, value)
+    spark.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set("spark.sql.catalog.lake.cache-enabled", "false")
+    for key, value in properties.items():
+        if key != "name":
+            spark.conf.set(f"spark.sql.catalog.lake.{key}", value)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
-    yield Catalog(spark, properties)
+    return Catalog(spark, properties)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, lake_catalog: Catalog) -> Iterator[Catalog]:
+    """A catalog that Calve and Spark's SQL (as `lake`) both see, with the namespace `db`."""
+    for key, value in _LAKE.items():
+        spark.conf.set(key, value)
+    yield lake_catalog
     for key in _LAKE:
         spark.conf.unset(key)
 

@@ -72,7 +72,7 @@ class Outcome:
         strange: The positions of those that may have fields without a column.
     """
 
-    columns: list[list[Any]]
+    columns: list[tuple[Any, ...]]
     rows: list[int]
     rejects: list[Reject]
     nulled: list[tuple[int, str]]
@@ -116,8 +116,7 @@ class Exact:
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
         """Convert events given as (position, text)."""
-        outcome = Outcome([[] for _ in self._columns], [], [], [], [])
-        append = [column.append for column in outcome.columns]
+        outcome, good = Outcome([], [], [], [], []), []
         for row, text in texts:
             nulled: list[str] = []
             try:
@@ -131,9 +130,9 @@ class Exact:
             if not (self._is_flat and event.keys() <= self._names.known):
                 outcome.strange.append(row)
             outcome.rows.append(row)
-            for add, value in zip(append, values, strict=True):
-                add(value)
+            good.append(values)
             outcome.nulled += [(row, name) for name in nulled]
+        outcome.columns += zip(*good, strict=True) if good else [()] * len(self._columns)
         return outcome
 
     def _event(self, text: bytes | str | None) -> dict[str, Any]:

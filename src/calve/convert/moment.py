@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 
 from calve.event.reject import cut
@@ -67,16 +68,21 @@ def time(text: str, unit: int) -> int:
 
 def _days(text: str, year: str, month: str, day: str) -> int:
     try:
-        return datetime.date(int(year), int(month), int(day)).toordinal() - _EPOCH
+        return _ordinal(year, month, day) - _EPOCH
     except ValueError as error:
         raise MismatchError(f"{cut(text)!r} is no date: {error}") from None
 
 
+@functools.lru_cache(4096)
+def _ordinal(year: str, month: str, day: str) -> int:
+    return datetime.date(int(year), int(month), int(day)).toordinal()
+
+
 def _clock(text: str, parts: tuple[str | None, ...], unit: int) -> int:
-    hour, minute, second, fraction = parts
-    seconds = int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0)
-    if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
+    hour, minute, second, fraction = (int(parts[0] or 0), int(parts[1] or 0), int(parts[2] or 0), parts[3])
+    if hour > 23 or minute > 59 or second > 59:
         raise MismatchError(f"{cut(text)!r} is no time of the day")
+    seconds = hour * 3600 + minute * 60 + second
     if not fraction:
         return seconds * unit
     digits = len(str(unit)) - 1

@@ -1,4 +1,4 @@
-"""What the SELECT leaves open is proven here, from the bytes of its columns: strings and date-times."""
+"""What the SELECT leaves open is typed and proven here, from the bytes of its columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg import types as iceberg
 
+from calve.convert.literals import read_booleans, read_doubles, read_integers
 from calve.convert.select import Select
 from calve.convert.stamps import read_stamps
 from calve.convert.strings import maybe_changed
@@ -32,14 +34,25 @@ def finish(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> pa.
         good: Which rows are proven so far.
     """
     _finish_strings(select, found, texts, good)
-    for name, digits in select.stamps.items():
-        column = duck.whole(found[name])
-        values, proven = read_stamps(column, digits)
+    typed: dict[str, pa.Array] = {}
+    for name, kind in select.texts.items():
+        typed[name], proven = _read(duck.whole(found[name]), kind, texts)
         good &= proven
-        typed = pa.array(values, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)
-        kind = pa.timestamp("ns" if digits == 9 else "us")
-        found = found.set_column(found.schema.get_field_index(name), name, typed.view(kind))
-    return found
+    return pa.table({name: typed.get(name, found[name]) for name in found.column_names})
+
+
+def _read(column: pa.Array, kind: iceberg.IcebergType, events: pa.Array) -> tuple[pa.Array, _Mask]:
+    match kind:
+        case iceberg.IntegerType() | iceberg.LongType():
+            return read_integers(column, pa.int32() if isinstance(kind, iceberg.IntegerType) else pa.int64())
+        case iceberg.DoubleType() | iceberg.FloatType():
+            return read_doubles(column, pa.float32() if isinstance(kind, iceberg.FloatType) else pa.float64(), events)
+        case iceberg.BooleanType():
+            return read_booleans(column)
+    nanos = isinstance(kind, iceberg.TimestampNanoType | iceberg.TimestamptzNanoType)
+    values, proven = read_stamps(column, 9 if nanos else 6)
+    nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    return pa.array(values, mask=nulls).view(pa.timestamp("ns" if nanos else "us")), proven
 
 
 def _finish_strings(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> None:

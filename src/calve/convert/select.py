@@ -49,7 +49,8 @@ class Select:
         levels: All levels in the order of the columns of `keys_sql`.
         strings: The string columns of the result, raw, with the fields that lead to them; `proof.finish` proves them.
         quoted_sql: Gives, for few events, of each string column whether its value is a JSON string.
-        stamps: The date-time columns of the result, still text, with their fraction digits; `proof.finish` types them.
+        texts: The columns of the result that are still text, though strings they shall not be; `proof.finish` types
+            them.
         long_digits: Whether numbers of more than 15 digits need the exact converter (there are decimals).
         fields: The fields that are read; the columns of all others are NULL.
         is_flat: Whether there are neither structs, lists nor maps.
@@ -61,7 +62,7 @@ class Select:
     levels: list[Level]
     strings: dict[str, tuple[str, ...]]
     quoted_sql: str
-    stamps: dict[str, int]
+    texts: dict[str, iceberg.IcebergType]
     long_digits: bool
     fields: Fields
     is_flat: bool
@@ -88,7 +89,7 @@ def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None
         levels,
         maker.paths,
         f"SELECT {', '.join(maker.strings.values()) or 'NULL'} FROM {maker.source(raw='JSON')}",
-        maker.stamps,
+        maker.texts,
         maker.long_digits,
         fields,
         all(isinstance(each.field_type, iceberg.PrimitiveType) for each in schema.fields),
@@ -115,7 +116,7 @@ class _Maker:
         self.specs: dict[str, dict[str, str]] = {}
         self.strings: dict[str, str] = {}
         self.paths: dict[str, tuple[str, ...]] = {}
-        self.stamps: dict[str, int] = {}
+        self.texts: dict[str, iceberg.IcebergType] = {}
         self.possible = True
         self.long_digits = False
 
@@ -143,8 +144,10 @@ class _Maker:
                 level.leaves.append(self._left_out(each))
                 continue
             self.possible &= not isinstance(each.field_type, VariantType)
-            raw = f"CAST(struct_extract({level.alias}, {literal(each.name)}) AS VARCHAR)"
             spec[each.name] = _leaf_type(each.field_type)
+            raw = f"struct_extract({level.alias}, {literal(each.name)})"
+            if spec[each.name]:
+                raw = f"CAST({raw} AS VARCHAR)"
             level.leaves.append(self._leaf(each, raw, (*path, each.name)))
         self.possible &= bool(spec)
         return level
@@ -175,9 +178,9 @@ class _Maker:
             self.proofs.append(f"{raw} IS NOT NULL")
         if isinstance(kind, iceberg.StringType):
             self.paths[column] = path
-            self.strings[column] = f"coalesce(starts_with({raw}, '\"'), false) AS {column}"
+            self.strings[column] = f"coalesce(starts_with({raw}::VARCHAR, '\"'), false) AS {column}"
         elif proof == "true":
-            self.stamps[column] = 9 if isinstance(kind, _NANO) else 6
+            self.texts[column] = kind
         self.long_digits |= isinstance(kind, iceberg.DecimalType)
         return Leaf(column, kind)
 
@@ -188,12 +191,9 @@ class _Maker:
                 self.proofs.append(f"({raw} IS NULL OR {found} IS NOT NULL)")
 
 
-_NANO = (iceberg.TimestampNanoType, iceberg.TimestamptzNanoType)
-
-
 def _leaf_type(kind: iceberg.IcebergType) -> str:
     """Give the type that shows enough of a value: JSON, or nothing for its raw text."""
-    plain = (iceberg.StringType, iceberg.IntegerType, iceberg.LongType)
+    plain = (iceberg.StringType, iceberg.IntegerType, iceberg.LongType, iceberg.BooleanType)
     return "" if isinstance(kind, plain) else "JSON"
 
 
@@ -201,16 +201,6 @@ def _typed(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:
     """Give the SQL of the typed value and of its proof, for a raw value that is not NULL."""
     bare = f"substr({raw}, 2, strlen({raw}) - 2)"
     match kind:
-        case iceberg.IntegerType() | iceberg.LongType():
-            value = f"try_cast({raw} AS {'INTEGER' if isinstance(kind, iceberg.IntegerType) else 'BIGINT'})"
-            return value, f"{value}::VARCHAR = {raw}"
-        case iceberg.BooleanType():
-            return f"{raw} = 'true'", f"({raw} = 'true' OR {raw} = 'false')"
-        case iceberg.DoubleType() | iceberg.FloatType():
-            value = f"try_cast({raw} AS DOUBLE)"
-            if isinstance(kind, iceberg.FloatType):
-                value = f"try_cast({value} AS FLOAT)"
-            return value, f"isfinite({value}) AND {_no_minus_zero(raw)}"
         case iceberg.DecimalType():
             return _decimal(kind, raw)
         case iceberg.UUIDType():
@@ -230,12 +220,7 @@ def _typed(kind: iceberg.IcebergType, raw: str) -> tuple[str, str]:
             return _date(raw, bare)
         case iceberg.TimeType():
             return _time(raw, bare)
-    return raw, "true"  # strings and date-times: `proof.finish`
-
-
-def _no_minus_zero(raw: str) -> str:
-    """DuckDB reads `-0` as `0`."""
-    return f"CASE WHEN {raw} = '0' THEN NOT contains(json, '-0') ELSE true END"
+    return raw, "true"  # what is plain: `proof.finish`
 
 
 def _decimal(kind: iceberg.DecimalType, raw: str) -> tuple[str, str]:

@@ -11,9 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from calve.convert.literals import column_bytes
+
 __all__ = ["maybe_changed"]
 
 _Rows = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
+_Bytes = npt.NDArray[np.uint8]
 
 
 def _set(characters: bytes) -> npt.NDArray[np.bool_]:
@@ -24,7 +28,8 @@ def _set(characters: bytes) -> npt.NDArray[np.bool_]:
 
 _ODD_FIRST, _CONTAINER_FIRST, _DIGIT = _set(b"{[-0123456789nNiI"), _set(b"{["), _set(b"0123456789")
 _WORDS = (b"nan", b"inf", b"infinity")  # in any case and with a minus, DuckDB takes them for numbers
-_BLOCK = 16_384  # rows whose numbers stay in the processor's cache
+_LETTERS = np.uint64(0x4040404040404040)  # a bit that letters have, and digits, points and signs have not
+_BLOCK = 32_768  # rows whose numbers stay in the processor's cache
 _OTHER, _FRACTION = 1, 2
 _CLASS = np.where(_set(b"+-0123456789"), 0, np.where(_set(b".eE"), _FRACTION, _OTHER)).astype(np.uint8)
 
@@ -34,38 +39,53 @@ def maybe_changed(column: pa.Array) -> _Rows:
 
     It could be an object, an array, a number with a fraction, zero, or a word for a number that JSON does not have.
     """
-    _, offsets, data = column.buffers()
-    if data is None or not len(column):
-        return np.zeros(0, np.int64)
-    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-    read = np.frombuffer(data, np.uint8)
-    found = [start + _changed(ends[start : start + _BLOCK + 1], read) for start in range(0, len(column), _BLOCK)]
-    return np.concatenate(found)
+    ends, read = column_bytes(column)
+    found, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for start in range(0, len(column), _BLOCK):
+        odd, digits = _odd(ends[start : start + _BLOCK + 1], read)
+        found.append(start + odd)
+        numbers.append(start + digits)
+    rows = np.concatenate(numbers)
+    return np.concatenate([*found, rows[_changes(column.take(pa.array(rows)))]])
 
 
-def _changed(ends: _Rows, read: npt.NDArray[np.uint8]) -> _Rows:
+def _odd(ends: _Rows, read: _Bytes) -> tuple[_Rows, _Rows]:
+    """Name the rows that may be objects, arrays or words for numbers, and those that may be numbers."""
     last = np.searchsorted(ends, ends[-1])  # what follows is empty, and there is no byte to look at
-    rows = np.flatnonzero(_ODD_FIRST[read[ends[:last]]])
+    first = read[ends[:last]]
+    rows = np.flatnonzero(_ODD_FIRST[first])
     rows = rows[ends[rows + 1] > ends[rows]]
-    first = read[ends[rows]]
-    nested = _CONTAINER_FIRST[first]
-    containers, others = rows[nested], rows[~nested]
+    digit = _DIGIT[first[rows]]
+    digits, others = _few_letters(rows[digit], ends, read), rows[~digit]
+    nested = _CONTAINER_FIRST[first[others]]
+    containers, others = others[nested], others[~nested]
     digit = _DIGIT[read[ends[others + 1] - 1]]
-    numbers, words = others[digit], _words(others[~digit], ends, read)
-    for distance in range(1, 9):  # a few bytes tell most strings from numbers
-        at = np.minimum(ends[numbers] + distance, ends[numbers + 1] - 1)
-        numbers = numbers[_CLASS[read[at]] != _OTHER]
-    if len(numbers):
-        start, end = ends[numbers], ends[numbers + 1]
-        bounds = np.stack([start, end], 1).ravel() - start[0]
-        classes = np.append(_CLASS[read[start[0] : end[-1]]], np.uint8(0))
-        fractions = np.bitwise_or.reduceat(classes, bounds)[::2] == _FRACTION
-        zeros = (end - start == 1) & (read[start] == ord("0"))
-        numbers = numbers[fractions | zeros]
-    return np.concatenate([containers, numbers, words])
+    found = np.concatenate([containers, _words(others[~digit], ends, read)])
+    return found, np.concatenate([digits, others[digit]])
 
 
-def _words(rows: _Rows, ends: _Rows, read: npt.NDArray[np.uint8]) -> _Rows:
+def _few_letters(rows: _Rows, ends: _Rows, read: _Bytes) -> _Rows:
+    """Leave out texts with two letters or more among eight characters at an end; a number has one at most."""
+    eight = np.ndarray(max(len(read) - 7, 0), "<u8", read, 0, (1,))
+    for at in (ends[:-1], ends[1:] - 8):
+        few = ends[rows + 1] - ends[rows] < 8
+        long = np.flatnonzero(~few)
+        few[long] = np.bitwise_count(eight[at[rows[long]]] & _LETTERS) < 2
+        rows = rows[few]
+    return rows
+
+
+def _changes(texts: pa.Array) -> _Mask:
+    """Say which texts are zero, or may be a number with a fraction or exponent; none is empty."""
+    ends, read = column_bytes(texts)
+    if not len(texts):
+        return np.zeros(0, bool)
+    zeros = (np.diff(ends) == 1) & (read[ends[:-1]] == ord("0"))
+    found: _Mask = zeros | (np.bitwise_or.reduceat(_CLASS[read], ends[:-1]) == _FRACTION)
+    return found
+
+
+def _words(rows: _Rows, ends: _Rows, read: _Bytes) -> _Rows:
     """Keep the rows that may be words for numbers, by their length and first two letters."""
     start = ends[rows] + (read[ends[rows]] == ord("-"))
     size = ends[rows + 1] - start

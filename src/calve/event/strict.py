@@ -22,7 +22,7 @@ def _refuse(literal: str) -> NoReturn:
     raise MalformedError(f"{literal} is no JSON")
 
 
-_decode = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse).decode
+_decoder: Any = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse)
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -35,7 +35,7 @@ def parse_object(text: bytes | str | None) -> dict[str, Any]:
     if text is None:
         raise MalformedError("the event has no value")
     try:
-        value = _decode(text.decode() if isinstance(text, bytes) else text)
+        value = _parsed(text.decode() if isinstance(text, bytes) else text)
     except json.JSONDecodeError as error:
         raise MalformedError(f"not JSON: {error.msg} at character {error.pos}") from None
     except UnicodeDecodeError as error:
@@ -45,6 +45,14 @@ def parse_object(text: bytes | str | None) -> dict[str, Any]:
     if type(value) is not dict:
         raise MalformedError(f"JSON, but {_NOUNS.get(type(value), 'null')} and not an object")
     return value
+
+
+def _parsed(text: str) -> Any:
+    try:
+        value, end = _decoder.scan_once(text, 0)
+    except StopIteration:
+        end = -1
+    return value if end == len(text) else _decoder.decode(text)  # there are blanks around it, or it is no JSON
 
 
 _NOUNS = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}

@@ -26,13 +26,7 @@ __all__ = ["changes"]
 
 @click.command(cls=Command)
 @click.argument("table", metavar="TABLE")
-@click.option(
-    "--catalog",
-    multiple=True,
-    callback=options.pairs("type=rest"),
-    metavar="KEY=VALUE",
-    help="A property of the catalog; may be repeated. [default: the one in ./lakehouse]",
-)
+@options.catalog
 @click.option("--branch", default="main", show_default=True, metavar="NAME", help="The branch to read.")
 @click.option("--from", "after", type=int, metavar="ID", help="Begin after this snapshot. [default: with all there is]")
 @click.option("--to", "until", type=int, metavar="ID", help="End with this snapshot. [default: the newest]")

@@ -46,13 +46,7 @@ _FIGURES = {
 
 @click.command(cls=Command)
 @click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
-@click.option(
-    "--catalog",
-    multiple=True,
-    callback=options.pairs("type=rest"),
-    metavar="KEY=VALUE",
-    help="A property of the catalog, as under `catalog:` of a sink; may be repeated. [default: ./lakehouse]",
-)
+@options.catalog
 @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Convert and compact this branch.")
 @click.option("--only", multiple=True, type=click.Choice(_STEPS), help="Do this only; may be repeated.")
 @click.option(

@@ -14,6 +14,7 @@ from calve.settings.units import duration
 
 __all__ = [
     "as_duration",
+    "catalog",
     "code",
     "conf",
     "debug",
@@ -103,6 +104,13 @@ conf = click.option(
     callback=pairs("spark.driver.memory=2g"),
     metavar="KEY=VALUE",
     help="A Spark setting; may be repeated.",
+)
+catalog = click.option(
+    "--catalog",
+    multiple=True,
+    callback=pairs("type=rest"),
+    metavar="KEY=VALUE",
+    help="A property of the catalog, as under `catalog:` of a sink; may be repeated. [default: the one in ./lakehouse]",
 )
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 debug = click.option(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.convert.converter import ConvertOptions
@@ -16,6 +16,7 @@ from calve.event.operation import Operation
 from calve.reduce.key import ABSENT, Key
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
+from examples import examples
 from reduce.test_net import SPEC, events
 
 NAMES = {1: "id", 2: "note", 3: "value", 4: "more"}
@@ -43,6 +44,7 @@ def applied(net: Net, rows: dict[str, dict[str, Any]]) -> None:
         rows[row["id"]] = row
 
 
+@settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.lists(STEP, max_size=6), max_size=3), max_size=4), st.booleans())
 def test_batches_of_updates_that_lack_columns_leave_what_a_dictionary_holds(batches, upsert) -> None:
     oracle: dict[str, dict[str, Any]] = {}

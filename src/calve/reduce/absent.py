@@ -35,12 +35,13 @@ class Absences:
         self._options = options
         self._known = frozenset(field.name for field in key.required.schema.fields)
 
-    def of(self, events: pa.Table, rows: pa.Table, updates: pa.Array) -> pa.Array:
+    def of(self, events: pa.Table, row: pa.Array, rows: pa.Table, updates: pa.Array) -> pa.Array:
         """Give what each row's event lacks (`ABSENT_TYPE`), where it is an update; nothing where it is none.
 
         Args:
-            events: `json`, or `event` where that is JSON, of each row.
-            rows: What they were converted to.
+            events: The events: `json`, or `event` where that is JSON.
+            row: Their positions that became rows.
+            rows: These rows.
             updates: Which of them are updates (bool).
         """
         doubtful = np.zeros(len(rows), bool)
@@ -52,7 +53,7 @@ class Absences:
         lists: list[list[int]] = [[]]
         codes = np.zeros(len(rows), np.int64)
         if len(at):
-            texts = as_text(events.column(JSON if JSON in events.column_names else EVENT)).take(pa.array(at))
+            texts = as_text(events.column(JSON if JSON in events.column_names else EVENT)).take(row.take(pa.array(at)))
             found = duck.run(_SHAPES, events=pa.table({JSON: texts, "row": at}))
             for names, mine in zip(found.column("names").to_pylist(), found.column("rows"), strict=True):
                 codes[mine.values.to_numpy()] = len(lists)

@@ -73,7 +73,7 @@ class Reducer:
         if self._absences:
             converted = self._whole(converted, operations)
             updates = pc.equal(operations.take(converted.row), pa.scalar(int(Operation.UPDATE), pa.int8()))
-            absent = self._absences.of(events.take(converted.row), converted.rows, updates)
+            absent = self._absences.of(events, converted.row, converted.rows, updates)
         if len(converted.rows):
             order = events.column(ORDER).take(converted.row).combine_chunks()
             self._changes.add(converted.rows, operations.take(converted.row), order, absent)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.convert.converter import Converter, ConvertOptions
-from calve.convert.fields import Fields
+from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import infer
 from calve.event.sound import sound
 from calve.event.strict import MalformedError, dump, parse_object
@@ -105,7 +105,8 @@ def without(event: bytes, fields: Fields) -> bytes:
 def test_a_field_that_is_not_written_is_as_if_it_were_not_there(seed, ci, fields, data):
     maker = Maker(random.Random(seed))
     schema = maker.schema()
-    events = [maker.event(schema) for _ in range(ROWS)]
+    # Of a key that is repeated inference may take any value, and `without` leaves the last.
+    events = [without(maker.event(schema), ALL_FIELDS) for _ in range(ROWS)]
     whole = pa.table({"event": pa.array(events, pa.binary())})
     stripped = pa.table({"event": pa.array([without(event, fields) for event in events], pa.binary())})
     refused = frozenset({("new",)} if data.draw(st.booleans()) else ())

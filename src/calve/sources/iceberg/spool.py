@@ -24,7 +24,7 @@ from calve.stop_point import reach
 
 __all__ = ["Part", "Spools"]
 
-_PART_ROWS = 500_000
+_PART_ROWS = 100_000
 _UNFINISHED = ".unfinished"
 _ABOUT = "table.json"
 

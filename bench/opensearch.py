@@ -1,8 +1,8 @@
 """Into OpenSearch: what a task of a pipeline reaches of the speed of a bare loop over `_bulk`.
 
-    python bench/opensearch.py [--blocks 24] [--ids given]
+    python bench/opensearch.py [--blocks 12] [--ids given]
 
-Blocks of 20,000 events, in memory for both, go to one node in turns, over two connections: the loop posts bodies that
+Blocks of 60,000 events, several requests each, in memory for both, go to one node in turns, over two connections: the loop posts bodies that
 are ready; the tasks check that each event is a JSON object, route it, make the lines, send them and look at the
 answers. Each has its index. Whatever else the machine does meets both alike, as they take turns every second or so; the
 first quarter of the blocks warms the node and does not count. CPU seconds are those of the node, and of this process.
@@ -34,7 +34,7 @@ from calve.sources.source import Split
 from kafka import events
 from services.opensearch import OpenSearch
 
-BLOCK = 20_000
+BLOCK = 60_000
 BODY_BYTES = 5 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
@@ -102,7 +102,7 @@ def timed(node: OpenSearch, work: Callable[[int], object]) -> tuple[float, float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=24)
+    parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument(
         "--ids", choices=("none", "given"), default="none", help="does an event have its document's id?"
     )

@@ -68,6 +68,16 @@ def test_events_without_an_id_are_documents_once_however_often_they_are_sent(ope
     assert sorted(one["n"] for one in target.documents().values()) == list(range(3000))
 
 
+def test_rejects_of_several_requests_are_told_by_their_rows(opensearch: OpenSearch) -> None:
+    mappings = {"properties": {"n": {"type": "integer"}, "t": {"enabled": False, "type": "object"}}}
+    target = Target(opensearch, bulk_size=1, template_content={"mappings": mappings})
+    target.prepare()
+    bad = [3, 17, 39]
+    events = [{"n": "x" if number in bad else number, "t": {"y": "z" * 100_000}} for number in range(40)]
+    assert [row for row, _, _ in target.send(1, events)] == bad
+    assert sorted(one["n"] for one in target.documents().values()) == sorted({*range(40)} - {*bad})
+
+
 def test_old_events_never_overwrite_newer_ones(opensearch: OpenSearch) -> None:
     target = Target(opensearch, document_id="${/id}", action="${/do}")
     target.send(

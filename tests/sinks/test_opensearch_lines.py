@@ -51,6 +51,28 @@ def test_the_first_action_whose_condition_is_true_counts_and_a_delete_has_no_doc
     assert found[1] == '{"delete":{"_id":"2","version":17,"version_type":"external_gte"}}\n'
 
 
+def test_of_an_update_that_a_table_tells_only_the_new_row_is_written() -> None:
+    told = {
+        "json": ['{"v":1}', '{"v":2}', '{"v":3}', '{"v":4}'],
+        "event_version": pa.array(range(16, 20), pa.int64()),
+        "document_id": ["a", "a", "b", "c"],
+        "bulk_action": ["delete", "index", "delete", "index"],
+    }
+    settings = OpenSearchSettings(
+        hosts=["http://a:1"],
+        index="i",
+        document_id='${getMetadata("document_id")}',
+        action='${getMetadata("bulk_action")}',
+    )
+    shape = compile_shape(settings, ("document_id", "bulk_action"), "p-")
+    assert not shape.reads
+    found = shape.lines(pa.table(told), ALL_FIELDS)
+    assert (found.overwritten, found.rejects) == (1, None)
+    kept = [line and line.partition(":")[0] for line in found.text.to_pylist()]
+    assert kept == [None, '{"index"', '{"delete"', '{"index"']
+    assert compile_shape(settings, (), "p-").reads  # any other source may say anything
+
+
 def test_what_is_left_out_leaves_the_rest_byte_for_byte() -> None:
     found = lines(EVENTS, Fields(exclude=frozenset({"id", "op"}))).text.to_pylist()
     assert [one.split("\n")[1] for one in found] == ['{"n":1.10}', '{"n":[1,  2]}', '{"n":12345678901234567890.5}']

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.convert.fields import Fields
+from calve.event.columns import JSON, VERSION
 from calve.event.reject import Code, Reject, rejects_table
 from calve.sinks.opensearch.bulk import Bulk, Refused, Sent
 from calve.sinks.opensearch.client import Access, Client
@@ -57,6 +59,15 @@ class Documents:
             SinkUnavailableError: OpenSearch does not answer, or takes nothing for too long.
             SinkRefusedError: It does not accept the user.
         """
+        starts = _requests(events, self._writing.bulk_bytes)
+        ends = [*starts[1:], len(events)]
+        return pa.concat_tables(
+            self._request(index, events.slice(start, end - start), start)
+            for start, end in zip(starts, ends, strict=True)
+        )
+
+    def _request(self, index: str, events: pa.Table, first: int) -> pa.Table:
+        """Make about one request, so that other tasks' documents are written while the next one is made."""
         lines = self._writing.shape.lines(events, self._fields)
         sent = self._send(index, lines.text) if lines.steps is None else self._revise(index, lines.text, lines.steps)
         rejected = len(sent.refused) + (0 if lines.rejects is None else len(lines.rejects))
@@ -65,7 +76,8 @@ class Documents:
         counts["rows"] += len(events) - rejected - superseded
         counts["superseded"] += superseded
         found = rejects_table(Reject(one.row, Code.SINK_REFUSED, "", one.reason) for one in sent.refused)
-        return found if lines.rejects is None else pa.concat_tables([lines.rejects, found])
+        rejects = found if lines.rejects is None else pa.concat_tables([lines.rejects, found])
+        return rejects.set_column(0, "row", pc.add(rejects["row"], first)) if first else rejects
 
     def written(self) -> list[dict[str, Any]]:
         """Give a receipt for each index: how many documents it got, and how many it has newer ones of."""
@@ -92,3 +104,11 @@ class Documents:
             whole.refused += [Refused(start + one.row, one.reason) for one in refused]
             whole.superseded += sent.superseded + reviser.superseded
         return whole
+
+
+def _requests(events: pa.Table, size_bytes: int) -> list[int]:
+    """Say where requests of about a size begin; rows that one event has become share a version, and a request."""
+    rows = max(1, size_bytes * len(events) // max(events[JSON].nbytes, 1))
+    first_rows = np.flatnonzero(np.diff(events[VERSION].to_numpy(), prepend=-1))
+    after = np.searchsorted(first_rows, np.arange(rows, len(events), rows))
+    return [0, *np.unique(first_rows[after[after < len(first_rows)]]).tolist()]

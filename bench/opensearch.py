@@ -2,10 +2,11 @@
 
     python bench/opensearch.py [--blocks 12] [--ids given]
 
-Blocks of 60,000 events, several requests each, in memory for both, go to one node in turns, over two connections: the loop posts bodies that
-are ready; the tasks check that each event is a JSON object, route it, make the lines, send them and look at the
-answers. Each has its index. Whatever else the machine does meets both alike, as they take turns every second or so; the
-first quarter of the blocks warms the node and does not count. CPU seconds are those of the node, and of this process.
+Blocks of 60,000 events, several requests each, in memory for both, go to one node in turns, over two connections: the
+loop posts bodies that are ready; the tasks check that each event is a JSON object, route it, make the lines, send
+them and look at the answers. Each has its index. Whatever else the machine does meets both alike, as they take turns
+every second or so; the first quarter of the blocks warms the node and does not count. CPU seconds are those of the
+node, and of this process.
 """
 
 from __future__ import annotations

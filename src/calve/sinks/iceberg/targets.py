@@ -32,6 +32,7 @@ from calve.observe.log import Log
 from calve.reduce.key import Key, identified
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sources.source import SourceTable
 from calve.write.writer import check
 
 __all__ = ["SinkTargets", "missing"]
@@ -65,6 +66,7 @@ class SinkTargets:
         self._lock = threading.Lock()
         self._tables: dict[str, Table | Absent] = {}
         self._told_time = False
+        self._followed: dict[str, list[SourceTable]] = {}
 
     def open(self) -> None:
         """Find the static table, or create it when its schema is given; done before the source starts.
@@ -142,6 +144,7 @@ class SinkTargets:
         if isinstance(known, Table):
             self._fit_known(known, inferred)
             return
+        self._followed.pop(name, None)
         try:
             found: Table | Absent = self._found(name) or self._make(name, inferred)
             self._check(found)
@@ -168,9 +171,11 @@ class SinkTargets:
 
     def _follow(self, name: str) -> bool:
         """Let a table follow those that it mirrors; whether it has changed."""
-        if not self.settings.schema_evolution:
+        sources = self.mirrors.of(name)
+        if not self.settings.schema_evolution or self._followed.get(name) == sources:
             return False
-        done = [each for source in self.mirrors.of(name) for each in follow(self.catalog, name, source)]
+        done = [each for source in sources for each in follow(self.catalog, name, source)]
+        self._followed[name] = sources
         if done:
             self._say(f"the table {name} follows its source: {', '.join(done[:5])}")
         return bool(done)

@@ -1,6 +1,6 @@
 """Into OpenSearch: what a task of a pipeline reaches of the speed of a bare loop over `_bulk`.
 
-    python bench/opensearch.py [--blocks 12] [--ids given]
+    python bench/opensearch.py [--blocks 12] [--ids none]
 
 Blocks of 60,000 events, several requests each, in memory for both, go to one node in turns, over two connections: the
 loop posts bodies that are ready; the tasks check that each event is a JSON object, route it, make the lines, send
@@ -105,7 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument(
-        "--ids", choices=("none", "given"), default="none", help="does an event have its document's id?"
+        "--ids", choices=("none", "given"), default="given", help="does an event have its document's id?"
     )
     chosen = parser.parse_args()
     lines = list(events(BLOCK * chosen.blocks, 1))

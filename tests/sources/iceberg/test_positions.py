@@ -230,6 +230,33 @@ def test_a_lost_position_is_told_and_read_again_only_when_it_is_said_so(
     assert world.read() == []
 
 
+def test_several_tables_come_in_the_order_of_their_commits_each_with_its_place(world: World, lake: Catalog) -> None:
+    other = World(world.spark, lake, "several_other", world.folder)
+    both = f"}}, {{table_name: {other.identifier}, identifier_columns: [id]"
+    world.insert(1)
+    other.insert(10)
+    assert sorted(world.read(table=both)) == [("INSERT", 1, "v1"), ("INSERT", 10, "v10")]
+    other.insert(11)
+    world.insert(2)
+    other.sql("DELETE FROM T WHERE id = 10")
+    assert world.read(table=both) == [("INSERT", 11, "v11"), ("INSERT", 2, "v2"), ("DELETE", 10, "v10")]
+    world.insert(3)
+    assert world.read(table=both) == [("INSERT", 3, "v3")]
+    assert world.tag() != other.tag() is not None
+
+
+def test_a_branch_is_read_beside_main(world: World) -> None:
+    first = world.insert(1)
+    world.java().manageSnapshots().createBranch("audit", first).commit()
+    audit = ", branch: audit"
+    assert world.read(table=audit) == [("INSERT", 1, "v1")]
+    world.insert(2)
+    world.spark.sql(f"INSERT INTO {world.name}.branch_audit VALUES (3, 'v3')")
+    assert world.read(table=audit) == [("INSERT", 3, "v3")]
+    with pytest.raises(NoTargetError, match="has no branch nothing"):
+        world.source(table=", branch: nothing")
+
+
 def test_a_table_that_is_not_there_is_named(world: World) -> None:
     world.spark.sql(f"DROP TABLE {world.name}")
     with pytest.raises(NoTargetError, match=f"The table {world.identifier} does not exist"):

@@ -111,6 +111,19 @@ def test_a_mirror_has_the_variants_of_its_table_and_tells_their_null_from_that_o
     assert [row[1] for row in found[1]][1:] == [None, "null", "null"]
 
 
+def test_a_column_that_was_only_widened_takes_its_new_values_at_once(
+    spark: SparkSession, lake: Catalog, tmp_path: Path
+) -> None:
+    table = Table(spark, lake, Kind("copy-on-write", 2, "", has_key=True), seed="wide")
+    mirror = Mirror(spark, lake, table, "", "equality-delete", tmp_path / "mirror")
+    table.append()
+    mirror.catch_up()
+    table.widen_columns()
+    spark.sql(f"INSERT INTO {table.name} VALUES (1000, 'a', 5000000000, 0.1, 's', NULL)")
+    assert mirror.catch_up()["rejects"] == {}
+    assert spark.sql(f"SELECT n, x FROM {mirror.name} WHERE id = 1000").collect() == [(5_000_000_000, 0.1)]
+
+
 def columns(spark: SparkSession, name: str) -> list[str]:
     return spark.table(name).columns
 

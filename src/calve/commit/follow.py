@@ -67,8 +67,14 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable) -> list[str]
     transaction.updateProperties().set(key, wanted).commit()
     transaction.commitTransaction()
     java_table.refresh()
-    added = sorted(_columns(java_table) - had - set(renamed.values()))
-    return [f"{old} is now {new}" for old, new in renamed.items()] + [f"{name} was added" for name in added]
+    now = _columns(java_table)
+    was = {renamed.get(name, name): kind for name, kind in had.items()}
+    changed = [name for name in now if name in was and now[name] != was[name]]
+    return [
+        *(f"{old} is now {new}" for old, new in renamed.items()),
+        *(f"{name} was added" for name in now if name not in was),
+        *(f"{name} is now of type {now[name]}" for name in changed),
+    ]
 
 
 def _names(source: SourceTable) -> dict[str, str]:
@@ -77,9 +83,13 @@ def _names(source: SourceTable) -> dict[str, str]:
     return {str(number): schema.find_column_name(number) or "" for number in numbers}
 
 
-def _columns(java_table: Any) -> set[str]:
+def _columns(java_table: Any) -> dict[str, str]:
+    """The types of all columns, however deep, by name."""
     schema = java_table.schema()
-    return {str(schema.findColumnName(number)) for number in schema.idToName().keySet()}
+    fields = {str(schema.findColumnName(number)): schema.findField(number) for number in schema.idToName().keySet()}
+    return {
+        name: f"{'optional' if field.isOptional() else 'required'} {field.type()}" for name, field in fields.items()
+    }
 
 
 def _rename(java_table: Any, renamed: Mapping[str, str]) -> None:
@@ -90,7 +100,7 @@ def _rename(java_table: Any, renamed: Mapping[str, str]) -> None:
     java_table.refresh()
 
 
-def _renamed(before: Mapping[str, str], names: Mapping[str, str], had: set[str]) -> dict[str, str]:
+def _renamed(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[str, str]) -> dict[str, str]:
     """Give the columns to rename, by their old names; only what is there, to what is not."""
     changed = {
         before[number]: name

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from calve.changes.snapshot import History, Snapshot, steps
+from calve.changes.snapshot import REPLACE, History, Snapshot, joined, steps
 from calve.errors import NoTargetError, PositionLostError, SettingsError
 
 
@@ -15,7 +17,26 @@ def line(*ids: int, first_parent: int | None = None) -> list[Snapshot]:
 
 
 def history(*ids: int, first_parent: int | None = None, others: dict[int, int | None] | None = None) -> History:
-    return History("db.t", "u", "main", line(*ids, first_parent=first_parent), others or {})
+    beside = {each: Snapshot(each, parent, 0, 0, "append") for each, parent in (others or {}).items()}
+    return History("db.t", "u", "main", line(*ids, first_parent=first_parent), beside)
+
+
+def test_small_commits_in_a_row_are_told_as_one_and_compaction_is_not_among_them() -> None:
+    found = history(1, 2, 3, 4, 5, 6)
+    after = steps(found, 1)
+    assert [(one.snapshot.snapshot_id, one.base) for one in joined(found, after, 4, 100)] == [(6, 1)]
+    assert joined(found, after, 6, 100) == after
+    sized = [replace(one, snapshot=replace(one.snapshot, size_bytes=40)) for one in after]
+    pairs = joined(found, sized, 2, 80)
+    assert [(one.snapshot.snapshot_id, one.base) for one in pairs] == [(3, 1), (5, 3), (6, None)]
+    compacted = [*after[:2], replace(after[2], snapshot=replace(after[2].snapshot, operation=REPLACE)), *after[3:]]
+    kept = joined(found, compacted, 2, 100)
+    assert [(one.snapshot.snapshot_id, one.base) for one in kept] == [(3, 1), (4, None), (6, 4)]
+
+
+def test_what_a_tag_keeps_is_compared_with_the_oldest_that_is_left() -> None:
+    found = steps(history(7, 8, first_parent=6, others={3: 2}), 3)
+    assert [(one.snapshot.snapshot_id, one.base) for one in found] == [(7, 3), (8, None)]
 
 
 def told(found: History, after: int | None = None, until: int | None = None) -> list[tuple[int, bool]]:

@@ -67,7 +67,7 @@ class Planner:
             rows = json.loads(nothing.history(java_table, None if head is None else head.snapshotId()))
             uuid_ = str(java_table.uuid())
         line = [Snapshot(*row[:6]) for row in reversed(rows) if row[6]]
-        others = {row[0]: row[1] for row in rows if not row[6]}
+        others = {row[0]: Snapshot(*row[:6]) for row in rows if not row[6]}
         return History(identifier, uuid_, branch, line, others)
 
     def schema_json(self, identifier: str, java_table: Any) -> str:

@@ -49,14 +49,18 @@ class History:
         uuid: The table's own identity, which a table of the same name made later does not have.
         branch: The branch's name.
         line: The branch's retained snapshots, oldest first; each is the parent of the next.
-        others: Parents of all retained snapshots of the table that are not on the line, by their ids.
+        others: All retained snapshots of the table that are not on the line, by their ids.
     """
 
     table: str
     uuid: str
     branch: str
     line: Sequence[Snapshot]
-    others: Mapping[int, int | None] = field(default_factory=dict)
+    others: Mapping[int, Snapshot] = field(default_factory=dict)
+
+    def snapshot(self, number: int) -> Snapshot | None:
+        """Give a retained snapshot, on the line or not (a tag keeps it)."""
+        return next((each for each in self.line if each.snapshot_id == number), self.others.get(number))
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,15 @@ def joined(history: History, found: Sequence[Step], least: int, most_bytes: int)
     """
     result: list[Step] = []
     run: list[Step] = []
+    size_bytes = 0
     retained = {each.snapshot_id for each in history.line} | history.others.keys()
     for step in found:
-        fits = sum(one.snapshot.size_bytes for one in run) + step.snapshot.size_bytes <= most_bytes
+        size_bytes += step.snapshot.size_bytes
         may = step.changes_rows and not step.whole and (step.base or step.snapshot.parent_id) in retained
-        if not (may and fits):
-            result, run = result + _join(run, least), []
-        run, result = ([*run, step], result) if may else (run, [*result, step])
+        if not may or size_bytes > most_bytes:
+            result += _join(run, least)
+            run, size_bytes = [], step.snapshot.size_bytes
+        (run if may else result).append(step)
     return result + _join(run, least)
 
 
@@ -154,7 +160,7 @@ def _common(history: History, places: Mapping[int, int], after: int) -> int | No
     """The nearest ancestor that is on the branch."""
     common: int | None = after
     while common is not None and common not in places:
-        common = history.others.get(common)
+        common = history.others[common].parent_id if common in history.others else None
     return common
 
 

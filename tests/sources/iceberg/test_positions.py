@@ -140,6 +140,21 @@ def test_a_load_goes_on_with_its_own_snapshot_in_the_middle(world: World) -> Non
     assert sorted(rest[3:]) == [("DELETE", 0, "v0"), *(("DELETE", n, f"v{n}") for n in (1, 2, 3)), ("INSERT", 9, "v9")]
 
 
+def test_a_load_goes_on_when_its_snapshot_is_kept_by_the_tag_alone(world: World) -> None:
+    for number in range(3):
+        world.insert(number)
+    source = world.source()
+    planned = source.plan(None, 1)
+    assert planned is not None
+    seen = changes(source, planned)
+    source.acknowledge(planned)
+    world.position = planned.position
+    world.insert(3)
+    world.insert(4)
+    _expire(world)
+    assert sorted(seen + world.read()) == [("INSERT", number, f"v{number}") for number in range(5)]
+
+
 def test_a_filter_and_columns_make_a_table_of_their_own(world: World) -> None:
     world.insert(1, 2, 3)
     part = ", where: id > 1"

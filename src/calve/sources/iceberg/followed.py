@@ -158,7 +158,7 @@ class Followed:
         if place.uuid != history.uuid:
             raise PositionLostError(f"The table {self.name} was dropped and made anew", step=_STEP, target=self.name)
         if place.load is not None:
-            snapshot = next((each for each in history.line if each.snapshot_id == place.load), None)
+            snapshot = history.snapshot(place.load)
             if snapshot is None:
                 message = f"The snapshot {place.load} of {self.name}, whose rows were being read, is gone"
                 raise PositionLostError(message, step=_STEP, target=self.name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from calve.errors import InvariantError, WriteError
 
-__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace", "sync_folder"]
+__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace", "sync"]
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -22,7 +22,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:
-            sync_folder(path.parent)
+            sync(path.parent)
     except OSError as error:
         raise refused(folder, error) from error
 
@@ -70,7 +70,7 @@ def _write(file: Path, value: Any, put: Callable[[Path, Path], bool]) -> bool:
             handle.flush()
             os.fsync(handle.fileno())
         is_new = put(unpublished, file)
-        sync_folder(file.parent)
+        sync(file.parent)
         return is_new
     except OSError as error:
         raise refused(file, error) from error
@@ -95,9 +95,9 @@ def _rename(unpublished: Path, file: Path) -> bool:
     return True
 
 
-def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Force a file, or the names in a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -8,8 +8,9 @@ from typing import Any
 
 from pyiceberg.io import load_file_io
 
+from calve.durable import sync
 from calve.errors import WriteError
-from calve.write.parquet import local_path, sync_folder
+from calve.write.parquet import local_path
 
 __all__ = ["publish"]
 
@@ -46,7 +47,7 @@ def publish(rejects: Iterable[Mapping[str, Any]], io_properties: Mapping[str, Ma
 def _rename(old: Path, new: Path) -> None:
     if old.exists() or not new.exists():
         old.replace(new)
-        sync_folder(new.parent)
+        sync(new.parent)
 
 
 def _copy(source: str, target: str, io_properties: Mapping[str, str]) -> None:

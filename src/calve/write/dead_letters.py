@@ -21,9 +21,10 @@ from pyiceberg.io import load_file_io
 
 from calve.convert.schema import arrow_schema
 from calve.convert.table import Table
+from calve.durable import sync
 from calve.errors import WriteError
 from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, ROW, SINK
-from calve.write.parquet import local_path, sync_folder
+from calve.write.parquet import local_path
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
 
@@ -148,7 +149,7 @@ class DeadLetters:
                 self._copy(file)
                 file.flush()
                 os.fsync(file.fileno())
-            sync_folder(local.parent)
+            sync(local.parent)
             return
         with load_file_io(self._place.io_properties, path).new_output(path).create(overwrite=True) as file:
             self._copy(file)

@@ -24,7 +24,7 @@ from calve.write.properties import WriteProperties
 from calve.write.sort import UNSORTED, Sorter
 from calve.write.stored import stored
 
-__all__ = ["ParquetFile", "ParquetLayout", "local_path", "remove", "sync_folder"]
+__all__ = ["ParquetFile", "ParquetLayout", "local_path", "remove"]
 
 _GROUP_BYTES = 32 << 20
 """Rows are gathered up to this size before they become a row group, where the table leaves it to the writer."""
@@ -137,7 +137,7 @@ class ParquetFile:
             raise _failed(self.path, error) from error
 
     def close(self) -> Closed:
-        """Finish the file; a local one is then on disk, but for its name: `sync_folder`.
+        """Finish the file; a local one is then on disk, but for its name: `durable.sync`.
 
         It is sorted if all its rows were sorted together.
         """
@@ -224,15 +224,6 @@ class _LocalFile:
     def close(self) -> None:
         self._file.close()
         self.closed = True
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a local folder durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def local_path(location: str) -> Path | None:

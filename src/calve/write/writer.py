@@ -13,11 +13,12 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 
 from calve.convert.schema import arrow_schema
 from calve.convert.table import Table
+from calve.durable import sync
 from calve.stop_point import reach
 from calve.write.content_file import Described, data_file
 from calve.write.finish import Finishing
 from calve.write.outbox import Outbox
-from calve.write.parquet import ParquetFile, ParquetLayout, local_path, remove, sync_folder
+from calve.write.parquet import ParquetFile, ParquetLayout, local_path, remove
 from calve.write.partition import Partition, Partitioner
 from calve.write.properties import WriteProperties
 from calve.write.sort import Sorter
@@ -136,7 +137,7 @@ class Writers:
             self._close(key)
         self._finishing.finish()
         for folder in self._folders:
-            sync_folder(folder)
+            sync(folder)
         return self._written
 
     def discard(self) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from calve.durable import sync
 from calve.errors import SourceError
-from calve.sources.http.segment import sync_folder
 
 __all__ = ["KeyStore"]
 
@@ -77,7 +77,7 @@ class KeyStore:
             file.write(b"".join(b"%d %s\n" % line for line in keys))
             file.flush()
             os.fsync(file.fileno())
-        sync_folder(self._folder)
+        sync(self._folder)
         for time_ms, key in keys:
             generation.add(time_ms, key)
         self.add(keys)

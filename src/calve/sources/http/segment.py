@@ -8,11 +8,12 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from calve.durable import sync
 from calve.errors import PositionLostError, SourceError
 from calve.sources.http import record
 from calve.sources.http.record import SEGMENT_HEAD_BYTES, BadRecordError
 
-__all__ = ["MARK_BYTES", "Segment", "create", "damaged", "load", "name", "sync_folder"]
+__all__ = ["MARK_BYTES", "Segment", "create", "damaged", "load", "name"]
 
 MARK_BYTES = 1 << 20
 """About how far apart the places are where a split may begin; bounds the index to a few thousand entries per GiB."""
@@ -83,21 +84,12 @@ def create(folder: Path, number: int, previous_end: int) -> int:
     try:
         os.write(descriptor, record.segment_head(previous_end))
         os.fsync(descriptor)
-        sync_folder(folder)
+        sync(folder)
     except OSError:
         os.close(descriptor)
         path.unlink(missing_ok=True)
         raise
     return descriptor
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def load(path: Path, last: bool, border: int) -> Segment | None:

@@ -6,7 +6,6 @@ changes of one key in one file or in the right order. It is there whole or not a
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame
 
-from calve.durable import read, refused, replace, sync_folder
+from calve.durable import read, refused, replace, sync
 from calve.errors import SourceError
 from calve.event.columns import EVENT
 from calve.sources.source import SourceTable
@@ -69,11 +68,11 @@ class Spools:
         try:
             events.write.mode("overwrite").options(**options).parquet(f"file://{unfinished}")
             for part in unfinished.glob("part-*"):
-                _sync(part)
+                sync(part)
             replace(unfinished / _ABOUT, asdict(table))
             reach("spool.before-publish")
             unfinished.rename(self._folder / name)
-            sync_folder(self._folder)
+            sync(self._folder)
         except OSError as error:
             raise refused(unfinished, error) from error
         finally:
@@ -123,11 +122,3 @@ def _event_bytes(file: Path) -> int:
     column = metadata.schema.names.index(EVENT)
     groups = (metadata.row_group(index).column(column) for index in range(metadata.num_row_groups))
     return sum(group.total_uncompressed_size for group in groups)
-
-
-def _sync(file: Path) -> None:
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

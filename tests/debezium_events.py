@@ -17,11 +17,12 @@ def _field(name: str, kind: str, logical: str = "", **parameters: str) -> dict[s
     return {"type": kind, "optional": name != "id", **named, **told, "field": name}
 
 
+_DIGITS = {"scale": "2", "connect.decimal.precision": "12"}
 _COLUMNS = [
     _field("id", "int64"),
     _field("name", "string"),
     _field("city", "string"),
-    _field("amount", "bytes", "org.apache.kafka.connect.data.Decimal", scale="2"),
+    _field("amount", "bytes", "org.apache.kafka.connect.data.Decimal", **_DIGITS),
     _field("visits", "int32"),
     _field("score", "double"),
     _field("active", "boolean"),

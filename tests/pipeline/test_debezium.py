@@ -21,12 +21,14 @@ COLUMNS = {
     "id": "long",
     "name": "string",
     "city": "string",
-    "amount": "decimal(12,2)",
+    "amount": "decimal(12, 2)",
+    "visits": "int",
     "score": "double",
+    "active": "boolean",
     "born": "date",
     "changed": "timestamp",
 }
-SCHEMA = {"columns": [{"name": name, "type": kind} for name, kind in COLUMNS.items()]}
+"""What the schema in the records says; nobody else does."""
 BROKEN = {
     b'{"op":"c"': "MALFORMED",
     b'{"op":"t","source":{"table":"orders"}}': "UNKNOWN_OPERATION",
@@ -45,7 +47,7 @@ def _configuration(address: str) -> str:
         return {"kafka": {"bootstrap_servers": [address], "topics": [{"name": topic, "serde_format": "debezium"}]}}
 
     keyed = {"identifier_columns": ["id"], "auto_create": True, "max_batch_bytes": "8mb"}
-    customers = {"table_identifier": "shop.customers", "schema": SCHEMA, **keyed}
+    customers = {"table_identifier": "shop.customers", **keyed}
     many = {"table_identifier": 'shop.${getMetadata("debezium_source_table")}', **keyed}
     kept = {"table_identifier": "shop.notes", "schema": NOTES, "write_mode": "merge-on-read", "partial_updates": "keep"}
     pipelines = {
@@ -108,6 +110,9 @@ def test_changes_from_kafka_make_the_table_that_debezium_told_of(
     queries += ["select id, body, n from lakehouse.shop.notes order by id"]
     [customers, even, odd, notes] = plain_spark(job.folder / "lakehouse", queries)
     wanted = [_shown(row) for _, row in sorted(told.rows.items())]
+    made = job.catalog().load_table("shop.customers").schema().fields
+    assert {each.name: str(each.field_type) for each in made} == COLUMNS
+    assert [each.name for each in made if each.required] == ["id"]
     assert [_trimmed(row) for row in customers] == [_trimmed(row) for row in wanted]
     assert (even, odd) == ([[0, 0], [5, 20]], [[3, 30]])
     assert notes == [[0, "new", None], [1, "again", 31], [2, "text 2", 29], [3, "text 3", 0]]

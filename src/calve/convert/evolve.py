@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,18 @@ __all__ = ["COLUMN_LIMIT", "Budget", "Evolution", "column_type", "known_fields",
 COLUMN_LIMIT = 1_000
 """So many columns (fields of structs counted) inference may bring a table to; random keys must not destroy it."""
 Path = tuple[str, ...]
+_PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
+    Kind.BOOLEAN: iceberg.BooleanType,
+    Kind.INT: iceberg.IntegerType,
+    Kind.LONG: iceberg.LongType,
+    Kind.FLOAT: iceberg.FloatType,
+    Kind.DOUBLE: iceberg.DoubleType,
+    Kind.DATE: iceberg.DateType,
+    Kind.TIMESTAMP: iceberg.TimestampType,
+    Kind.TIMESTAMPTZ: iceberg.TimestamptzType,
+    Kind.UUID: iceberg.UUIDType,
+    Kind.BINARY: iceberg.BinaryType,
+}
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ def _plan(node: Node, path: Path, budget: Budget, add: list[tuple[Path, str, Any
 def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool = False) -> Node:
     """Keep what a type has no column for; columns that hold such fields are `known`."""
     fields: dict[str, Node] = {}
-    if node.kind not in (Kind.STRUCT, Kind.LIST, Kind.KNOWN):
+    if node.kind not in (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN):
         return Node(Kind.KNOWN)
     if isinstance(kind, iceberg.ListType) and ELEMENT in node.fields and node.kind is not Kind.STRUCT:
         fields = {ELEMENT: known_fields(node.fields[ELEMENT], kind.element_type, case_insensitive)}
@@ -84,7 +97,7 @@ def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool =
         for each in below:
             joined = join(joined, each)
         fields = {VALUE: joined}
-    elif isinstance(kind, iceberg.StructType) and node.kind is not Kind.LIST:
+    elif isinstance(kind, iceberg.StructType) and node.kind not in (Kind.LIST, Kind.MAP):
         names = {each.name: each.field_type for each in kind.fields}
         folded = {name.casefold(): name for name in names} if case_insensitive else {}
         for name, each in node.fields.items():
@@ -101,19 +114,19 @@ def column_type(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType |
     match node.kind:
         case Kind.NULL | Kind.KNOWN:
             return None
-        case Kind.BOOLEAN:
-            return iceberg.BooleanType()
-        case Kind.LONG:
-            return iceberg.LongType()
-        case Kind.DOUBLE:
-            return iceberg.DoubleType()
         case Kind.STRUCT:
             return _struct(node, budget, path)
         case Kind.LIST:
             number = budget.next_id()
             element = column_type(node.fields[ELEMENT], budget, (*path, ELEMENT)) or iceberg.StringType()
             return iceberg.ListType(number, element, element_required=False)
-    return iceberg.StringType()
+        case Kind.MAP:
+            key, number = budget.next_id(), budget.next_id()
+            value = column_type(node.fields[VALUE], budget, (*path, VALUE)) or iceberg.StringType()
+            return iceberg.MapType(key, iceberg.StringType(), number, value, value_required=False)
+        case Kind.DECIMAL:
+            return iceberg.DecimalType(max(sum(node.digits), 1), node.digits[1])
+    return _PLAIN.get(node.kind, iceberg.StringType)()
 
 
 def _struct(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType:

@@ -3,7 +3,8 @@
 Kinds form a lattice, so that the result does not depend on how the events were divided over tasks: long ⊂ double ⊂
 string, everything mixed is a string, an object is a struct of all its fields, an array a list of its joined elements;
 `{}` and `[]` alone are strings, null alone is no column. An integer beyond 64 bits is a string: a double would lose
-digits. Fields stand in the order in which they first appear.
+digits. Fields stand in the order in which they first appear. Where a row came with a schema (`_schema`), that tells the
+kinds of its fields (`declared`), whose lattice is a part of this one, and values only tell of what it does not name.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
+from calve.convert.declared import by_schema, covered, overlay
 from calve.convert.evolve import Budget, column_type, known_fields
 from calve.convert.familiar import familiar
 from calve.convert.fields import ALL_FIELDS, Fields
@@ -73,7 +75,7 @@ class Inferred:
 
 
 def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> Inferred:
-    """Infer the fields of all events (column `event`, and `json` if there is one); malformed ones are passed over.
+    """Infer the fields of all events (`event`, and `json` and `_schema` if there are); malformed ones are passed over.
 
     Args:
         rows: The events.
@@ -84,12 +86,7 @@ def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FI
         known = infer(rows.slice(0, _FIRST_LOOK), None, fields)
         return known.merge(infer(rows.slice(_FIRST_LOOK), known, fields))
     root, events = Node(Kind.STRUCT), 0
-    texts, plain = _texts(rows)
-    if known is not None:
-        told = plain & familiar(texts, known.root, fields)
-        events = int(np.count_nonzero(told))
-        texts, plain = texts.filter(pa.array(~told)), plain[~told]
-    for node, count in _shapes(texts, plain):
+    for node, count in _seen(rows, known, fields):
         root, events = join(root, Node(Kind.STRUCT, fields.of(node.fields))), events + count
     return Inferred(root, events)
 
@@ -99,11 +96,37 @@ def unknown_fields(
 ) -> Inferred | None:
     """Infer those of the fields that a schema has no column for, at any depth; None if there are none."""
     root, events = Node(Kind.STRUCT), 0
-    for node, count in _shapes(*_texts(rows)):
+    for node, count in _seen(rows):
         new = known_fields(Node(Kind.STRUCT, fields.of(node.fields)), schema.as_struct(), case_insensitive)
         if new.fields:
             root, events = join(root, Node(Kind.STRUCT, new.fields)), events + count
     return Inferred(root, events) if root.fields else None
+
+
+def _seen(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> Iterator[tuple[Node, int]]:
+    """Give what rows tell, with their counts, in the order of first appearance; less where it adds nothing."""
+    texts, plain = _texts(rows)
+    found: list[tuple[int, Node, int]] = []
+    for told, at in by_schema(rows):
+        mine, sound = (texts, plain) if len(at) == len(texts) else (texts.take(pa.array(at)), plain[at])
+        new = ~_nothing_new(mine, sound, told, known, fields)
+        first, nothing = (0, Node(Kind.STRUCT)) if told is None or not len(at) else (int(at[0]), told)
+        found.append((first, nothing, len(at) - int(np.count_nonzero(new))))
+        at = at[new]
+        for row, node, count in _shapes(mine.filter(pa.array(new)), sound[new]):
+            found.append((int(at[row]), overlay(told, node) if told else node, count))
+    for _, node, count in sorted(found, key=lambda each: each[0]):
+        yield node, count
+
+
+def _nothing_new(texts: pa.Array, plain: _Mask, told: Node | None, known: Inferred | None, fields: Fields) -> _Mask:
+    """Say which of the rows of one schema certainly tell nothing beyond it, or beyond what is known."""
+    if told is None:
+        return plain & familiar(texts, known.root, fields) if known is not None else np.zeros(len(texts), bool)
+    at = np.flatnonzero(plain)
+    new = np.zeros(len(texts), bool)
+    new[at] = covered(texts.take(pa.array(at)), told)
+    return new
 
 
 def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask]:
@@ -120,8 +143,8 @@ def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask]:
     return filled, plain
 
 
-def _shapes(texts: pa.Array, plain: _Mask) -> Iterator[tuple[Node, int]]:
-    """Give each distinct structure with its count, in the order of first appearance.
+def _shapes(texts: pa.Array, plain: _Mask) -> Iterator[tuple[int, Node, int]]:
+    """Give each distinct structure, the first row that has it, and its count.
 
     DuckDB tells structures fast, but not all exactly: rows that are not plain, or where it says `JSON` (an empty
     object, mixed elements, a duplicate name), are read one by one.
@@ -140,8 +163,8 @@ def _shapes(texts: pa.Array, plain: _Mask) -> Iterator[tuple[Node, int]]:
             found.append((row, _from_value(parse_object(texts[row].as_py())), 1))
         except MalformedError:
             continue
-    for _, node, count in sorted(found, key=lambda each: each[0]):
-        yield (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), count
+    for row, node, count in found:
+        yield row, (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), count
 
 
 def _grouped(texts: pa.Array, plain: _Mask) -> Iterator[tuple[str, int, Any]]:

@@ -1,4 +1,4 @@
-"""What a JSON field has been seen to hold: kinds, and how two of them join."""
+"""What a JSON field has been seen to hold, or has been said to: kinds, and how two of them join."""
 
 from __future__ import annotations
 
@@ -24,17 +24,36 @@ class Kind(enum.StrEnum):
     EMPTY_ARRAY = "[]"
     LIST = "list"
     KNOWN = "known"
+    # These are never seen in JSON: a schema says so.
+    INT = "int"
+    FLOAT = "float"
+    DECIMAL = "decimal"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TIMESTAMPTZ = "timestamptz"
+    UUID = "uuid"
+    BINARY = "binary"
+    MAP = "map"
 
 
 @dataclass(frozen=True)
 class Node:
-    """One field: its kind and what is below it, in the order of first appearance (a list: its `element`)."""
+    """One field.
+
+    Attributes:
+        kind: What it holds.
+        fields: What is below it, in the order of first appearance (a list: its `element`, a map: its `value`).
+        digits: Of a decimal: how many there are before and after the point.
+    """
 
     kind: Kind
     fields: dict[str, Node] = field(default_factory=dict)
+    digits: tuple[int, int] = (0, 0)
 
     def to_json(self) -> Any:
-        """Give it as JSON values: the kind, or the kind with [name, field] pairs."""
+        """Give it as JSON values: the kind, or the kind with [name, field] pairs, or with a decimal's digits."""
+        if self.kind is Kind.DECIMAL:
+            return [self.kind.value, list(self.digits)]
         if not self.fields:
             return self.kind.value
         return [self.kind.value, [[name, node.to_json()] for name, node in self.fields.items()]]
@@ -44,14 +63,25 @@ class Node:
         """Read what `to_json` gave."""
         if isinstance(data, str):
             return Node(Kind(data))
+        if data[0] == Kind.DECIMAL:
+            return Node(Kind.DECIMAL, digits=(data[1][0], data[1][1]))
         return Node(Kind(data[0]), {name: Node.from_json(below) for name, below in data[1]})
 
 
+_NESTED = (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN)
 _WIDER = {
+    frozenset({Kind.INT, Kind.LONG}): Kind.LONG,
+    frozenset({Kind.INT, Kind.FLOAT}): Kind.DOUBLE,
+    frozenset({Kind.INT, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.LONG, Kind.FLOAT}): Kind.DOUBLE,
     frozenset({Kind.LONG, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.FLOAT, Kind.DOUBLE}): Kind.DOUBLE,
     frozenset({Kind.EMPTY_OBJECT, Kind.STRUCT}): Kind.STRUCT,
+    frozenset({Kind.EMPTY_OBJECT, Kind.MAP}): Kind.MAP,
     frozenset({Kind.EMPTY_ARRAY, Kind.LIST}): Kind.LIST,
 }
+_DIGITS = {Kind.INT: (10, 0), Kind.LONG: (19, 0)}
+_MOST_DIGITS = 38
 
 
 def join(first: Node, second: Node) -> Node:
@@ -60,15 +90,27 @@ def join(first: Node, second: Node) -> Node:
         return second
     if second.kind is Kind.NULL:
         return first
+    if Kind.DECIMAL in (first.kind, second.kind) and Kind.KNOWN not in (first.kind, second.kind):
+        return _decimal(first, second)
     if Kind.KNOWN in (first.kind, second.kind):
         kind = Kind.KNOWN
     elif first.kind is second.kind:
         kind = first.kind
     else:
         kind = _WIDER.get(frozenset({first.kind, second.kind}), Kind.STRING)
-    if kind not in (Kind.STRUCT, Kind.LIST, Kind.KNOWN):
+    if kind not in _NESTED:
         return Node(kind)
     fields = dict(first.fields)
     for name, node in second.fields.items():
         fields[name] = join(fields[name], node) if name in fields else node
     return Node(kind, fields)
+
+
+def _decimal(first: Node, second: Node) -> Node:
+    """Join a decimal and something else: a decimal with the digits of both, or a string where none has so many."""
+    digits = [each.digits if each.kind is Kind.DECIMAL else _DIGITS.get(each.kind) for each in (first, second)]
+    if digits[0] is None or digits[1] is None:
+        return Node(Kind.STRING)
+    whole, fraction = max(digits[0][0], digits[1][0]), max(digits[0][1], digits[1][1])
+    fits = whole + fraction <= _MOST_DIGITS
+    return Node(Kind.DECIMAL, digits=(whole, fraction)) if fits else Node(Kind.STRING)

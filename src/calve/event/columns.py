@@ -1,6 +1,6 @@
 """Names of the columns that a batch of events has on its way."""
 
-__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ORIGINAL", "ROW", "SINK", "VERSION"]
+__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ORIGINAL", "ROW", "SCHEMA", "SINK", "VERSION"]
 
 EVENT = "event"
 """binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
@@ -12,6 +12,8 @@ JSON = "json"
 """string: text that DuckDB accepts as a JSON object; the event itself for all but odd rows."""
 ROW = "row"
 """int64: the position of a row in the batch it came with."""
+SCHEMA = "_schema"
+"""dictionary of string, only where envelopes may tell it: the schema of a row (`event.envelope.schema`); null: none."""
 SINK = "for_sink"
 """int32, optional: the number of the only sink that may take an event; null: any sink."""
 OPERATION = "_operation"

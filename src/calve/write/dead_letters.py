@@ -23,13 +23,13 @@ from calve.convert.schema import arrow_schema
 from calve.convert.table import Table
 from calve.durable import sync
 from calve.errors import WriteError
-from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, ROW, SINK
+from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, ROW, SCHEMA, SINK
 from calve.write.parquet import local_path
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
-_OURS = (EVENT, ORIGINAL, JSON, MALFORMED, ROW, SINK, OPERATION, ORDER)
+_OURS = (EVENT, ORIGINAL, JSON, MALFORMED, ROW, SCHEMA, SINK, OPERATION, ORDER)
 _ROWS = 8192
 """Entries that become rows at a time."""
 _ENCODER = msgspec.json.Encoder()

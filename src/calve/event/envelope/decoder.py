@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.event import duck
-from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, ROW
+from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, ROW, SCHEMA
 from calve.event.envelope.exact import Change, RefusedError, Wanted, decode, text_of
 from calve.event.envelope.fast import Taken, take
 from calve.event.envelope.schema import Field
+from calve.event.envelope.schema import text_of as schema_text
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, UNAVAILABLE, Shape
 from calve.event.envelope.wrapper import Wrappers
 from calve.event.reject import Code, Reject, rejects_table
@@ -55,7 +56,8 @@ class Decoded(NamedTuple):
 
     Attributes:
         rows: In the order of the envelopes: `event` and `json` (the row), `original` (the envelope), `row` (the
-            envelope's position), the metadata that came in, `operation` and the attributes that are wanted.
+            envelope's position), the metadata that came in, `operation` and the attributes that are wanted; `_schema`
+            where the format may have schemas.
         rejects: Envelopes that say nothing that can be done (`REJECTS`).
         passed_over: How many are about no row: tombstones, control records.
     """
@@ -73,8 +75,10 @@ class Decoder:
         self._shape: Shape = SHAPES[envelopes.format]
         self._wanted = envelopes.wanted
         self._kinds = {name: kind for name, kind in envelopes.metadata.items() if self._asked(name)}
-        self._schema = pa.schema({"at": pa.int64(), "event": pa.string(), "json": pa.string(), **self._kinds})
+        told = {"at": pa.int64(), "event": pa.string(), "json": pa.string(), SCHEMA: pa.int32()}
+        self._schema = pa.schema({**told, **self._kinds})
         self._wrappers = Wrappers()
+        self._schemas: dict[Field, int] = {}
 
     def decode(self, events: pa.Table) -> Decoded:
         """Decode a table with the column `event` (and perhaps `malformed`, `kafka_key`)."""
@@ -103,9 +107,13 @@ class Decoder:
             if not usual.all():
                 at, payloads = at[usual], payloads.filter(pa.array(usual))
             for rows_at, taken in self._take(at, payloads, schema):
-                told = {"at": pa.array(rows_at), "event": taken.rows, "json": taken.rows}
+                number = pa.repeat(pa.scalar(self._number(schema), pa.int32()), len(rows_at))
+                told = {"at": pa.array(rows_at), "event": taken.rows, "json": taken.rows, SCHEMA: number}
                 parts += [pa.table({**told, **taken.metadata})] if len(rows_at) else []
         return parts
+
+    def _number(self, schema: Field | None) -> int | None:
+        return None if schema is None else self._schemas.setdefault(schema, len(self._schemas))
 
     def _payloads(self, texts: pa.Array, rows: _Rows) -> list[tuple[_Rows, pa.Array, Field | None]]:
         if not self._shape.wrapped:
@@ -138,7 +146,7 @@ class Decoder:
         for row, event, key in zip(rows.tolist(), events[EVENT].take(pa.array(rows)).to_pylist(), keys, strict=True):
             try:
                 changes = [] if event is None else decode(self._shape, event, key, self._wanted)
-                told = [_told(row, change) for change in changes]
+                told = [{**_told(row, change), SCHEMA: self._number(change.schema)} for change in changes]
             except RefusedError as refused:
                 rejects.append(Reject(row, refused.code, "", str(refused)))
                 continue
@@ -164,7 +172,11 @@ class Decoder:
         rows = rows.add_column(0, EVENT, found["event"].cast(pa.binary()))
         for name, column in ((JSON, found["json"]), (ROW, at), *((name, found[name]) for name in self._kinds)):
             rows = rows.append_column(name, column)
-        return rows
+        return rows.append_column(SCHEMA, self._told_schemas(found[SCHEMA])) if self._shape.wrapped else rows
+
+    def _told_schemas(self, numbers: pa.ChunkedArray) -> pa.DictionaryArray:
+        texts = pa.array([schema_text(each) for each in self._schemas], pa.string())
+        return pa.DictionaryArray.from_arrays(duck.whole(numbers), texts)
 
 
 def _told(row: int, change: Change) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Change:
     operation: str
     row: Mapping[str, Any]
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    schema: Field | None = None
 
 
 def decode(shape: Shape, event: bytes, key: str | None, wanted: Wanted) -> list[Change]:
@@ -80,24 +81,24 @@ def decode(shape: Shape, event: bytes, key: str | None, wanted: Wanted) -> list[
         raise RefusedError(Code.UNKNOWN_OPERATION, why)
     about = {name: _attribute(envelope, shape, name) for name in sorted(wanted.metadata & shape.metadata.keys())}
     found = _changes(shape, envelope, schema, (shape.words[word], key), wanted.keys)
-    return [Change(operation, row, about) for operation, row in found]
+    return [Change(operation, row, about, told) for operation, row, told in found]
 
 
 def _changes(
     shape: Shape, envelope: dict[str, Any], schema: Field | None, told: tuple[str, str | None], keys: Collection[str]
-) -> list[tuple[str, dict[str, Any]]]:
+) -> list[tuple[str, dict[str, Any], Field | None]]:
     operation, key = told
     before = _row(_at(envelope, shape.before), schema)
     if operation == "delete" and shape.whole_before:
-        return [(operation, before if before is not None else _key_row(key))]
+        return [(operation, *((before, schema) if before is not None else _key_row(key)))]
     after = _row(_at(envelope, shape.after), schema)
     if after is None:
         raise RefusedError(Code.MALFORMED, f"the {operation} has no row at {shape.after}")
     if operation == "update" and before is not None:
         old = before if shape.whole_before else {**after, **before}
         if any(name in after and old.get(name) is not None and old[name] != after[name] for name in keys):
-            return [("delete", old), (operation, after)]
-    return [(operation, after)]
+            return [("delete", old, schema), (operation, after, schema)]
+    return [(operation, after, schema)]
 
 
 def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
@@ -115,16 +116,18 @@ def _row(value: Any, schema: Field | None) -> dict[str, Any] | None:
     return rendered if isinstance(rendered, dict) else told
 
 
-def _key_row(key: str | None) -> dict[str, Any]:
+def _key_row(key: str | None) -> tuple[dict[str, Any], Field | None]:
+    schema = None
     try:
         value = parse_object(key) if key is not None else {}
     except MalformedError:
         value = {}
     if "payload" in value and not value.keys() - {"schema", "payload"}:
-        value = _row(value["payload"], schema_of(value.get("schema"))) or {}
+        schema = schema_of(value.get("schema"))
+        value = _row(value["payload"], schema) or {}
     if not value:
         raise RefusedError(Code.NO_KEY, "the delete has neither a row before it nor a record key with fields")
-    return value
+    return value, schema
 
 
 def _at(value: Any, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Kafka Connect's inline schemas, as far as a row's values depend on them: which fields have a logical type."""
+"""Kafka Connect's inline schemas, as far as a row's values and the columns that they need depend on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Field", "row_schema", "schema_of"]
+import msgspec
+
+__all__ = ["Field", "field_of", "row_schema", "schema_of", "text_of"]
+
+_PRECISION = "connect.decimal.precision"
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,8 @@ class Field:
         logical: The logical type's name, empty if there is none.
         scale: The scale of a `Decimal`.
         fields: The fields of a struct, or the values' schema of an array or a map.
+        precision: The digits of a `Decimal`; 0 where they are not told.
+        pairs: Whether JSON has a map as an array of pairs, because its keys are no strings.
     """
 
     name: str
@@ -26,6 +32,8 @@ class Field:
     logical: str = ""
     scale: int = 0
     fields: tuple[Field, ...] = ()
+    precision: int = 0
+    pairs: bool = False
 
 
 def row_schema(envelope: Any) -> Field | None:
@@ -50,12 +58,30 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         parts = [schema_of(schema.get("items"))]
     elif kind == "map":
         parts = [schema_of(schema.get("values"))]
-    logical, parameters = schema.get("name"), schema.get("parameters")
-    scale = str(parameters.get("scale", 0)) if isinstance(parameters, Mapping) else "0"
+    logical, given = schema.get("name"), schema.get("parameters")
+    parameters: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    keys = schema.get("keys")
     return Field(
         name,
         kind,
         logical if isinstance(logical, str) else "",
-        int(scale) if len(scale) < 6 and scale.removeprefix("-").isdecimal() else 0,
+        _small(parameters.get("scale")),
         tuple(part for part in parts if part is not None),
+        _small(parameters.get(_PRECISION)),
+        kind == "map" and isinstance(keys, Mapping) and keys.get("type") != "string",
     )
+
+
+def text_of(field: Field) -> str:
+    """Write a schema as JSON; `field_of` is the way back."""
+    return msgspec.json.encode(field).decode()
+
+
+def field_of(text: str) -> Field:
+    """Read what `text_of` gave."""
+    return msgspec.json.decode(text, type=Field)
+
+
+def _small(number: Any) -> int:
+    text = str(number)
+    return int(text) if len(text) < 6 and text.removeprefix("-").isdecimal() else 0

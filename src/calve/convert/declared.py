@@ -1,0 +1,133 @@
+"""What a connector's schema says of a row's fields, as nodes: the columns that hold the rows which the decoder makes.
+
+A field that the schema names is of the type that it says, whatever its values look like. `time` and nanoseconds are
+strings: Spark, which maintains tables and finds older rows, can read no table that has such a column (Iceberg 1.12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from calve.convert.node import ELEMENT, VALUE, Kind, Node, join
+from calve.convert.select import literal
+from calve.event import duck
+from calve.event.columns import JSON, SCHEMA
+from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
+from calve.event.envelope.schema import Field, field_of
+
+__all__ = ["by_schema", "covered", "node_of", "overlay"]
+
+_KINDS = {
+    "boolean": Kind.BOOLEAN,
+    "int8": Kind.INT,
+    "int16": Kind.INT,
+    "int32": Kind.INT,
+    "int64": Kind.LONG,
+    "float": Kind.FLOAT,
+    "float32": Kind.FLOAT,
+    "double": Kind.DOUBLE,
+    "float64": Kind.DOUBLE,
+    "string": Kind.STRING,
+    "bytes": Kind.BINARY,
+}
+"""Connect's types; JSON's schemas say `float` and `double` where Connect says float32 and float64."""
+_LOGICAL = {
+    "io.debezium.data.Uuid": Kind.UUID,
+    "io.debezium.time.IsoDate": Kind.DATE,
+    "io.debezium.time.IsoTimestamp": Kind.TIMESTAMP,
+    "io.debezium.time.ZonedTimestamp": Kind.TIMESTAMPTZ,
+    VARIABLE_DECIMAL: Kind.STRING,
+}
+_MOST_DIGITS = 38
+
+_Rows = npt.NDArray[np.int64]
+
+
+def by_schema(rows: pa.Table) -> Iterator[tuple[Node | None, _Rows]]:
+    """Divide rows by what their column `_schema` says of them, None for nothing; yield positions, ascending."""
+    if SCHEMA not in rows.column_names or not len(rows):
+        yield None, np.arange(len(rows))
+        return
+    column = duck.whole(rows[SCHEMA].unify_dictionaries())
+    codes = column.indices.fill_null(-1).to_numpy()
+    for code in np.unique(codes).tolist():
+        told = None if code < 0 else node_of(column.dictionary[code].as_py())
+        yield told, np.flatnonzero(codes == code)
+
+
+@lru_cache(256)
+def node_of(text: str) -> Node:
+    """Give what a schema says, as `Field`'s text: a struct of all its fields, in their order."""
+    return Node(Kind.STRUCT, {each.name: _node(each) for each in field_of(text).fields})
+
+
+def overlay(told: Node, seen: Node) -> Node:
+    """Give what a schema says, and below it what was seen of those fields that it does not name."""
+    if told.kind is Kind.STRUCT and seen.kind is Kind.STRUCT:
+        fields = dict(told.fields)
+        for name, node in seen.fields.items():
+            fields[name] = overlay(fields[name], node) if name in fields else node
+        return Node(Kind.STRUCT, fields)
+    if told.kind is Kind.LIST and seen.kind is Kind.LIST:
+        return Node(Kind.LIST, {ELEMENT: overlay(told.fields[ELEMENT], seen.fields[ELEMENT])})
+    if told.kind is Kind.MAP and seen.kind is Kind.STRUCT:
+        value = told.fields[VALUE]
+        for node in seen.fields.values():
+            value = join(value, overlay(told.fields[VALUE], node))
+        return Node(Kind.MAP, {VALUE: value})
+    return told
+
+
+def covered(texts: pa.Array, told: Node) -> npt.NDArray[np.bool_]:
+    """Say which JSON objects certainly have no field that a schema does not name.
+
+    Raises:
+        duckdb.InvalidInputException: A text is no JSON.
+    """
+    if not len(texts) or any(_holds_struct(node) for node in told.fields.values()):
+        return np.zeros(len(texts), bool)
+    names = f"[{', '.join(map(literal, told.fields))}]::VARCHAR[]"
+    found = duck.run(f"SELECT list_has_all({names}, json_keys(json)) AS ok FROM events", events=pa.table({JSON: texts}))
+    mask: npt.NDArray[np.bool_] = duck.whole(found["ok"]).fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _holds_struct(node: Node) -> bool:
+    return node.kind is Kind.STRUCT or any(map(_holds_struct, node.fields.values()))
+
+
+def _node(each: Field) -> Node:
+    """Give the kind of the values that the decoder makes of a field's."""
+    if each.logical == DECIMAL:
+        return _decimal(each)
+    if each.logical in EPOCHS:
+        return Node(_epoch(*EPOCHS[each.logical]))
+    if each.logical in _LOGICAL:
+        return Node(_LOGICAL[each.logical])
+    if each.kind == "struct":
+        return Node(Kind.STRUCT, {inner.name: _node(inner) for inner in each.fields})
+    if each.kind in ("array", "map") and each.fields and not each.pairs:
+        below, kind = (ELEMENT, Kind.LIST) if each.kind == "array" else (VALUE, Kind.MAP)
+        return Node(kind, {below: _node(each.fields[0])})
+    return Node(_KINDS.get(each.kind, Kind.STRING))
+
+
+def _epoch(what: str, unit: int) -> Kind:
+    if what == "date":
+        return Kind.DATE
+    return Kind.TIMESTAMP if what == "timestamp" and unit < 10**9 else Kind.STRING
+
+
+def _decimal(each: Field) -> Node:
+    """A decimal without its precision may have any; one that Iceberg cannot hold is a string."""
+    scale, digits = each.scale, each.precision or _MOST_DIGITS
+    if scale < 0:  # the digits before the point end in zeros
+        scale, digits = 0, (each.precision - scale if each.precision else _MOST_DIGITS)
+    if not scale <= digits <= _MOST_DIGITS:
+        return Node(Kind.STRING)
+    return Node(Kind.DECIMAL, digits=(digits - scale, scale))

@@ -272,7 +272,7 @@ def test_a_thousand_files_go_in_at_once(lake: Any) -> None:
 
 
 def test_a_file_that_the_table_cannot_have_is_an_error_of_the_tree(lake: Any) -> None:
-    file = lake.file("a", [1]) | {"spec-id": 7}
+    file = lake.file("a", [1]) | {"partition": [1], "spec-id": 7}
     with pytest.raises(CommitError):
         append(lake.catalog, Target(lake.name), mark(1), {1: [file]})
     assert lake.ids() == []

@@ -24,6 +24,7 @@ from py4j.protocol import Py4JJavaError
 from calve.commit.catalog import Catalog
 from calve.commit.merge import EQUALITY_DELETE, WriteMode, merge_changes
 from calve.commit.retry import retried
+from calve.commit.specs import hold_everywhere, need_free_spec, specs_of
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors
 from calve.errors import CommitError, OvertakenError
@@ -146,6 +147,12 @@ def _attempt(
         batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
         if not batches:
             return Outcome()
+        specs, merges = specs_of(start), target.write_mode != EQUALITY_DELETE
+        whole = [file for batch in batches for file in files[batch] if file["content"] == _DATA or not merges]
+        if need_free_spec(specs, whole):
+            catalog.add_free_spec(target.identifier)
+            return _attempt(catalog, target, mark, files, summary)
+        files = {batch: hold_everywhere(specs, files[batch]) for batch in batches}
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
         who = {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
         if all(file["content"] == _DATA for file in added.values()):
@@ -157,7 +164,7 @@ def _attempt(
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
         swapped = swap(table, transaction, start, target.branch)
-        if target.write_mode != EQUALITY_DELETE:
+        if merges:
             _remove_staged_deletes(table.io(), added.values())
     rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
     totals = [int(swapped.summary().get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")]

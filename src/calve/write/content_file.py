@@ -10,7 +10,6 @@ from pyiceberg.io.pyarrow import (
     MetricModeTypes,
     MetricsMode,
     compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
 from pyiceberg.schema import Schema
@@ -20,6 +19,7 @@ from calve.convert.schema import METADATA, VALUE, is_variant
 from calve.convert.table import Table
 from calve.write.partition import Partition
 from calve.write.properties import WriteProperties
+from calve.write.statistics import Gauge
 
 __all__ = ["Closed", "Described", "data_file", "metrics_modes"]
 
@@ -45,8 +45,8 @@ class Described:
         equality_ids: For equality deletes: the field ids of the key.
 
     Attributes:
-        columns: The field ids of the Parquet columns, by path; a variant is two of them.
-        plain: Those that are no part of a variant.
+        gauge: Reads the statistics of a file.
+        plain: The field ids of the Parquet columns by path, without those of variants.
         variants: The Parquet paths of the variants by field id; they have no counts and no bounds.
         bounded: The paths of the columns that get statistics.
     """
@@ -61,14 +61,14 @@ class Described:
         self.equality_ids = list(equality_ids)
         self.spec_id = table.spec.spec_id
         modes = metrics_modes(table.schema, properties.metrics, sorted_columns)
-        self.plan = compute_statistics_plan(table.schema, modes)
+        plan = compute_statistics_plan(table.schema, modes)
         paths = parquet_path_to_id_mapping(table.schema)
         self.variants = {key: path for path, key in paths.items() if is_variant(table.schema, key)}
         for key in self.variants:
-            self.plan[key] = replace(self.plan[key], mode=MetricsMode(MetricModeTypes.NONE))
+            plan[key] = replace(plan[key], mode=MetricsMode(MetricModeTypes.NONE))
         self.plain = {path: key for path, key in paths.items() if key not in self.variants}
         parts = {f"{path}.{part}": key for key, path in self.variants.items() for part in (METADATA, VALUE)}
-        self.columns = {**self.plain, **parts}
+        self.gauge = Gauge(plan, {**self.plain, **parts})
         # Iceberg's Java (1.12) compares UUIDs as signed numbers: by bounds it would skip files that hold what is asked.
         self.bounded = [
             path
@@ -90,8 +90,7 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
     Returns:
         The keys of the REST specification; bounds are upper-case hex of Iceberg's single-value bytes.
     """
-    statistics = data_file_statistics_from_parquet_metadata(closed.metadata, described.plan, described.columns)
-    found = statistics.to_serialized_dict()
+    found = described.gauge.read(closed.metadata)
     return {
         "spec-id": described.spec_id,
         "content": "EQUALITY_DELETES" if described.equality_ids else "DATA",
@@ -99,14 +98,14 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
         "file-format": "PARQUET",
         "partition": list(partition.values),
         "file-size-in-bytes": closed.size_bytes,
-        "record-count": found["record_count"],
-        "column-sizes": _map(found["column_sizes"]),
-        "value-counts": _map(found["value_counts"]),
-        "null-value-counts": _map(found["null_value_counts"]),
-        "nan-value-counts": _map(found["nan_value_counts"]),
-        "lower-bounds": _map({key: value.hex().upper() for key, value in found["lower_bounds"].items()}),
-        "upper-bounds": _map({key: value.hex().upper() for key, value in found["upper_bounds"].items()}),
-        "split-offsets": found["split_offsets"],
+        "record-count": found.rows,
+        "column-sizes": _map(found.sizes),
+        "value-counts": _map(found.values),
+        "null-value-counts": _map(found.nulls),
+        "nan-value-counts": _map({}),
+        "lower-bounds": _map({key: value.hex().upper() for key, value in found.lower.items()}),
+        "upper-bounds": _map({key: value.hex().upper() for key, value in found.upper.items()}),
+        "split-offsets": found.split_offsets,
         "sort-order-id": closed.sort_order_id,
         **({"equality-ids": described.equality_ids} if described.equality_ids else {}),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -33,6 +34,8 @@ _MOST_GROUP_BYTES = 128 << 20
 _SAMPLE_ROWS = 8192
 _FEW_ROWS = 2048
 """So few rows are as small without a dictionary, and written in half of the time."""
+_BUFFER_BYTES = 64 << 10
+"""A small file is written to disk at once."""
 _FEW = 0.3
 """A column whose sample has at most this share of distinct values gets a dictionary (design, section 9)."""
 _AROUND = re.compile(r"^When .*?: (?=AWS Error)|; Details: .*")
@@ -94,6 +97,7 @@ class ParquetFile:
         self._writer: Any = None
         self._sink: Any = None
         self._marking: Marking | None = None
+        self._is_local = False
 
     @property
     def size_bytes(self) -> int:
@@ -145,8 +149,9 @@ class ParquetFile:
         try:
             self._finish()
             size = self.size_bytes
-            if isinstance(self._sink, _LocalFile):
-                self._sink.sync()
+            if self._is_local:
+                self._sink.flush()
+                os.fsync(self._sink.fileno())
             self._sink.close()
         except (OSError, pa.ArrowException) as error:
             raise _failed(self.path, error) from error
@@ -166,16 +171,15 @@ class ParquetFile:
         """Give the file up; what is there of it is removed if it can be."""
         self._pending = []
         if self._sink is not None:
-            try:
-                self._sink.close()
-                remove(self.path, self._io_properties)
-            except Exception:  # it stays for orphan removal; the first error is the one that counts
-                return
+            for undo in (self._sink.close, lambda: remove(self.path, self._io_properties)):
+                with contextlib.suppress(Exception):  # it stays for orphan removal; the first error is what counts
+                    undo()
 
     def _open(self, rows: pa.Table) -> None:
         local = local_path(self.path)
+        self._is_local = local is not None
         if local is not None:
-            self._sink = _LocalFile(local)
+            self._sink = _created(local)
         else:
             self._sink = load_file_io(self._io_properties, self.path).new_output(self.path).create(overwrite=True)
         layout, wishes = self._layout, self._layout.properties
@@ -197,37 +201,19 @@ class ParquetFile:
         )
 
 
-class _LocalFile:
-    """A local file that can be fsynced; pyarrow's own cannot."""
-
-    def __init__(self, path: Path) -> None:
+def _created(path: Path) -> BinaryIO:
+    """Create a local file that was not there, and its folder if need be; small pieces are gathered before writing."""
+    try:
+        return path.open("xb", _BUFFER_BYTES)
+    except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: BinaryIO = path.open("xb", buffering=0)
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        done = 0
-        while done < len(view):  # a raw write may be short
-            done += self._file.write(view[done:]) or 0
-        return done
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def flush(self) -> None:
-        return
-
-    def sync(self) -> None:
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        self._file.close()
-        self.closed = True
+        return path.open("xb", _BUFFER_BYTES)
 
 
 def local_path(location: str) -> Path | None:
     """Give the path of a local location, or None for an object store's."""
+    if location.startswith("/"):
+        return Path(location)
     parts = urlparse(location)
     if parts.scheme == "":
         return Path(location)

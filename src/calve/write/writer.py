@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +29,8 @@ _KEPT_BYTES = 256 << 20
 """Rows that may wait in the memory of a task until they are written."""
 _PART_BYTES = 4096
 """What keeping any rows costs, however few they are."""
+_ASKING = ("write.", "encryption.")
+"""How the properties begin that ask something of the writer."""
 _Key = tuple[Hashable, Partition]
 
 
@@ -54,6 +55,7 @@ class _Alike:
         schema = stored_schema(arrow_schema(table.schema))
         self.layout = ParquetLayout(schema, paths, self.described.bounded, wishes, sorter, self.described.variants)
         self.target_bytes = wishes.target_bytes
+        self.places = wishes.places
 
 
 class _TableWriter(NamedTuple):
@@ -101,7 +103,7 @@ class Writers:
         self._written: dict[Any, Written] = {}
         self._count = 0
         self._made: list[tuple[str, dict[str, str]]] = []
-        self._folders: set[Path] = set()
+        self._folders: set[str] = set()
         self._finishing = Finishing(self._finished)
 
     def write(
@@ -136,7 +138,7 @@ class Writers:
         for key in list(self._files):
             self._close(key)
         self._finishing.finish()
-        for folder in self._folders:
+        for folder in filter(None, map(local_path, self._folders)):
             sync(folder)
         return self._written
 
@@ -153,11 +155,13 @@ class Writers:
         self._files.clear()
 
     def _writer(self, table: Table, properties: dict[str, str], equality_ids: Sequence[int]) -> _TableWriter:
-        wishes = WriteProperties.read(table.identifier, properties)
-        own = table.columns_json, table.spec_json, table.sort_order_json, tuple(equality_ids), repr(wishes)
-        if own not in self._alike:
-            self._alike[own] = _Alike(table, wishes, equality_ids)
-        return _TableWriter(table, load_location_provider(table.location, wishes.places), self._alike[own])
+        asked = tuple(sorted(one for one in properties.items() if one[0].startswith(_ASKING)))
+        own = table.columns_json, table.spec_json, table.sort_order_json, tuple(equality_ids), asked
+        alike = self._alike.get(own)
+        if alike is None:
+            wishes = WriteProperties.read(table.identifier, properties)
+            alike = self._alike[own] = _Alike(table, wishes, equality_ids)
+        return _TableWriter(table, load_location_provider(table.location, alike.places), alike)
 
     def _add(self, key: _Key, writer: _TableWriter, rows: pa.Table) -> None:
         file = self._files.get(key)
@@ -221,8 +225,7 @@ class Writers:
 
     def _finished(self, found: tuple[_Key, ParquetFile, int, msgspec.Raw]) -> None:
         (key, _), file, size_bytes, described = found
-        if (local := local_path(file.path)) is not None:
-            self._folders.add(local.parent)
+        self._folders.add(file.path.rpartition("/")[0])
         written = self._written.setdefault(key, Written(self._tables[key].table))
         written.files.append(described)
         written.rows += file.rows

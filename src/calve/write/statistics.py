@@ -1,0 +1,194 @@
+"""The statistics of a data file by its Parquet metadata (Iceberg specification, "Data File Fields" and appendix D)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
+from typing import Any, NamedTuple
+
+from pyiceberg import types as iceberg
+from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector
+
+__all__ = ["Gauge", "Statistics"]
+
+_LAST_CODE_POINT = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+"""Code points that UTF-8 has no bytes for."""
+
+
+class Statistics(NamedTuple):
+    """What Iceberg keeps of a file, by field id; bounds are single values as bytes."""
+
+    rows: int
+    sizes: dict[int, int]
+    values: dict[int, int]
+    nulls: dict[int, int]
+    lower: dict[int, bytes]
+    upper: dict[int, bytes]
+    split_offsets: list[int]
+
+
+class _Bounds(NamedTuple):
+    """How the bounds of a column come from Parquet's physical values.
+
+    Attributes:
+        value: Gives what values are compared by.
+        lower: Gives a lower bound from the least value.
+        upper: Gives an upper bound from the greatest, None if there is none so short.
+        has_nan: Whether values may be NaN, of which neither Parquet nor Iceberg has bounds.
+    """
+
+    value: Callable[[Any], Any] | None
+    lower: Callable[[Any], bytes]
+    upper: Callable[[Any], bytes | None]
+    has_nan: bool = False
+
+
+class _Column(NamedTuple):
+    field_id: int
+    is_counted: bool
+    bounds: _Bounds | None
+
+
+class Gauge:
+    """Reads the statistics of files with the same columns; what depends on the columns alone is worked out once.
+
+    Args:
+        plan: What is wanted, by field id.
+        paths: The field ids by Parquet path; several paths of one field have their sizes added up.
+    """
+
+    def __init__(self, plan: Mapping[int, StatisticsCollector], paths: Mapping[str, int]) -> None:
+        self._columns = {path: _column(plan[key]) for path, key in paths.items()}
+        self._order: list[_Column] | None = None
+
+    def read(self, metadata: Any) -> Statistics:
+        """Give the statistics of a file.
+
+        Args:
+            metadata: Its `pyarrow.parquet.FileMetaData`.
+        """
+        if self._order is None:
+            self._order = [self._columns[metadata.schema.column(n).path] for n in range(metadata.num_columns)]
+        groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+        found = Statistics(metadata.num_rows, {}, {}, {}, {}, {}, sorted(_start(group.column(0)) for group in groups))
+        for position, column in enumerate(self._order):
+            chunks = [group.column(position) for group in groups]
+            size = sum([chunk.total_compressed_size for chunk in chunks])
+            found.sizes[column.field_id] = found.sizes.get(column.field_id, 0) + size
+            if column.is_counted:
+                _measure(column, chunks, found)
+        return found
+
+
+def _start(chunk: Any) -> int:
+    """Give where a row group begins, by its first column."""
+    data: int = chunk.data_page_offset
+    return min(chunk.dictionary_page_offset, data) if chunk.has_dictionary_page else data
+
+
+def _measure(column: _Column, chunks: Sequence[Any], found: Statistics) -> None:
+    """Count a column's values, and bound them; what one row group does not tell is not told of the file."""
+    key = column.field_id
+    found.values[key] = sum([chunk.num_values for chunk in chunks])
+    told = [chunk.statistics for chunk in chunks]
+    if not all(each is not None and each.has_null_count for each in told):
+        return
+    found.nulls[key] = sum([each.null_count for each in told])
+    if column.bounds is None or (ends := _ends(told, column.bounds)) is None:
+        return
+    found.lower[key] = column.bounds.lower(ends[0])
+    if (upper := column.bounds.upper(ends[1])) is not None:
+        found.upper[key] = upper
+
+
+def _ends(told: Sequence[Any], bounds: _Bounds) -> tuple[Any, Any] | None:
+    """Give the least and the greatest value; None where there is none, or where a row group has values it doesn't tell.
+
+    Of values above 4 kB Arrow tells none: bounds of the other row groups would not hold for these.
+    """
+    known = [each for each in told if each.has_min_max]
+    if not known or not (bounds.has_nan or all(each.has_min_max or each.num_values == 0 for each in told)):
+        return None
+    least, greatest = [each.min_raw for each in known], [each.max_raw for each in known]
+    if bounds.value is not None:
+        least, greatest = list(map(bounds.value, least)), list(map(bounds.value, greatest))
+    return min(least), max(greatest)
+
+
+def _column(wanted: StatisticsCollector) -> _Column:
+    mode = wanted.mode.type
+    is_bounded = mode in (MetricModeTypes.FULL, MetricModeTypes.TRUNCATE)
+    bounds = _bounds(wanted.iceberg_type, wanted.mode.length) if is_bounded else None
+    return _Column(wanted.field_id, mode is not MetricModeTypes.NONE, bounds)
+
+
+def _bounds(kind: iceberg.PrimitiveType, length: int | None) -> _Bounds | None:
+    """Give how a type is bounded; None for one that is not (the specification has its own bounds for geometries)."""
+    match kind:
+        case iceberg.BooleanType():
+            return _packed("<?")
+        case iceberg.IntegerType() | iceberg.DateType():
+            return _packed("<i")
+        case iceberg.FloatType():
+            return _packed("<f", has_nan=True)
+        case iceberg.DoubleType():
+            return _packed("<d", has_nan=True)
+        case iceberg.DecimalType():
+            return _Bounds(_unscaled, _shortest, _shortest)
+        case iceberg.StringType() if length is not None:
+            return _Bounds(None, lambda value: _text_lower(value, length), lambda value: _text_upper(value, length))
+        case iceberg.BinaryType() if length is not None:
+            return _Bounds(None, lambda value: value[:length], lambda value: _bytes_upper(value, length))
+        case iceberg.StringType() | iceberg.BinaryType() | iceberg.FixedType() | iceberg.UUIDType():
+            return _Bounds(None, bytes, bytes)
+    return _packed("<q") if isinstance(kind, _LONGS) else None
+
+
+_LONGS = (
+    iceberg.LongType,
+    iceberg.TimeType,
+    iceberg.TimestampType,
+    iceberg.TimestamptzType,
+    iceberg.TimestampNanoType,
+    iceberg.TimestamptzNanoType,
+)
+
+
+def _packed(form: str, *, has_nan: bool = False) -> _Bounds:
+    """Numbers; Arrow tells zeros of floating point as -0.0 where they are the least and as 0.0 where the greatest."""
+    pack = Struct(form).pack
+    return _Bounds(None, pack, pack, has_nan)
+
+
+def _unscaled(value: int | bytes) -> int:
+    """Give a decimal's unscaled value, which Parquet stores as a number or as big-endian bytes."""
+    return value if isinstance(value, int) else int.from_bytes(value, "big", signed=True)
+
+
+def _shortest(value: int) -> bytes:
+    """Give two's complement in as few bytes as hold it, big-endian."""
+    bits = (value if value >= 0 else ~value).bit_length()
+    return value.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def _text_lower(value: bytes, length: int) -> bytes:
+    return value if len(value) <= length else value.decode()[:length].encode()
+
+
+def _text_upper(value: bytes, length: int) -> bytes | None:
+    """Give the text, or the first so many code points, the last of which that can be incremented is, and ends it."""
+    if len(value) <= length or len(text := value.decode()) <= length:
+        return value
+    kept = text[:length].rstrip(chr(_LAST_CODE_POINT))
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    return (kept[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)).encode()
+
+
+def _bytes_upper(value: bytes, length: int) -> bytes | None:
+    if len(value) <= length:
+        return value
+    kept = value[:length].rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

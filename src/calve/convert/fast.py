@@ -17,7 +17,7 @@ from calve.convert.select import Select
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
 from calve.event.scan import Texts
-from calve.event.sound import as_text, valid_mask
+from calve.event.sound import as_text, is_same, valid_mask
 
 __all__ = ["FastPath", "Rows", "Taken", "nothing"]
 
@@ -110,16 +110,10 @@ def _texts(rows: pa.Table) -> tuple[pa.Array, Rows]:
     texts, sure = events, events.is_valid()
     if JSON in rows.column_names:
         texts = as_text(rows[JSON])
-        if not _is_same(texts, events):
+        if not is_same(texts, events):
             sure = pc.fill_null(pc.equal(texts, events), False)
     at = np.flatnonzero(sure.to_numpy(zero_copy_only=False))
     return _pick(texts, at), at
-
-
-def _is_same(one: pa.Array, other: pa.Array) -> bool:
-    """Say whether two arrays lie in the same memory, as texts do that `sound` left as they were."""
-    places = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
-    return places[0][1:] == places[1][1:] and (one.offset, len(one)) == (other.offset, len(other))
 
 
 def _pick(texts: pa.Array, at: Rows) -> pa.Array:

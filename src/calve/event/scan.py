@@ -19,16 +19,23 @@ _Rows = npt.NDArray[np.int64]
 
 
 class Texts:
-    """The bytes of a binary or string array without nulls."""
+    """The bytes of a binary or string array without nulls.
+
+    Attributes:
+        data: The bytes.
+        ends: Where each text begins in them, and where the last one ends.
+        base: Where they begin in the array's buffer.
+    """
 
     def __init__(self, texts: pa.Array) -> None:
         wide = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
         _, offsets, data = texts.buffers()
         kind: Any = np.int64 if wide else np.int32
         ends = np.frombuffer(offsets, kind)[texts.offset : texts.offset + len(texts) + 1] if len(texts) else [0]
-        self._ends = np.asarray(ends, np.int64)
-        self._bytes: _Bytes = np.frombuffer(data or b"", np.uint8)[self._ends[0] : self._ends[-1]]
-        self._ends = self._ends - self._ends[0]
+        self.ends = np.asarray(ends, np.int64)
+        self.data: _Bytes = np.frombuffer(data or b"", np.uint8)[self.ends[0] : self.ends[-1]]
+        self.base = int(self.ends[0])
+        self.ends = self.ends - self.base
 
     def count_colons(self) -> int:
         """Count the colons that may follow a field name: at least as many as there are fields, at any depth."""
@@ -36,32 +43,32 @@ class Texts:
 
     def colons_by_row(self) -> _Rows:
         """Count, per row, the colons that may follow a field name."""
-        data, found = self._bytes, [np.zeros(0, np.int64)]
+        data, found = self.data, [np.zeros(0, np.int64)]
         for start in range(1, len(data), _BLOCK):
             now = data[start : start + _BLOCK]
             found.append(start + np.flatnonzero(_after_name(now, data[start - 1 : start - 1 + len(now)])))
-        return np.diff(np.searchsorted(np.concatenate(found), self._ends))
+        return np.diff(np.searchsorted(np.concatenate(found), self.ends))
 
     def closed(self) -> npt.NDArray[np.bool_]:
         """Say which texts begin with a brace and end with one, but for blanks that may be around them."""
-        filled = np.diff(self._ends) > 0
+        filled = np.diff(self.ends) > 0
         closed = np.zeros(len(filled), bool)
-        first, last = self._bytes[self._ends[:-1][filled]], self._bytes[self._ends[1:][filled] - 1]
+        first, last = self.data[self.ends[:-1][filled]], self.data[self.ends[1:][filled] - 1]
         closed[filled] = ((first == 123) | (first <= 32)) & ((last == 125) | (last <= 32))
         return closed
 
     def odd_ends(self) -> _Rows:
         """Name the rows that do not end with a brace right after a value."""
-        long = np.diff(self._ends) > 1
-        last = self._ends[1:][long] - 1
-        before = self._bytes[last - 1]
+        long = np.diff(self.ends) > 1
+        last = self.ends[1:][long] - 1
+        before = self.data[last - 1]
         plain = np.zeros(len(long), bool)
-        plain[long] = (self._bytes[last] == 125) & (before > 32) & (before != 44)
+        plain[long] = (self.data[last] == 125) & (before > 32) & (before != 44)
         return np.flatnonzero(~plain)
 
     def lenient(self) -> _Rows:
         """Name the rows that may hold what DuckDB reads although it is no JSON: trailing commas, NaN, infinities."""
-        data = self._bytes
+        data = self.data
         found = [np.zeros(0, np.int64)]
         for start in range(0, len(data), _BLOCK):
             now = data[max(start - 1, 0) : start + _BLOCK + 2] | np.uint8(32)
@@ -73,33 +80,37 @@ class Texts:
                 before = plain[at]
                 found.append(base + at[(before == 44) | (before <= 32)])
             found.append(base + _literals(now, plain))
-        rows = np.searchsorted(self._ends, np.concatenate(found), side="right") - 1
+        rows = np.searchsorted(self.ends, np.concatenate(found), side="right") - 1
         return np.unique(rows)
 
     def long_digits(self) -> _Rows:
         """Name the rows that may hold a number with a fraction or exponent of more than 15 digits."""
-        padded = np.zeros(len(self._bytes) + 40, bool)
-        np.less(self._bytes - np.uint8(48), 10, out=padded[20 : 20 + len(self._bytes)])
-        dots = np.flatnonzero(self._bytes == 46) + 20
+        padded = np.zeros(len(self.data) + 40, bool)
+        np.less(self.data - np.uint8(48), 10, out=padded[20 : 20 + len(self.data)])
+        dots = np.flatnonzero(self.data == 46) + 20
         dots = dots[padded[dots - 1] & padded[dots + 1]]
-        powers = np.flatnonzero((self._bytes | 32) == 101) + 20
+        powers = np.flatnonzero((self.data | 32) == 101) + 20
         powers = powers[padded[powers - 1]]
         found = np.concatenate([_run(padded, dots, 1, 9), _run(padded, dots, -1, 8), _run(padded, powers, -1, 9)])
-        return np.unique(np.searchsorted(self._ends, found - 20, side="right") - 1)
+        return np.unique(np.searchsorted(self.ends, found - 20, side="right") - 1)
 
-    def digit_runs(self, length: int) -> _Rows:
-        """Name the rows with a run of at least `length` digits (16 to 31), in a number or anywhere else."""
+    def digit_runs(self, length: int, dotted: bool = False) -> _Rows:
+        """Name the rows with a run of at least `length` digits (16 to 31), in a number or anywhere else.
+
+        A dot (or slash) is as good as a digit where it is `dotted`.
+        """
+        first, count = (46, 12) if dotted else (48, 10)
         found = [np.zeros(0, np.int64)]
-        for start in range(0, len(self._bytes), _BLOCK):
-            run = (self._bytes[start : start + _BLOCK + length - 1] - np.uint8(48)) < 10
+        for start in range(0, len(self.data), _BLOCK):
+            run = (self.data[start : start + _BLOCK + length - 1] - np.uint8(first)) < count
             for step in (1, 2, 4, 8, length - 16):
                 run = run[step:] & run[: max(0, len(run) - step)]
             if run.any():
                 found.append(start + np.flatnonzero(run))
-        return np.unique(np.searchsorted(self._ends, np.concatenate(found), side="right") - 1)
+        return np.unique(np.searchsorted(self.ends, np.concatenate(found), side="right") - 1)
 
     def _blocks(self, count: Any) -> int:
-        data, total = self._bytes, 0
+        data, total = self.data, 0
         for start in range(1, len(data), _BLOCK):
             now = data[start : start + _BLOCK]
             total += count(now, data[start - 1 : start - 1 + len(now)])

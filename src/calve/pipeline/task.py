@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -181,9 +182,9 @@ class _Task:
         if self._decoder:
             events = self._timed("decode", self._decode, self._decoder, events)
         if any(isinstance(sink, SinkJob) and sink.changes for sink in self._job.sinks):
-            order = range(self._changes, self._changes + len(events))
+            order = np.arange(self._changes, self._changes + len(events), dtype=np.int64)
             self._changes += len(events)
-            events = events.append_column(ORDER, pa.array(order, pa.int64()))
+            events = events.append_column(ORDER, pa.array(order))
         if self._straight and MALFORMED not in events.column_names:
             static = self._job.sinks[0].route.table.static
             self._gather(events, [((0, static or ""), None)])

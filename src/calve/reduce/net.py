@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -74,7 +75,7 @@ class Changes:
             absent: What each lacks and leaves as it is (`ABSENT_TYPE`); for all rows that are taken, or for none.
         """
         self._absent += [] if absent is None else [absent]
-        numbers = pa.array(range(self._row_count, self._row_count + len(rows)), pa.int64())
+        numbers = pa.array(np.arange(self._row_count, self._row_count + len(rows), dtype=np.int64))
         self._row_count += len(rows)
         self._rows.append(rows)
         self._note(self._key.of(rows), operations, order, numbers)
@@ -90,7 +91,7 @@ class Changes:
             no_keys = self._key.arrow_schema.empty_table()
             return Net(self._schema.empty_table(), pa.array([], pa.bool_()), no_keys, no_keys)
         found = pa.concat_tables(self._found)
-        found = found.append_column("at", pa.array(range(len(found)), pa.int64())).sort_by("order")
+        found = found.append_column("at", pa.array(np.arange(len(found), dtype=np.int64))).sort_by("order")
         names = [name for name in found.column_names if name.startswith("key_")]
         net = found.group_by(names, use_threads=False).aggregate(
             [("operation", "first", _FIRST), ("operation", "last", _FIRST), ("row", "last", _FIRST), ("at", "first")]

@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 
 from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.table import Table
-from calve.event.columns import OPERATION, ORDER
+from calve.event import duck
+from calve.event.columns import EVENT, JSON, OPERATION, ORDER, SCHEMA
 from calve.event.operation import Operation
 from calve.event.reject import Code, reject_rows
+from calve.event.sound import is_same
 from calve.reduce.absent import Absences
 from calve.reduce.key import Key
 from calve.reduce.net import Changes, Net
@@ -57,9 +59,9 @@ class Reducer:
         positions = pc.indices_nonzero(is_delete).cast(pa.int64())
         if not len(positions):
             return self._insert(events, operations, None)
-        removed = self._delete(events.take(positions), positions)
+        removed = self._delete(_part(events, positions), positions)
         others = pc.indices_nonzero(pc.invert(is_delete)).cast(pa.int64())
-        written = self._insert(events.take(others), operations.take(others), others)
+        written = self._insert(_part(events, others), operations.take(others), others)
         rejects = pa.concat_tables([written.rejects, removed.rejects])
         return replace(written, row=pa.concat_arrays([written.row, removed.row]), rejects=rejects)
 
@@ -118,3 +120,13 @@ class Reducer:
 
     def _is_key(self, field: str) -> bool:
         return any(name == field or name.startswith(f"{field}.") for name in self.key.names)
+
+
+def _part(events: pa.Table, positions: pa.Array) -> pa.Table:
+    """Take what conversion needs of some events; text that is in two columns is copied once."""
+    part = events.select([name for name in (EVENT, ORDER, SCHEMA) if name in events.column_names]).take(positions)
+    if JSON not in events.column_names:
+        return part
+    if is_same(duck.whole(events[EVENT]), duck.whole(events[JSON])):
+        return part.append_column(JSON, part[EVENT].cast(pa.string()))
+    return part.append_column(JSON, events[JSON].take(positions))

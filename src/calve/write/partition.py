@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, TimestampNanoType, TimestamptzNanoType
@@ -132,4 +133,4 @@ def json_value(value: Any) -> Any:
 
 
 def _positions(count: int) -> pa.Array:
-    return pa.array(range(count), pa.int64())
+    return pa.array(np.arange(count, dtype=np.int64))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from calve.event import duck
 from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, ROW, SCHEMA
 from calve.event.envelope.exact import Change, RefusedError, Wanted, decode, text_of
-from calve.event.envelope.fast import Taken, take
+from calve.event.envelope.fast import Taken, cut, take
 from calve.event.envelope.schema import Field
 from calve.event.envelope.schema import text_of as schema_text
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, UNAVAILABLE, Shape
@@ -28,6 +28,8 @@ __all__ = ["RECORD_KEY", "Decoded", "Decoder", "Envelopes"]
 _Rows = npt.NDArray[np.int64]
 RECORD_KEY = "kafka_key"
 """The metadata attribute with the record's key, which names the row of a delete that does not."""
+_FEW = 1000
+"""Rows that tell little of others."""
 _LONG = "|".join([*(rf"[1-9][0-9]{{{17 - n}}}\.[0-9]{{{n}}}" for n in range(1, 18)), r"0\.0*[1-9][0-9]{17}"])
 """A number with a fraction and more digits than a double keeps."""
 
@@ -79,6 +81,7 @@ class Decoder:
         self._schema = pa.schema({**told, **self._kinds})
         self._wrappers = Wrappers()
         self._schemas: dict[Field, int] = {}
+        self._cuts = True
 
     def decode(self, events: pa.Table) -> Decoded:
         """Decode a table with the column `event` (and perhaps `malformed`, `kafka_key`)."""
@@ -102,11 +105,14 @@ class Decoder:
         """Decode what can be proven; tables of `at`, `row`, `json` and metadata."""
         parts = []
         for at, payloads, schema in self._payloads(_pick(texts, rows), rows):
-            usual = np.ones(len(at), bool)
-            usual[_odd(payloads, schema is not None)] = False
-            if not usual.all():
-                at, payloads = at[usual], payloads.filter(pa.array(usual))
-            for rows_at, taken in self._take(at, payloads, schema):
+            sound = _others(len(at), Texts(payloads).lenient())
+            at, payloads = at[sound], _pick(payloads, sound)
+            try:
+                found = self._found(at, payloads, schema)
+            except duckdb.InvalidInputException:  # for all, where one is no JSON
+                valid = np.flatnonzero(valid_mask(payloads))
+                found = self._found(at[valid], payloads.take(pa.array(valid)), schema)
+            for rows_at, taken in found:
                 number = pa.repeat(pa.scalar(self._number(schema), pa.int32()), len(rows_at))
                 told = {"at": pa.array(rows_at), "event": taken.rows, "json": taken.rows, SCHEMA: number}
                 parts += [pa.table({**told, **taken.metadata})] if len(rows_at) else []
@@ -120,18 +126,22 @@ class Decoder:
             return [(rows, texts, None)]
         return [(rows[at], payloads, schema) for at, payloads, schema in self._wrappers.open(texts)]
 
-    def _take(self, at: _Rows, payloads: pa.Array, schema: Field | None) -> list[tuple[_Rows, Taken]]:
-        try:
-            taken = take(self._format, payloads, schema, self._wanted)
-        except duckdb.InvalidInputException:  # for all, where one is no JSON
-            valid = valid_mask(payloads)
-            at, payloads = at[valid], payloads.filter(pa.array(valid))
-            taken = take(self._format, payloads, schema, self._wanted)
-        found, left = [(at[taken.good], taken)], ~taken.good
-        rest = payloads.filter(pa.array(left))
-        if schema and pc.any(pc.match_substring(rest, UNAVAILABLE)).as_py():
-            again = take(self._format, rest, schema, self._wanted, partly=True)
-            found.append((at[left][again.good], again))
+    def _found(self, at: _Rows, payloads: pa.Array, schema: Field | None) -> list[tuple[_Rows, Taken]]:
+        """Decode by one way after the other, each what those before have left."""
+        found, left = [], np.arange(len(at))
+        taken = cut(self._format, payloads, schema, self._wanted) if self._cuts else None
+        if taken is not None:
+            found, left = [(at[taken.good], taken)], np.flatnonzero(~taken.good)
+            self._cuts = len(at) < _FEW or 2 * len(left) < len(at)
+        if schema is None:
+            left = left[_others(len(left), _rounded(_pick(payloads, left)))]
+        for partly in (False, True):
+            texts = _pick(payloads, left)
+            if not len(left) or (partly and not (schema and pc.any(pc.match_substring(texts, UNAVAILABLE)).as_py())):
+                break
+            taken = take(self._format, texts, schema, self._wanted, partly)
+            found.append((at[left[taken.good]], taken))
+            left = left[~taken.good]
         return found
 
     def _slow(self, events: pa.Table, rows: _Rows, parts: list[pa.Table], rejects: list[Reject]) -> int:
@@ -179,6 +189,12 @@ class Decoder:
         return pa.DictionaryArray.from_arrays(duck.whole(numbers), texts)
 
 
+def _others(count: int, rows: _Rows) -> _Rows:
+    mask = np.ones(count, bool)
+    mask[rows] = False
+    return np.flatnonzero(mask)
+
+
 def _told(row: int, change: Change) -> dict[str, Any]:
     texts = {"event": text_of(change.row), "json": cleaned(change.row)}
     return {"at": row, **texts, OPERATION_ATTRIBUTE: change.operation, **change.metadata}
@@ -195,13 +211,9 @@ def _reasons(events: pa.Table) -> dict[int, str]:
     return {row: reason for row, reason in enumerate(events[MALFORMED].to_pylist()) if reason is not None}
 
 
-def _odd(payloads: pa.Array, has_schema: bool) -> _Rows:
-    """Name the texts that DuckDB may read too kindly, or whose numbers it would round (with a schema: doubles only)."""
-    scan = Texts(payloads)
-    if has_schema:
-        return scan.lenient()
-    suspects = scan.long_digits()
-    if len(suspects):
-        long = pc.match_substring_regex(payloads.take(pa.array(suspects)), _LONG)
-        suspects = suspects[long.to_numpy(zero_copy_only=False)]
-    return np.union1d(scan.lenient(), suspects)
+def _rounded(payloads: pa.Array) -> _Rows:
+    """Name the texts with numbers that DuckDB would round when it prints them."""
+    suspects = Texts(payloads).digit_runs(19, dotted=True)
+    long = pc.match_substring_regex(payloads.take(pa.array(suspects)), _LONG)
+    found: _Rows = suspects[long.to_numpy(zero_copy_only=False)]
+    return found

@@ -23,11 +23,16 @@ class Layers:
 
     def __init__(self) -> None:
         self._paths: dict[str, str] = {}
+        self._looks: dict[str, str] = {}
         self._layers: list[dict[str, str]] = []
 
     def text(self, path: str) -> str:
         """Give the column of the JSON text at a path: NULL when absent, `null` when null."""
         return self._paths.setdefault(path, f"r{len(self._paths)}")
+
+    def look(self, sql: str) -> str:
+        """Give the column of an expression over `json`."""
+        return self._looks.setdefault(sql, f"j{len(self._looks)}")
 
     def column(self, layer: int, sql: str) -> str:
         """Give the column of an expression over texts (layer 0), or over columns of lower layers."""
@@ -38,8 +43,9 @@ class Layers:
     def select(self, columns: dict[str, str]) -> str:
         """Give the SELECT of named expressions over all of these."""
         paths = ", ".join(map(quoted, self._paths))
-        texts = ", ".join(f"l[{number}]::VARCHAR AS {name}" for number, name in enumerate(self._paths.values(), 1))
-        relation = f"(SELECT {texts} FROM (SELECT json_extract(json, [{paths}]) AS l FROM events))"
+        read = [f"l[{number}]::VARCHAR AS {name}" for number, name in enumerate(self._paths.values(), 1)]
+        read += [f"{sql} AS {name}" for sql, name in self._looks.items()]
+        relation = f"(SELECT {', '.join(read)} FROM (SELECT json, json_extract(json, [{paths}]) AS l FROM events))"
         for layer in self._layers:
             added = "".join(f", {sql} AS {name}" for sql, name in layer.items())
             relation = f"(SELECT *{added} FROM {relation})"

@@ -20,6 +20,7 @@ __all__ = ["Wrappers"]
 _Rows = npt.NDArray[np.int64]
 _PAYLOAD = '"payload":'
 _WRAPPED = r'^\s*\{\s*"schema"\s*:'
+_PLAIN = '{"before"'
 _REMEMBERED = 1_000
 
 
@@ -38,6 +39,8 @@ class Wrappers:
         if self._usual and pc.all(pc.and_(pc.starts_with(texts, self._usual[0]), pc.ends_with(texts, "}"))).as_py():
             inside = pc.binary_slice(texts.cast(pa.binary()), len(self._usual[0].encode()), -1).cast(pa.string())
             return [(np.arange(len(texts)), inside, self._usual[1])]
+        if pc.all(pc.starts_with(texts, _PLAIN)).as_py():
+            return [(np.arange(len(texts)), texts, None)]
         wrapped = pc.match_substring_regex(texts, _WRAPPED).to_numpy(zero_copy_only=False)
         plain = np.flatnonzero(~wrapped)
         found = [(plain, texts.take(pa.array(plain)), None)] if 0 < len(plain) < len(texts) else []

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from .conftest import GOOD, Pipelines, Shell
@@ -37,3 +40,10 @@ def test_with_connect_what_does_not_answer_is_exit_code_1(shell: Shell, pipeline
     result = shell("validate", "a.yaml", "--connect")
     assert (result.exit_code, result.stderr) == (1, "Error: orders: the catalog does not answer\n")
     assert shell("validate", "a.yaml").exit_code == 0
+
+
+def test_a_configuration_is_read_without_what_only_a_run_imports() -> None:
+    """Spark starts the sooner, and `calve validate` ends the sooner."""
+    code = "import sys, calve.cli.validate, calve.cli.run; print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"pyiceberg.io.pyarrow", "pyiceberg.table", "calve.pipeline.flow"}.isdisjoint(ran.stdout.split())

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 
+from calve.convert.arrow_schema import VARIANT, arrow_schema
 from calve.convert.definition import partition_spec_fields, schema_from_columns
-from calve.convert.schema import VARIANT, VariantType, arrow_schema, is_variant, read_schema, read_type
+from calve.convert.schema import VariantType, is_variant, read_schema, read_type
 from calve.convert.type_text import parse_type
 from calve.errors import SettingsError
 

@@ -9,6 +9,9 @@ import pytest
 
 from calve.engine import archive, java
 from calve.engine.java import Java
+from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.run import needs_s3
+from calve.settings import parse
 
 JAVA = Java(Path("/jdk/bin/java"), 17, Path("/home"))
 
@@ -29,6 +32,18 @@ def test_an_archive_belongs_to_one_java_and_one_class_path() -> None:
     assert str(file) in archive.options(JAVA, [Path("a.jar")])
     assert archive.options(JAVA, [Path("a.jar"), Path("b.jar")]) == ""
     assert archive.options(Java(Path("/other/bin/java"), 17, JAVA.home), [Path("a.jar")]) == ""
+
+
+@pytest.mark.parametrize("with_s3", [False, True])
+def test_an_archive_is_made_by_a_run_of_every_write_mode_on_the_class_path_that_it_is_for(
+    tmp_path: Path, with_s3: bool
+) -> None:
+    (tmp_path / "made.yaml").write_text(archive._configuration(with_s3))
+    pipelines = parse(tmp_path / "made.yaml", PLUGINS).pipelines
+    sinks = [sink.value for sink in pipelines[0].sinks]
+    assert needs_s3(pipelines) is with_s3
+    assert [sink.write_mode for sink in sinks if sink.changes] == ["equality-delete", "merge-on-read", "copy-on-write"]
+    assert [sink.changes for sink in sinks].count(False) == 1
 
 
 @pytest.mark.spark

@@ -26,6 +26,15 @@ again = session.start("local[1]")
 print(again.range(3).count())
 session.stop(again)
 """
+ORIGIN = """
+from calve.engine import session
+spark = session.start("local[1]", preload=["calve.errors"])
+def origin(rows):
+    import pyspark, py4j
+    yield from (pyspark.__file__, py4j.__file__)
+print(*spark.sparkContext.parallelize([1], 1).mapPartitions(origin).collect(), sep="\\n")
+session.stop(spark)
+"""
 SLEEP = """
 import os, sys, time
 from calve.engine import session
@@ -68,6 +77,15 @@ def test_spark_says_nothing_and_drops_nothing_where_it_is_started(tmp_path: Path
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("55\n3\n", "", 0)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spark
+def test_workers_import_what_is_installed_and_not_sparks_zips_which_are_compiled_each_time(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", ORIGIN], cwd=tmp_path, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
+    )
+    assert ran.stderr == ""
+    assert [Path(line).is_file() for line in ran.stdout.splitlines()] == [True, True]
 
 
 @pytest.mark.spark

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
+from calve.convert.arrow_schema import arrow_schema
 from calve.convert.build import build_columns, seal, storage_type
 from calve.convert.divide import Found, Owners, divide
 from calve.convert.exact import Exact, Outcome
 from calve.convert.fast import FastPath, Rows, Taken, nothing
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred, unknown_fields
-from calve.convert.schema import arrow_schema
 from calve.convert.select import compile_select
 from calve.convert.table import Table
 from calve.errors import ConvertError

@@ -14,8 +14,8 @@ from itertools import accumulate
 from math import isinf
 from typing import Any
 
+from calve.convert.arrow_schema import METADATA, VALUE
 from calve.convert.moment import MismatchError
-from calve.convert.schema import METADATA, VALUE
 from calve.event.reject import cut
 from calve.event.strict import Number
 

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import importlib
 import os
-
-from pyspark.daemon import manager
+import sys
+from importlib.machinery import PathFinder
 
 __all__ = ["PRELOAD"]
 
 PRELOAD = "CALVE_PRELOAD"
+_ZIPS = ("pyspark.zip", "-src.zip")
 
 
 def _main() -> None:
+    _prefer_installed()
     for module in filter(None, os.environ.get(PRELOAD, "").split(",")):
         importlib.import_module(module)
-    manager()
+    importlib.import_module("pyspark.daemon").manager()
+
+
+def _prefer_installed() -> None:
+    """Take PySpark from where it is installed: out of the zips that Spark puts first, Python compiles it each time."""
+    unpacked = [entry for entry in sys.path if not entry.endswith(_ZIPS)]
+    if PathFinder.find_spec("pyspark", unpacked):
+        sys.path[:] = unpacked
 
 
 if __name__ == "__main__":

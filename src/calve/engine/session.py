@@ -73,10 +73,12 @@ def start(
     settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
     context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
     context.environment[PRELOAD] = ",".join(preload)
+    if preload:
+        threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
     return SparkSession(context)
 
 
-def stop(spark: SparkSession, patience_seconds: float = 10) -> None:
+def stop(spark: SparkSession) -> None:
     """End the session and its JVM, also one that no longer answers. May be called twice."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:
@@ -90,7 +92,7 @@ def stop(spark: SparkSession, patience_seconds: float = 10) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(patience_seconds)
+        process.wait(archive.stop_seconds())
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -149,6 +151,12 @@ def _start_context(conf: SparkConf) -> SparkContext:
             return SparkContext(conf=conf, gateway=gateway)
     except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(error) from error
+
+
+def _warm(context: SparkContext) -> None:
+    """Run an empty job, so that Python workers are imported and Spark's classes loaded while a pipeline still opens."""
+    with contextlib.suppress(Exception):  # what is wrong shows in the first real job, and the session may be gone
+        context.range(1, numSlices=1).foreach(id)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calve.convert.schema import arrow_schema
+from calve.convert.arrow_schema import arrow_schema
 from calve.event import duck
 from calve.event.columns import OPERATION, ORDER
 from calve.event.operation import Operation

@@ -1,30 +1,31 @@
-"""What a configuration may name, and how each part is opened."""
+"""What a configuration may name, and how each part is opened.
+
+A source's module is imported when it is opened: a configuration is read without it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from calve.event.envelope.shape import SHAPES
 from calve.expression import compile_condition
-from calve.pipeline.table_sink import CatalogOf
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.opensearch.settings import OpenSearchSettings
-from calve.sources.file import source as file
 from calve.sources.file.settings import FileSettings
-from calve.sources.http import source as http
 from calve.sources.http.settings import HttpSettings
 from calve.sources.iceberg.reader import METADATA, ORIGIN
 from calve.sources.iceberg.settings import IcebergSourceSettings
-from calve.sources.iceberg.source import IcebergSource
-from calve.sources.kafka import source as kafka
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.source import Reader, Source
+
+if TYPE_CHECKING:
+    from calve.pipeline.table_sink import CatalogOf
 
 __all__ = [
     "PLUGINS",
@@ -78,28 +79,41 @@ def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
     return {"headers": pa.struct([(name, pa.string()) for name in names])} if names else {}
 
 
-def _alone(open: Callable[[Any, Path, str], Source]) -> Callable[[Any, Path, str, CatalogOf], Source]:
-    """A source that needs no catalog."""
-    return lambda settings, folder, pipeline, catalog_of: open(settings, folder, pipeline)
+def _open_http(settings: HttpSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+    from calve.sources.http import source
+
+    return source.open(settings, folder, pipeline)
+
+
+def _open_kafka(settings: KafkaSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+    from calve.sources.kafka import source
+
+    return source.open(settings, folder, pipeline)
+
+
+def _open_file(settings: FileSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+    from calve.sources.file import source
+
+    return source.open(settings, folder, pipeline)
 
 
 def _open_iceberg(settings: IcebergSourceSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+    from calve.sources.iceberg.source import IcebergSource
+
     return IcebergSource(settings, folder, pipeline, lambda properties: catalog_of(properties)[1])
 
 
 _SOURCES = {
-    "http": _Kind(HttpSettings, _alone(http.open), _http, accepts=True),
+    "http": _Kind(HttpSettings, _open_http, _http, accepts=True),
     "kafka": _Kind(
         KafkaSettings,
-        _alone(kafka.open),
+        _open_kafka,
         lambda kafka: _KAFKA,
         origin=("kafka_topic", "kafka_partition"),
         narrow=lambda reader, used: replace(reader, metadata=used),
         format=lambda kafka: kafka.topics[0].serde_format,
     ),
-    "file": _Kind(
-        FileSettings, _alone(file.open), lambda file: _FILE, format=lambda file: file.codec and file.codec.name
-    ),
+    "file": _Kind(FileSettings, _open_file, lambda file: _FILE, format=lambda file: file.codec and file.codec.name),
     "iceberg": _Kind(
         IcebergSourceSettings,
         _open_iceberg,

@@ -1,27 +1,32 @@
-"""Runs the pipelines of a configuration in one process, each on a thread of its own."""
+"""Runs the pipelines of a configuration in one process, each on a thread of its own.
+
+What only a pipeline needs is imported while Spark starts.
+"""
 
 from __future__ import annotations
 
+import importlib
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from calve.commit import storage
-from calve.commit.catalog import Catalog
 from calve.engine import session
 from calve.errors import CalveError, InvariantError, SettingsError
 from calve.observe.log import Log
 from calve.observe.watch import Watch
-from calve.pipeline.flow import End, Flow
-from calve.pipeline.layout import Layout
 from calve.pipeline.plugins import reads_tables
 from calve.settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from calve.commit.catalog import Catalog
 
 __all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder"]
 
@@ -47,6 +52,8 @@ class Catalogs:
 
     def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
         """Give the catalog of some properties, and a key for it that is the same in every run."""
+        from calve.commit.catalog import Catalog
+
         key = catalog_key(properties)
         whole = msgspec.json.encode(dict(sorted(properties.items()))).decode()
         with self._lock:
@@ -94,6 +101,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         CalveError: Nothing could be started.
     """
     state_folder(options)
+    threading.Thread(target=importlib.import_module, args=("calve.pipeline.layout",), daemon=True).start()
     preload = (*session.PRELOADED, "calve.pipeline.task")
     reading = session.READING if any(map(reads_tables, pipelines)) else {}
     spark = session.start(options.master, reading | options.conf, needs_s3(pipelines), preload)
@@ -121,6 +129,9 @@ def _run_one(
     catalogs: Catalogs,
     failed: list[str],
 ) -> None:
+    from calve.pipeline.flow import End, Flow
+    from calve.pipeline.layout import Layout
+
     log = Log(settings.name)
     folder = state_folder(options) / settings.name
     try:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
-from calve.convert.schema import VariantType, arrow_schema
+from calve.convert.arrow_schema import arrow_schema
+from calve.convert.schema import VariantType
 from calve.convert.table import Table
 from calve.errors import SchemaConflictError
 

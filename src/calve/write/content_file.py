@@ -15,7 +15,8 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 from pyiceberg.types import UUIDType
 
-from calve.convert.schema import METADATA, VALUE, is_variant
+from calve.convert.arrow_schema import METADATA, VALUE
+from calve.convert.schema import is_variant
 from calve.convert.table import Table
 from calve.write.partition import Partition
 from calve.write.properties import WriteProperties

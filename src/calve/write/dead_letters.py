@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 from pyiceberg.io import load_file_io
 
-from calve.convert.schema import arrow_schema
+from calve.convert.arrow_schema import arrow_schema
 from calve.convert.table import Table
 from calve.durable import sync
 from calve.errors import WriteError

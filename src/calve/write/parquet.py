@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
-from calve.convert.schema import METADATA
+from calve.convert.arrow_schema import METADATA
 from calve.errors import WriteError
 from calve.write.bloom import bloom_options
 from calve.write.content_file import Closed

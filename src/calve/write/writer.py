@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 
-from calve.convert.schema import arrow_schema
+from calve.convert.arrow_schema import arrow_schema
 from calve.convert.table import Table
 from calve.durable import sync
 from calve.stop_point import reach

@@ -1,6 +1,6 @@
 """A class-data archive of the JVM: Spark starts in half the time when it exists, and as before when it does not.
 
-`python -m calve.engine.archive [--s3]` makes it (190 MB in the cache), of the classes that a run of all write modes loads.
+`python -m calve.engine.archive [--s3]` makes it (190 MB in the cache), of the classes that a run of each mode loads.
 It belongs to one Java and one class path; the JVM itself checks that, and leaves an archive alone that does not fit.
 """
 

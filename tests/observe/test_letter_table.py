@@ -11,7 +11,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
-from calve.errors import SourceError
+from calve.cli.letters import tables_of
+from calve.errors import SettingsError, SourceError, SourceUnavailableError
 from calve.observe.dead_letters import DeadLetter, entries, found_at, names, read, summarise
 from calve.observe.letter_table import LETTERS, LetterTable, note, note_name
 
@@ -103,3 +104,43 @@ def test_a_note_tells_no_secret() -> None:
     assert note(LetterTable("s3://b/1.metadata.json", "ops.dead", storage), None)["storage"] == {
         "s3.endpoint": "http://e"
     }
+
+
+def test_a_table_of_a_catalog_of_folders_is_read_as_it_is_now(tmp_path: Path, table: Table) -> None:
+    folder, moved = tmp_path / "dlq", tmp_path / "wh" / "ops" / "dead" / "metadata"
+    for path in (folder, moved):
+        path.mkdir(parents=True)
+
+    def publish(number: int) -> str:
+        target = moved / f"v{number}.metadata.json"
+        target.write_bytes(Path(table.metadata_location.removeprefix("file://")).read_bytes())
+        return str(target)
+
+    told = note(LetterTable(publish(9), "ops.dead"), None, hadoop=True)
+    (folder / note_name("ops.dead")).write_text(json.dumps(told))
+    table.append(rows(row("t", 0)))
+    assert summarise("p", found_at([str(folder)])).counts == {}
+    publish(10)
+    assert summarise("p", found_at([str(folder)])).counts == {("a.b", "NO_KEY"): 1}
+    look = tables_of({"type": "hadoop", "warehouse": str(tmp_path / "wh")})
+    assert look
+    assert look("ops.dead") == LetterTable(
+        f"{moved}/v10.metadata.json", "ops.dead", {"warehouse": str(tmp_path / "wh")}
+    )
+    assert look("ops.other") is None
+
+
+def test_what_a_catalog_tells_goes_before_what_was_noted_and_secrets_are_not_noted(
+    tmp_path: Path, table: Table
+) -> None:
+    table.append(rows(row("t", 0), row("t", 1, pipeline="another")))
+    now = LetterTable(table.metadata_location, "ops.dead", {"s3.endpoint": "e", "s3.secret-access-key": "secret"})
+    folder = tmp_path / "dlq"
+    folder.mkdir()
+    (folder / note_name("ops.dead")).write_text(json.dumps(note(LetterTable("gone.metadata.json", "ops.dead"), None)))
+    assert summarise("p", found_at([str(folder)], {"ops.dead": now}.get)).counts == {("a.b", "NO_KEY"): 1}
+    assert note(now, None)["storage"] == {"s3.endpoint": "e"}
+    with pytest.raises(SettingsError, match="type jdbc"):
+        tables_of({"type": "jdbc"})
+    with pytest.raises(SourceUnavailableError, match=r"ops\.dead"):
+        (tables_of({"type": "rest", "uri": "http://127.0.0.1:1"}) or {}.get)("ops.dead")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Group
+from calve.cli.letters import tables_of
 from calve.cli.replay import replay_entries
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
-from calve.observe.dead_letters import DeadLetter, Summary, Unreadable, found_at, places_of, read, summarise
+from calve.observe.dead_letters import DeadLetter, Place, Summary, Unreadable, found_at, places_of, read, summarise
 from calve.observe.state_folder import Folder
 from calve.observe.words import harmless, many
 from calve.sources.rejects.taken import Taken
@@ -25,6 +26,15 @@ __all__ = ["dlq", "list_entries", "show_entries"]
 
 SHOWN = 20
 UNREADABLE_SHOWN = 3
+
+_catalog = click.option(
+    "--catalog",
+    multiple=True,
+    callback=options.pairs("type=rest"),
+    metavar="KEY=VALUE",
+    help="A property of the catalog that has `dlq: {table: …}`; may be repeated. [default: the table is read as the "
+    "pipeline last saw it, with the credentials of the environment; of SQLite and hadoop catalogs as it is now]",
+)
 
 
 @click.group(cls=Group)
@@ -45,16 +55,19 @@ dlq.add_command(replay_entries)
 @dlq.command("list")
 @options.state
 @options.only_pipeline
+@_catalog
 @options.json_output
 @options.debug
-def list_entries(state: str, pipeline: str | None, as_json: bool) -> None:
+def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_json: bool) -> None:
     """Count the dead letters of each pipeline by table and code.
 
     Examples:
       calve dlq list
       calve dlq list --pipeline orders --json
+      calve dlq list --catalog type=rest --catalog uri=http://127.0.0.1:8181 --catalog warehouse=s3://wh/
     """
-    summaries = [summarise(name, found_at(places_of(state, name))) for name in _pipelines(state, pipeline)]
+    look = tables_of(catalog)
+    summaries = [summarise(name, found_at(places_of(state, name), look)) for name in _pipelines(state, pipeline)]
     counted = [(summary, _replayed(state, summary)) for summary in summaries]
     if as_json:
         click.echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
@@ -67,12 +80,15 @@ def list_entries(state: str, pipeline: str | None, as_json: bool) -> None:
 @options.only_pipeline
 @options.code
 @options.table
+@_catalog
 @click.option("--limit", type=click.IntRange(min=0), help=f"So many entries; 0: all. [default: {SHOWN} as text]")
 @click.option("--raw", is_flag=True, help="The original events only, byte for byte, one a line.")
 @options.json_output
 @options.debug
 @click.pass_context
-def show_entries(ctx: click.Context, /, state: str, pipeline: str | None, **chosen: Any) -> None:
+def show_entries(
+    ctx: click.Context, /, state: str, pipeline: str | None, catalog: dict[str, str], **chosen: Any
+) -> None:
     """Show dead letters, oldest file first: where the event was going, why it could not, and the event.
 
     Examples:
@@ -83,7 +99,8 @@ def show_entries(ctx: click.Context, /, state: str, pipeline: str | None, **chos
     """
     as_text = not (chosen["raw"] or chosen["as_json"])
     limit = chosen["limit"] if isinstance(chosen["limit"], int) else (SHOWN if as_text else 0)
-    found = _found(state, _pipelines(state, pipeline), chosen["code"], chosen["table"])
+    places = {name: found_at(places_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
+    found = _found(places, chosen["code"], chosen["table"])
     out = sys.stdout.buffer
     shown = 0
     for entry, line in islice(found, limit or None):
@@ -103,12 +120,12 @@ def _pipelines(state: str, pipeline: str | None) -> list[str]:
     return names
 
 
-def _found(state: str, pipelines: list[str], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
-    for name in pipelines:
-        for entry, line in chain.from_iterable(map(read, found_at(places_of(state, name)))):
+def _found(places: Mapping[str, list[Place]], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
+    for pipeline, found in places.items():
+        for entry, line in chain.from_iterable(map(read, found)):
             if isinstance(entry, Unreadable):
                 click.echo(f"Passed over {entry.file}:{entry.line}: {entry.reason}", err=True)
-            elif code in (None, entry.code) and table in (None, entry.table):
+            elif entry.is_of(pipeline) and code in (None, entry.code) and table in (None, entry.table):
                 yield entry, line
 
 

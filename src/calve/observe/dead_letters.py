@@ -16,7 +16,7 @@ import msgspec
 import pyarrow.fs as pafs
 
 from calve.errors import SourceError
-from calve.observe.letter_table import LetterTable, tables_in
+from calve.observe.letter_table import LetterTable, Look, tables_in
 from calve.observe.state_folder import Folder
 from calve.observe.status_file import read_report
 
@@ -73,6 +73,10 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
             return base64.b64decode(text, validate=True)
         except binascii.Error as error:
             raise ValueError(f"the event is not Base64: {error}") from error
+
+    def is_of(self, pipeline: str) -> bool:
+        """Say whether a pipeline wrote it; an entry that names none is anybody's."""
+        return self.pipeline in ("", pipeline)
 
     def time(self) -> str:
         """Give the timestamp as text; a number is epoch milliseconds."""
@@ -137,8 +141,8 @@ def places_of(state: str, pipeline: str) -> list[str]:
     return places or [f"{state.rstrip('/')}/{pipeline}/{FOLDER}"]
 
 
-def found_at(locations: Iterable[str]) -> list[Place]:
-    """Open places of dead letters: folders, and the tables that notes in them speak of.
+def found_at(locations: Iterable[str], look: Look | None = None) -> list[Place]:
+    """Open places of dead letters: folders, and the tables that notes in them speak of, which `look` may know better.
 
     Raises:
         SourceError: A folder cannot be read.
@@ -146,7 +150,7 @@ def found_at(locations: Iterable[str]) -> list[Place]:
     places: list[Place] = []
     for folder in map(Folder.at, locations):
         with _told(folder):
-            places += [folder, *tables_in(folder)]
+            places += [folder, *tables_in(folder, look)]
     return list({place.path: place for place in places}.values())
 
 
@@ -203,7 +207,7 @@ def read(place: Place) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
 
 
 def summarise(pipeline: str, places: Sequence[Place]) -> Summary:
-    """Count the entries of a pipeline's places.
+    """Count the entries of a pipeline in its places, which others may share.
 
     Raises:
         SourceError: A place or a file cannot be read.
@@ -214,6 +218,8 @@ def summarise(pipeline: str, places: Sequence[Place]) -> Summary:
     for entry in itertools.chain.from_iterable(map(_contents, places)):
         if isinstance(entry, Unreadable):
             summary.unreadable.append(entry)
+            continue
+        if not entry.is_of(pipeline):
             continue
         summary.counts[entry.table or "", entry.code] += 1
         time = entry.time()

@@ -1,8 +1,9 @@
 """Dead letters in an Iceberg table: its columns, where a state folder says that it is, and how its entries are read.
 
 Beside the files in a folder of dead letters lies a note for each table that the pipeline's rejects go to. It says where
-the table's metadata was when the pipeline last looked, so that no catalog and no password is needed to read it; of a
-catalog on SQLite it says where that is, and the table is read as it is now.
+the table's metadata was when the pipeline last looked, so that no catalog and no password is needed to read it. Where a
+catalog is a file on SQLite, or nothing but folders (`hadoop`), the table is read as it is now; so it is where somebody
+knows the catalog (`Look`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +31,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from calve.errors import SourceError
 from calve.observe.state_folder import Folder
 
-__all__ = ["LETTERS", "PROPERTIES", "LetterTable", "note", "note_name", "tables_in"]
+__all__ = ["LETTERS", "PROPERTIES", "LetterTable", "Look", "newest_in", "note", "note_name", "tables_in"]
 
 LETTERS = Schema(
     NestedField(1, "timestamp", TimestamptzType(), required=False),
@@ -51,6 +53,7 @@ PROPERTIES = {"write.metadata.metrics.column.task": "full"}
 _SUFFIX = ".metadata.json"
 _CHOSEN = ("pipeline", "sink", "table", "timestamp", "code", "task", "number")
 _TOLD = ("s3.endpoint", "s3.region", "s3.force-virtual-addressing", "gcs.project-id", "adls.account-name")
+_VERSION = re.compile(r"v(\d+)(\.gz)?\.metadata\.json").fullmatch
 _EXPANDED = 4
 """Parquet leaves about a quarter of the entries' text."""
 
@@ -62,7 +65,7 @@ class LetterTable:
     Attributes:
         location: Of its metadata file.
         path: How people name it.
-        storage: What a FileIO needs to find its files, without any secret.
+        storage: What a FileIO needs to find its files; what is written down of it is without any secret.
     """
 
     location: str
@@ -73,6 +76,11 @@ class LetterTable:
     def is_at(location: str) -> bool:
         """Say whether a place of dead letters is a table."""
         return location.endswith(_SUFFIX)
+
+    @property
+    def open_storage(self) -> dict[str, str]:
+        """What of the storage is no secret."""
+        return {key: value for key, value in self.storage.items() if key in _TOLD}
 
     def tasks(self) -> list[str]:
         """Name the tasks that wrote its entries, sorted.
@@ -173,35 +181,55 @@ class LetterTable:
             ) from error
 
 
+Look = Callable[[str], LetterTable | None]
+"""Gives a table as it is now; None where that is not known."""
+
+
 def note_name(identifier: str) -> str:
     """Name the note about a table in a folder of dead letters."""
     return f"table.{identifier}.json"
 
 
-def note(table: LetterTable, sqlite: tuple[str, str] | None) -> dict[str, Any]:
+def note(table: LetterTable, sqlite: tuple[str, str] | None, hadoop: bool = False) -> dict[str, Any]:
     """Say where a table of dead letters is.
 
     Args:
         table: As it is now; of its storage, what may be a secret is left out.
         sqlite: The file and the name of a catalog on SQLite.
+        hadoop: The catalog is nothing but folders.
     """
-    storage = {key: value for key, value in table.storage.items() if key in _TOLD}
-    return {"table": table.path, "metadata": table.location, "storage": storage, "sqlite": sqlite}
+    told = {"table": table.path, "metadata": table.location, "storage": table.open_storage}
+    return {**told, "sqlite": sqlite, "hadoop": hadoop}
 
 
-def tables_in(folder: Folder) -> list[LetterTable]:
-    """Give the tables that notes in a folder speak of.
+def newest_in(folder: str) -> str | None:
+    """Give the newest metadata file of a table of a catalog that is nothing but folders; None where there is none.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    names = [info.base_name for info in Folder.at(folder).file_infos()]
+    numbered = [(int(found[1]), name) for name in names if (found := _VERSION(name))]
+    return f"{folder}/{max(numbered)[1]}" if numbered else None
+
+
+def tables_in(folder: Folder, look: Look | None = None) -> list[LetterTable]:
+    """Give the tables that notes in a folder speak of, as they are now if `look` knows them.
 
     Raises:
         OSError: The folder or a note cannot be read.
     """
     names = [info.base_name for info in folder.file_infos()]
     notes = [name for name in names if name.startswith("table.") and name.endswith(".json")]
-    return [_noted(json.loads(folder.read(name))) for name in notes]
+    told = [json.loads(folder.read(name)) for name in notes]
+    return [(look(one["table"]) if look else None) or _noted(one) for one in told]
 
 
 def _noted(told: dict[str, Any]) -> LetterTable:
     location = told["metadata"]
+    if told.get("hadoop"):
+        with contextlib.suppress(OSError):
+            location = newest_in(location.rpartition("/")[0]) or location
     if told["sqlite"]:
         with contextlib.suppress(sqlite3.Error):  # as it was will do
             file, catalog = told["sqlite"]

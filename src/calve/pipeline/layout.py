@@ -12,6 +12,7 @@ from calve.commit.catalog import Catalog
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import Wanted
 from calve.event.envelope.shape import IMPLIED_OPERATION
+from calve.observe.letter_table import LetterTable
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.document_sink import DocumentSink
@@ -145,6 +146,15 @@ class Layout:
         """Find or create the tables of dead letters."""
         for letters in self._letters:
             letters.open()
+
+    @property
+    def letter_places(self) -> list[LetterTable]:
+        """Where the tables of dead letters are by now.
+
+        Raises:
+            CalveError: One was dropped or changed.
+        """
+        return [letters.place for letters in self._letters]
 
     def note_dead_letters(self) -> None:
         """Write down where the tables of dead letters are."""

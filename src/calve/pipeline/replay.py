@@ -132,9 +132,11 @@ class _Replay:
         if self.has_table:  # which is looked at anew
             layout.open_dead_letters()
             layout.note_dead_letters()
+            self._source.know(layout.letter_places)
             if not self.waits():
                 return Replayed(self.settings.name)
         Flow(spark, layout, self._folder / FOLDER, self._end, watch).run()
+        self._source.know(layout.letter_places)
         after = next(report for report in watch.reports() if report.pipeline == self._name)
         if not watch.stop.is_set():
             self._source.finish()

@@ -55,6 +55,15 @@ class LetterTarget:
             return found
         raise found or NoTargetError(f"The table {self.identifier} was not opened", step=_STEP, target=self.identifier)
 
+    @property
+    def place(self) -> LetterTable:
+        """The table as those who read its entries find it, secrets of its storage included.
+
+        Raises:
+            CalveError: It was dropped or changed.
+        """
+        return _place(self.table)
+
     def open(self) -> None:
         """Find the table, or make it.
 
@@ -104,8 +113,12 @@ class LetterTarget:
             file = sqlite_file(self._catalog.properties)
             sqlite = (str(file.absolute()), self._catalog.name) if file else None
             durable.make_folder(self._folder)
-            told = LetterTable(self._found.metadata_location, self.identifier, self._found.io_properties)
-            durable.replace(self._folder / note_name(self.identifier), note(told, sqlite))
+            told, is_hadoop = _place(self._found), self._catalog.properties.get("type") == "hadoop"
+            durable.replace(self._folder / note_name(self.identifier), note(told, sqlite, is_hadoop))
+
+
+def _place(table: Table) -> LetterTable:
+    return LetterTable(table.metadata_location, table.identifier, table.io_properties)
 
 
 def check_letters(table: Table) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from calve.observe.letter_table import LetterTable
 from calve.observe.state_folder import Folder
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
-__all__ = ["REPLAYED_FROM", "Part", "RejectsReader"]
+__all__ = ["REPLAYED_FROM", "Part", "RejectsReader", "table_of"]
 
 REPLAYED_FROM = "replayed_from"
 """Metadata of an event that is sent again: file and line of its dead letter, so that a new one tells of the old."""
@@ -48,9 +48,11 @@ class RejectsReader:
 
     Attributes:
         metadata: The attributes, with the types that the pipeline's source gives them.
+        storage: By the folder of a table (`table_of`): what is needed to read it, secrets included, which no split has.
     """
 
     metadata: dict[str, pa.DataType]
+    storage: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the events of a part in order.
@@ -60,6 +62,7 @@ class RejectsReader:
             SourceUnavailableError: The storage does not answer.
         """
         part = Part(**split.body)
+        part = replace(part, storage=self.storage.get(table_of(part.place), part.storage))
         held: list[tuple[str, DeadLetter]] = []
         size = 0
         for where, line in _lines(part):
@@ -79,6 +82,11 @@ class RejectsReader:
         columns[REPLAYED_FROM] = pa.array([where for where, _ in held], pa.string())
         columns[SINK] = pa.array([sink] * len(held), pa.int32())
         return pa.record_batch(columns)
+
+
+def table_of(place: str) -> str:
+    """Give the folder of the metadata of a table of dead letters, whichever of its versions a part was read from."""
+    return place.rpartition("/")[0]
 
 
 def _lines(part: Part) -> Iterator[tuple[str, bytes]]:

@@ -29,11 +29,7 @@ class Selection:
 
     def takes(self, entry: DeadLetter) -> bool:
         """Say whether the entry is to be sent."""
-        return (
-            entry.pipeline in ("", self.pipeline)
-            and self.code in (None, entry.code)
-            and self.table in (None, entry.table)
-        )
+        return entry.is_of(self.pipeline) and self.code in (None, entry.code) and self.table in (None, entry.table)
 
     def sink(self, entry: DeadLetter, where: str) -> int | None:
         """Give the number of the sink that rejected an entry; None: it never got as far as one.

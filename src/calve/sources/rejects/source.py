@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from calve.errors import PositionLostError
 from calve.observe.dead_letters import DeadLetter, Entry, Place, entries, found_at, names
 from calve.observe.letter_table import LetterTable
 from calve.observe.log import Log
-from calve.sources.rejects.reader import Part, RejectsReader
+from calve.sources.rejects.reader import Part, RejectsReader, table_of
 from calve.sources.rejects.selection import Selection
 from calve.sources.rejects.taken import Span, Spans, Taken
 from calve.sources.source import Backlog, Planned, Position, Split
@@ -55,7 +55,7 @@ class _Open:
         self.entries += 1
 
     def split(self) -> Split:
-        storage = dict(self.place.storage) if isinstance(self.place, LetterTable) else {}
+        storage = self.place.open_storage if isinstance(self.place, LetterTable) else {}
         return Split(asdict(Part(self.place.location, self.file, self.ranges, self.sink, storage)), self.size)
 
 
@@ -82,8 +82,15 @@ class RejectsSource:
         self._places = places
         self._selection = selection
         self._files: dict[str, Place] = {}
+        self._tables: dict[str, LetterTable] = {}
         self._waiting: list[_Waiting] = []
         self._log = Log(selection.pipeline)
+
+    def know(self, tables: Collection[LetterTable]) -> None:
+        """Read these tables of dead letters as they are, with what their catalogs know of their storage."""
+        self._tables |= {table.path: table for table in tables}
+        for table in tables:
+            self.reader.storage[table_of(table.location)] = dict(table.storage)
 
     def look(self) -> None:
         """Fix the files to read: all that are there now.
@@ -174,7 +181,7 @@ class RejectsSource:
     def _listed(self) -> dict[str, Place]:
         """Give the place of each file; of one name that is in two places, the first."""
         found: dict[str, Place] = {}
-        for place in found_at(self._places):
+        for place in found_at(self._places, self._tables.get):
             for file in names(place):
                 found.setdefault(file, place)
         return found

@@ -97,6 +97,16 @@ def test_elsewhere_a_plain_line_comes_every_ten_seconds_in_which_something_moved
     assert "\x1b" not in stream.getvalue()
 
 
+def test_how_a_pipeline_ended_is_said_once_however_long_spark_takes_to_stop() -> None:
+    clock, status = Clock(), working()
+    shown, stream = progress(status, clock, live=False)
+    status.set_state("stopped")
+    clock.seconds = 11
+    shown.tick()
+    shown.close()
+    assert stream.getvalue().count(" orders stopped · ") == 1
+
+
 def test_with_json_progress_is_records_even_on_a_terminal() -> None:
     clock = Clock()
     shown, stream = progress(working(), clock, live=True, json=True)

@@ -23,7 +23,7 @@ Reports = Callable[[], list[PipelineReport]]
 class Progress:
     """Shows reports until it is left: redrawn on a terminal, else a line every ten seconds in which something moved.
 
-    With `json` the lines are records of the log. On the way out each pipeline gets one last line.
+    With `json` the lines are records of the log. The last line of a pipeline says how it ended, once.
     """
 
     def __init__(
@@ -48,7 +48,6 @@ class Progress:
     def close(self) -> None:
         """Clear the live line and say how it ended."""
         self._terminal.redraw("")
-        self._told.clear()
         self._lines()
 
     def __enter__(self) -> Progress:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -51,6 +51,16 @@ def embedded(folder: Path) -> dict[str, str]:
         "jdbc.schema-version": "V1",
         "jdbc.busy_timeout": "60000",  # writers wait for each other's lock on the file instead of failing
     }
+
+
+class _Names(NamedTuple):
+    """Methods of Java, found once: py4j asks the JVM for packages, classes and methods whenever they are named."""
+
+    identifier: Any
+    schema: Any
+    spec: Any
+    order: Any
+    map: Any
 
 
 class Catalog:
@@ -93,6 +103,17 @@ class Catalog:
     def _build(self) -> Any:
         with java_errors("open the catalog", self.name):
             return self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, self.properties, self._conf)
+
+    @cached_property
+    def _names(self) -> _Names:
+        iceberg = self._iceberg
+        return _Names(
+            identifier=iceberg.catalog.TableIdentifier.parse,
+            schema=iceberg.SchemaParser.toJson,
+            spec=iceberg.PartitionSpecParser.toJson,
+            order=iceberg.SortOrderParser.toJson,
+            map=iceberg.util.JsonUtil.mapper().writeValueAsString,
+        )
 
     @cached_property
     def content_files(self) -> ContentFiles:
@@ -215,22 +236,23 @@ class Catalog:
         if not all(identifier.split(".")):
             hint = "Write namespace and name joined by single dots, e.g. `sales.orders`"
             raise NoTargetError(f"{identifier!r} names no table", step=_STEP, target=identifier, hint=hint)
-        return self._iceberg.catalog.TableIdentifier.parse(identifier)
+        return self._names.identifier(identifier)
 
     def _describe(self, identifier: str, java_table: Any) -> Table:
         metadata = java_table.operations().current()
+        specs = metadata.specs()
         return Table(
             identifier=identifier,
             uuid=metadata.uuid(),
             location=metadata.location().rstrip("/"),
-            schema_json=self._iceberg.SchemaParser.toJson(metadata.schema()),
-            spec_json=self._iceberg.PartitionSpecParser.toJson(metadata.spec()),
+            schema_json=self._names.schema(metadata.schema()),
+            spec_json=self._names.spec(metadata.spec()),
             format_version=metadata.formatVersion(),
             properties=self._strings(metadata.properties()),
             io_properties=self.io_properties(java_table),
-            sort_order_json=self._iceberg.SortOrderParser.toJson(metadata.sortOrder()),
-            has_other_specs=metadata.specs().size() > 1,
-            free_spec_id=_free_spec_id(metadata.specs()),
+            sort_order_json=self._names.order(metadata.sortOrder()),
+            has_other_specs=specs.size() > 1,
+            free_spec_id=_free_spec_id(specs),
             metadata_location=metadata.metadataFileLocation() or "",
         )
 
@@ -240,7 +262,7 @@ class Catalog:
 
     def _strings(self, java_map: Any) -> dict[str, str]:
         """A Java map as a dict in one call; py4j alone needs one for each key."""
-        strings: dict[str, str] = json.loads(self._iceberg.util.JsonUtil.mapper().writeValueAsString(java_map))
+        strings: dict[str, str] = json.loads(self._names.map(java_map))
         return strings
 
     def _check_types(self, identifier: str, schema: Any, properties: Mapping[str, str]) -> None:

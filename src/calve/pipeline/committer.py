@@ -96,7 +96,7 @@ class Committer:
         self._urgent = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
-        self._last = time.monotonic()
+        self._last = self._moved = time.monotonic()
         self._error: CalveError | None = None
         self._patience: Patience | None = None
         self._retry_at = 0.0
@@ -125,11 +125,16 @@ class Committer:
         return self._waiting()[0] < _MOST_STAGED
 
     def drain(self, limit_seconds: float) -> bool:
-        """Commit all that is staged now; say whether everything is committed. Returns early on a held table."""
-        deadline = time.monotonic() + limit_seconds
+        """Commit all that is staged now; say whether everything is committed.
+
+        Args:
+            limit_seconds: How long it goes on while no table can be committed; not at all where all left are held.
+        """
+        begun = time.monotonic()
         self._urgent.set()
         while not self._idle.wait(_TICK_SECONDS):
-            if self.failed or time.monotonic() > deadline or self._only_held():
+            is_over = time.monotonic() > max(begun, self._moved) + limit_seconds
+            if self.failed or is_over or self._only_held():
                 return False
         return self.failed is None
 
@@ -222,6 +227,7 @@ class Committer:
             for batch in entries:
                 del table.entries[batch]
             before, table.error, table.patience, table.retry_at = table.error, None, None, 0.0
+            self._moved = time.monotonic()
         if before and not self._others_with(before, table):
             self._log.info("commit: goes on")
         self._status.table_committed(table.name, rows, outcome.snapshot_id)

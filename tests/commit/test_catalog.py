@@ -141,6 +141,15 @@ def test_columns_that_another_writer_added_are_skipped(lake: Any) -> None:
     assert str(again.schema.find_type("b")) == "string"
 
 
+def test_columns_are_widened_and_never_made_narrower(lake: Any) -> None:
+    lake.catalog.evolve(lake.name, Evolution([((), "n", "int"), ((), "d", "decimal(9, 2)"), ((), "s", "string")]))
+    wider = Evolution(widen=[("n", "long"), ("d", "decimal(12, 2)"), ("s", "long"), ("gone", "long")])
+    table = lake.catalog.evolve(lake.name, wider)
+    again = lake.catalog.evolve(lake.name, Evolution(widen=[("n", "int"), ("d", "decimal(10, 2)")]))
+    assert [str(table.schema.find_type(name)) for name in "nds"] == ["long", "decimal(12, 2)", "string"]
+    assert again.schema_json == table.schema_json
+
+
 def test_evolutions_side_by_side_all_arrive(lake: Any) -> None:
     def add(number: int) -> None:
         lake.catalog.evolve(lake.name, Evolution([((), "shared", "long"), ((), f"c{number}", "long")]))

@@ -177,3 +177,23 @@ def test_batches_of_one_decoder_join_although_it_has_met_more_schemas_since():
     joined = pa.concat_tables([one.rows for one in batches]).combine_chunks()
     assert joined[SCHEMA].null_count == 0
     assert columns(infer(joined)) == {"a": "long", "b": "timestamp", "c": "string"}
+
+
+def test_columns_that_may_be_null_are_widened_where_the_schema_says_so_and_no_value_asks_for_it():
+    columns = [("id", "int", True), ("a", "int", False), ("f", "float", False), ("d", "decimal(9,2)", False)]
+    told = [{"name": name, "type": kind, "required": required} for name, kind, required in columns]
+    table = table_of(schema_from_columns([*told, {"name": "s", "type": "string"}]))
+    wide = [field("id", "int64"), field("a", "int64"), field("f", "double"), field("s", "int64")]
+    wide.append(field("d", "bytes", DECIMAL, **_precise("12", "2")))
+    same = [field("id", "int32"), field("a", "int32"), field("d", "bytes", DECIMAL, **_precise("12", "3"))]
+    converter = Converter(table, ConvertOptions(look_for_unknown=True))
+    values = {"id": 1, "a": 2, "f": 1.5, "s": 1, "d": unscaled(1)}
+    assert converter.convert(rows((same, {"id": 1, "a": 2, "d": None}), {"id": 1, "a": 2**40})).unknown is None
+    found = converter.convert(rows((same, {"id": 1, "a": 2}), (wide, values))).unknown
+    assert found
+    evolution = plan_evolution(table, Inferred.from_json(found.to_json()))
+    assert evolution.add == evolution.refused == []
+    assert sorted(evolution.widen) == [("a", "long"), ("d", "decimal(12, 2)"), ("f", "double")]
+    excluding = ConvertOptions(look_for_unknown=True, fields=Fields(exclude=frozenset({"a", "f", "d"})))
+    assert Converter(table, excluding).convert(rows((wide, values))).unknown is None
+    assert Converter(table).convert(rows((wide, values))).unknown is None

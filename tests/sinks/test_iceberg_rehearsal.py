@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from calve.convert.ddl import widen_column
 from calve.convert.definition import schema_from_columns
 from calve.convert.evolve import Evolution
 from calve.convert.table import Table
@@ -59,3 +60,17 @@ def test_types_that_the_format_version_does_not_have_are_refused(rehearsal: Rehe
 def test_a_table_that_is_not_there_cannot_evolve(rehearsal: Rehearsal) -> None:
     with pytest.raises(NoTargetError):
         rehearsal.evolve("a.b", Evolution())
+
+
+def test_columns_are_widened_and_told_apart_from_those_that_are_added(rehearsal: Rehearsal) -> None:
+    make(rehearsal, "int", "decimal(9,2)")
+    evolved = rehearsal.evolve(
+        "a.b", Evolution(add=[((), "n", "int")], widen=[("c0", "long"), ("c1", "decimal(12, 2)")])
+    )
+    assert [str(field.field_type) for field in evolved.schema.fields] == ["long", "decimal(12, 2)", "int"]
+    assert rehearsal.added["a.b"] == [((), "n", "int")]
+    statements = [widen_column("x.a.b", *one) for one in rehearsal.widened["a.b"]]
+    assert statements == [
+        "ALTER TABLE x.a.b ALTER COLUMN c0 TYPE bigint;",
+        "ALTER TABLE x.a.b ALTER COLUMN c1 TYPE decimal(12, 2);",
+    ]

@@ -305,8 +305,18 @@ class Catalog:
                 continue
             update = update.addColumn(".".join(parent) or None, name, self._type(kind))
             added += 1
+        for name, kind in evolution.widen:
+            wider, column = self._type(kind), schema.asStruct().field(name)
+            if column is not None and self._is_narrower(column.type(), wider):
+                update = update.updateColumn(name, wider)
+                added += 1
         if added:
             update.commit()
+
+    def _is_narrower(self, kind: Any, wider: Any) -> bool:
+        """Say whether a column of a type can become one of another; another writer may have changed it meanwhile."""
+        same = str(kind) == str(wider)
+        return not same and bool(self._iceberg.types.TypeUtil.isPromotionAllowed(kind, wider.asPrimitiveType()))
 
     def _type(self, kind: Any) -> Any:
         """A Java type from its JSON value, which only a schema's parser reads."""

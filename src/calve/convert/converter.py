@@ -13,11 +13,14 @@ from pyiceberg.schema import Schema
 
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.build import build_columns, seal, storage_type
+from calve.convert.declared import node_of, told_by
 from calve.convert.divide import Found, Owners, divide
+from calve.convert.evolve import widened
 from calve.convert.exact import Exact, Outcome
 from calve.convert.fast import FastPath, Rows, Taken, nothing
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred, unknown_fields
+from calve.convert.node import Kind, Node
 from calve.convert.select import compile_select
 from calve.convert.table import Table
 from calve.errors import ConvertError
@@ -91,6 +94,7 @@ class Converter:
             fields=self._options.fields,
             may_lack=self._options.may_lack,
         )
+        self._wider: dict[str, bool] = {}
         select = compile_select(self._schema, self._options.fields)
         self._fast = FastPath(select, self._options.case_insensitive, bool(self._options.refused)) if select else None
 
@@ -117,8 +121,16 @@ class Converter:
         strange = np.zeros(0, np.int64)
         if self._options.look_for_unknown:
             strange = np.union1d(taken.unknown, np.array(outcome.strange, np.int64))
+            strange = np.union1d(strange, told_by(rows, self._is_wider))
         table, positions = self._assemble(taken, outcome)
         return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange)
+
+    def _is_wider(self, schema: str) -> bool:
+        """Whether the columns are too narrow for rows of a schema, and can be widened."""
+        if schema not in self._wider:
+            told = self._options.fields.of(node_of(schema).fields)
+            self._wider[schema] = bool(widened(Node(Kind.STRUCT, told), self._schema.as_struct()))
+        return self._wider[schema]
 
     def _look(self, rows: pa.Table, strange: Rows) -> Inferred | None:
         if not len(strange):

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from calve.convert.definition import PartitionField
 from calve.convert.schema import read_type
 
-__all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql"]
+__all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql", "widen_column"]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "unknown": "void"}
@@ -56,6 +56,11 @@ def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any]]
     """Give the statement that adds columns: the path of the struct each goes into, its name, its type in JSON."""
     columns = [f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}" for parent, name, kind in added]
     return "\n".join([f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
+
+
+def widen_column(identifier: str, name: str, kind: str) -> str:
+    """Give the statement that gives a column a wider type, as Iceberg writes it."""
+    return f"ALTER TABLE {_dotted(identifier)} ALTER COLUMN {_name(name)} TYPE {type_sql(read_type(kind))};"
 
 
 def type_sql(kind: iceberg.IcebergType) -> str:

@@ -6,7 +6,7 @@ strings: Spark, which maintains tables and finds older rows, can read no table t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -20,7 +20,7 @@ from calve.event.columns import JSON, SCHEMA
 from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
 from calve.event.envelope.schema import Field, field_of
 
-__all__ = ["by_schema", "covered", "node_of", "overlay"]
+__all__ = ["by_schema", "covered", "node_of", "overlay", "told_by"]
 
 _KINDS = {
     "boolean": Kind.BOOLEAN,
@@ -58,6 +58,15 @@ def by_schema(rows: pa.Table) -> Iterator[tuple[Node | None, _Rows]]:
     for code in np.unique(codes).tolist():
         told = None if code < 0 else node_of(column.dictionary[code].as_py())
         yield told, np.flatnonzero(codes == code)
+
+
+def told_by(rows: pa.Table, is_meant: Callable[[str], bool]) -> _Rows:
+    """Give the positions of the rows with a schema, as its text, that a function says is meant."""
+    if SCHEMA not in rows.column_names or not len(rows):
+        return np.zeros(0, np.int64)
+    column = duck.whole(rows[SCHEMA].unify_dictionaries())
+    meant = [code for code, text in enumerate(column.dictionary.to_pylist()) if is_meant(text)]
+    return np.flatnonzero(np.isin(column.indices.fill_null(-1).to_numpy(), meant)) if meant else np.zeros(0, np.int64)
 
 
 @lru_cache(256)

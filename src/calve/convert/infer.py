@@ -23,7 +23,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.convert.declared import by_schema, covered, overlay
-from calve.convert.evolve import Budget, column_type, known_fields
+from calve.convert.evolve import Budget, column_type, known_fields, widened
 from calve.convert.familiar import familiar
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.node import Kind, Node, join
@@ -37,6 +37,7 @@ from calve.event.strict import MalformedError, Number, parse_object
 __all__ = ["Inferred", "infer", "unknown_fields"]
 
 _Mask = npt.NDArray[np.bool_]
+_Seen = Iterator[tuple[Node, int, bool]]
 _FIRST_LOOK = 2048  # rows that tell most of what there is to know
 
 
@@ -86,7 +87,7 @@ def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FI
         known = infer(rows.slice(0, _FIRST_LOOK), None, fields)
         return known.merge(infer(rows.slice(_FIRST_LOOK), known, fields))
     root, events = Node(Kind.STRUCT), 0
-    for node, count in _seen(rows, known, fields):
+    for node, count, _ in _seen(rows, known, fields):
         root, events = join(root, Node(Kind.STRUCT, fields.of(node.fields))), events + count
     return Inferred(root, events)
 
@@ -94,29 +95,37 @@ def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FI
 def unknown_fields(
     rows: pa.Table, schema: Schema, case_insensitive: bool = False, fields: Fields = ALL_FIELDS
 ) -> Inferred | None:
-    """Infer those of the fields that a schema has no column for, at any depth; None if there are none."""
+    """Infer those of the fields that a schema has no column for, at any depth; None if there are none.
+
+    Fields that the rows' own schema makes wider than the column are among them (`evolve.widened`).
+    """
     root, events = Node(Kind.STRUCT), 0
-    for node, count in _seen(rows):
-        new = known_fields(Node(Kind.STRUCT, fields.of(node.fields)), schema.as_struct(), case_insensitive)
-        if new.fields:
-            root, events = join(root, Node(Kind.STRUCT, new.fields)), events + count
+    for node, count, is_told in _seen(rows):
+        own = Node(Kind.STRUCT, fields.of(node.fields))
+        new = known_fields(own, schema.as_struct(), case_insensitive).fields
+        new |= widened(own, schema.as_struct()) if is_told else {}
+        if new:
+            root, events = join(root, Node(Kind.STRUCT, new)), events + count
     return Inferred(root, events) if root.fields else None
 
 
-def _seen(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> Iterator[tuple[Node, int]]:
-    """Give what rows tell, with their counts, in the order of first appearance; less where it adds nothing."""
+def _seen(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> _Seen:
+    """Give what rows tell, their counts and whether a schema told it, in the order of first appearance.
+
+    What adds nothing to what is known may be left out.
+    """
     texts, plain = _texts(rows)
-    found: list[tuple[int, Node, int]] = []
+    found: list[tuple[int, Node, int, bool]] = []
     for told, at in by_schema(rows):
         mine, sound = (texts, plain) if len(at) == len(texts) else (texts.take(pa.array(at)), plain[at])
         new = ~_nothing_new(mine, sound, told, known, fields)
         first, nothing = (0, Node(Kind.STRUCT)) if told is None or not len(at) else (int(at[0]), told)
-        found.append((first, nothing, len(at) - int(np.count_nonzero(new))))
+        found.append((first, nothing, len(at) - int(np.count_nonzero(new)), told is not None))
         at = at[new]
         for row, node, count in _shapes(mine.filter(pa.array(new)), sound[new]):
-            found.append((int(at[row]), overlay(told, node) if told else node, count))
-    for _, node, count in sorted(found, key=lambda each: each[0]):
-        yield node, count
+            found.append((int(at[row]), overlay(told, node) if told else node, count, told is not None))
+    for _, node, count, is_told in sorted(found, key=lambda each: each[0]):
+        yield node, count, is_told
 
 
 def _nothing_new(texts: pa.Array, plain: _Mask, told: Node | None, known: Inferred | None, fields: Fields) -> _Mask:

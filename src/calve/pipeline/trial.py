@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
 from calve.commit.sqlite import SqliteCatalog, sqlite_file
-from calve.convert.ddl import add_columns, create_table, set_identifier_fields
+from calve.convert.ddl import add_columns, create_table, set_identifier_fields, widen_column
 from calve.convert.infer import infer
 from calve.convert.table import Absent
 from calve.engine import session
@@ -289,3 +289,4 @@ def _explain(catalog: Rehearsal, name: str, table: TableFate) -> None:
         table.statements += filter(None, [set_identifier_fields(whole, created.schema)])
     if added:
         table.statements.append(add_columns(whole, added))
+    table.statements += [widen_column(whole, *one) for one in catalog.widened.get(name, [])]

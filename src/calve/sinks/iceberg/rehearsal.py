@@ -49,6 +49,7 @@ class Rehearsal:
     Attributes:
         created: What would be created, by identifier.
         added: The columns that would be added to tables that exist or were just created, by identifier.
+        widened: The columns that would get a wider type, and the type, by identifier.
     """
 
     def __init__(self, name: str, properties: Mapping[str, str], load: Callable[[str], Table | None]) -> None:
@@ -56,6 +57,7 @@ class Rehearsal:
         self.properties = properties
         self.created: dict[str, Created] = {}
         self.added: dict[str, list[Added]] = {}
+        self.widened: dict[str, list[tuple[str, str]]] = {}
         self._load = load
         self._lock = threading.RLock()
         self._tables: dict[str, Table] = {}
@@ -112,6 +114,7 @@ class Rehearsal:
                 raise _missing(identifier, "evolve")
             schema, added = _evolved(table, evolution)
             self.added.setdefault(identifier, []).extend(added)
+            self.widened.setdefault(identifier, []).extend(evolution.widen)
             self._tables[identifier] = replace(table, schema_json=json.dumps(schema))
             return self._tables[identifier]
 
@@ -143,6 +146,9 @@ def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[A
         if all(field["name"] != name for field in fields):
             fields.append({"id": next(ids), "name": name, "required": False, "type": _numbered(kind, ids)})
             added.append((parent, name, kind))
+    wider = dict(evolution.widen)
+    for field in schema["fields"]:
+        field["type"] = wider.get(field["name"], field["type"])
     return schema, added
 
 

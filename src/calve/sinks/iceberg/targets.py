@@ -235,12 +235,15 @@ class SinkTargets:
         if evolution.refused:
             refused = frozenset(map(tuple, evolution.refused))
             self.refused[table.identifier] = self.refused.get(table.identifier, frozenset()) | refused
-        if not evolution.add:
+        if not evolution.add and not evolution.widen:
             return table
         evolved = self._ready(self.catalog.evolve(table.identifier, evolution))
         names = ", ".join(".".join((*parent, name)) for parent, name, _ in evolution.add[:5])
         more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
-        self._say(f"added to the table {table.identifier}: {names}{more}")
+        if names:
+            self._say(f"added to the table {table.identifier}: {names}{more}")
+        for name, kind in evolution.widen:
+            self._say(f"the column {name} of the table {table.identifier} is now of type {kind}")
         return evolved
 
     def _check(self, table: Table | Absent | None) -> None:

@@ -1,4 +1,4 @@
-"""One task that writes into many tables: events/s against one table, and the most memory that the process ever held.
+"""One task that writes into many tables: CPU seconds against one table, events/s, the most memory that it ever held.
 
 Runs the executors' path as it is (read, route, convert, write), without Spark and without commits; each case is a
 process of its own, because the high-water mark of memory never falls.
@@ -113,13 +113,13 @@ def measure(case: Case) -> dict[str, float]:
         make(case, f"{folder}/events")
         for number in range(case.tables):  # a table that exists has its folder
             Path(folder, f"bench.t{number}", "data").mkdir(parents=True)
-        before, start = _peak(), time.perf_counter()
+        before, start, cpu = _peak(), time.perf_counter(), time.process_time()
         receipt = run_task(job(case, Path(folder)), [Split({})], 0)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     if "error" in receipt or sum(table["rows"] for table in receipt["tables"]) != case.events:
         raise SystemExit(f"not all events were written: {receipt.get('error')} {receipt.get('traceback')}")
     files = sum(len(table["files"]) for table in receipt["tables"])
-    return {"seconds": seconds, "files": files, "before": before, "peak": _peak(), **receipt["seconds"]}
+    return {"seconds": seconds, "cpu": cpu, "files": files, "before": before, "peak": _peak(), **receipt["seconds"]}
 
 
 def _peak() -> float:
@@ -138,17 +138,18 @@ def main() -> None:
         return
     one = 0.0
     print(
-        f"{'tables':>6} {'partitions':>10} {'files':>7} {'events/s':>9} {'of one table':>12} {'peak MB':>8} {'grew':>6}"
+        f"{'tables':>6} {'partitions':>10} {'files':>7} {'events/s':>9} {'CPU':>6} {'of one':>6} "
+        f"{'peak MB':>8} {'grew':>6}"
     )
     for tables, partitions in CASES:
         events = given.events if partitions == 1 else given.events // 10
         command = [sys.executable, __file__, "--events", str(events), "--case", f"{tables},{partitions}"]
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-        speed = events / found["seconds"]
-        one = one or speed
+        each = found["cpu"] / events
+        one = one or each
         print(
-            f"{tables:6} {partitions:10} {found['files']:7.0f} {speed:9.0f} {speed / one:12.2f} "
-            f"{found['peak']:8.0f} {found['peak'] - found['before']:6.0f}",
+            f"{tables:6} {partitions:10} {found['files']:7.0f} {events / found['seconds']:9.0f} {found['cpu']:6.2f} "
+            f"{each / one:6.1f} {found['peak']:8.0f} {found['peak'] - found['before']:6.0f}",
             flush=True,
         )
 

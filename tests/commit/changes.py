@@ -24,6 +24,7 @@ from calve.reduce.key import Key, identified
 from calve.route.route import SinkRoute
 from calve.sources.source import Split
 from calve.write.dead_letters import DeadLetterPlace
+from pipeline.readers import with_rust
 
 NAME = "db.rows"
 
@@ -68,7 +69,7 @@ def run(job: Job, groups: list[list[Split]]) -> Iterator[bytes]:
 
 @dataclass
 class Changing:
-    """A table with rows of `id`, `sub`, `place`, `value`; `id` and `sub` are its key."""
+    """A table with rows of `id`, `sub`, `place`, `value`; `id` and `sub` are its key, or, `nested`, `id` and `sub.n`."""
 
     catalog: Catalog
     folder: Path
@@ -77,15 +78,26 @@ class Changing:
     version: int
     branch: str = "main"
     keep: bool = False
+    nested: bool = True
     oracle: dict[tuple[int, int], tuple[Any, int]] = field(default_factory=dict)
     batch: int = 0
 
+    @property
+    def sub(self) -> str:
+        """Name the second column of the key."""
+        return "sub.n" if self.nested else "sub"
+
     def create(self) -> None:
         """Make the table."""
-        types = {"id": KINDS[self.kind][0], "sub": "struct<n: int>", "place": "string", "value": "long"}
+        types = {
+            "id": KINDS[self.kind][0],
+            "sub": "struct<n: int>" if self.nested else "int",
+            "place": "string",
+            "value": "long",
+        }
         columns = [{"name": name, "type": kind, "required": name != "place"} for name, kind in types.items()]
         schema = schema_from_columns(columns)
-        schema = identified(schema, ["id", "sub.n"])
+        schema = identified(schema, ["id", self.sub])
         self.catalog.create(NAME, schema.model_dump_json(), self.specs, {"format-version": str(self.version)})
         self.prepare()
 
@@ -101,7 +113,8 @@ class Changing:
         self.batch += 1
         events = []
         for number, (word, key, sub, place) in enumerate(changes):
-            event = {"op": "u" if word in LACKS else word, "id": KINDS[self.kind][1](key), "sub": {"n": sub}}
+            event = {"op": "u" if word in LACKS else word, "id": KINDS[self.kind][1](key)}
+            event["sub"] = {"n": sub} if self.nested else sub
             if word == "d":
                 self.oracle.pop((key, sub), None)
             else:
@@ -140,18 +153,30 @@ class Changing:
     def in_spark(self) -> list[list[Any]]:
         """Give the rows as Spark reads them."""
         name = f"lakehouse.{NAME}" + ("" if self.branch == "main" else f".branch_{self.branch}")
-        rows = self.catalog.spark.sql(f"select id, sub.n, place, value from {name}").collect()
+        rows = self.catalog.spark.sql(f"select id, {self.sub}, place, value from {name}").collect()
         return self._known([list(row) for row in rows])
 
     def in_pyiceberg(self) -> list[list[Any]]:
         """Give the rows as PyIceberg reads them; there must be no equality deletes."""
-        metadata = self.catalog.load_java(NAME).operations().current().metadataFileLocation()
-        table = StaticTable.from_metadata(metadata)
+        table = StaticTable.from_metadata(self._metadata())
         snapshot = table.snapshot_by_name(self.branch)
         if snapshot is None:
             return []
         rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
-        return self._known([[row["id"], row["sub"]["n"], row["place"], row["value"]] for row in rows])
+        return self._known(
+            [[row["id"], row["sub"]["n"] if self.nested else row["sub"], row["place"], row["value"]] for row in rows]
+        )
+
+    def in_rust(self) -> list[list[Any]]:
+        """Give the rows as Iceberg's Rust reads them, equality deletes too; the warehouse must be a URL.
+
+        It refuses deletion vectors, and deletes by nested or UUID keys.
+        """
+        sub = "sub['n']" if self.nested else "sub"
+        return self._known(with_rust(self._metadata(), f"select id, {sub} as n, place, value from t"))
+
+    def _metadata(self) -> str:
+        return self.catalog.load_java(NAME).operations().current().metadataFileLocation()
 
     def _known(self, rows: list[list[Any]]) -> list[list[Any]]:
         return sorted([self._number(row[0]), *row[1:]] for row in rows)
@@ -164,7 +189,7 @@ class Changing:
             case "decimal":
                 return int(value)
             case "uuid":
-                return int(str(value)[-2:], 16)
+                return value[-1] if isinstance(value, bytes) else int(str(value)[-2:], 16)
             case "timestamptz":
                 return int(value.second)
             case "date":

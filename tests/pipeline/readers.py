@@ -1,4 +1,4 @@
-"""Other programs that read what Calve wrote, each in a process that does not import it."""
+"""Other programs that read what Calve wrote, without its help: PyIceberg and Spark in a process of their own, and Rust."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from datafusion import SessionContext
+from pyiceberg_core.datafusion import IcebergDataFusionTable
 
 from calve.engine import jars, java
 
@@ -28,6 +31,16 @@ def with_pyiceberg(lakehouse: Path, table: str) -> list[dict[str, Any]]:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
+
+
+def with_rust(metadata: str, query: str) -> list[list[Any]]:
+    """Ask Iceberg's Rust, under DataFusion, for the rows of a query of the table `t`.
+
+    It knows equality deletes, but no deletion vectors, and paths only as URLs.
+    """
+    context = SessionContext()
+    context.register_table("t", IcebergDataFusionTable(("db", "t"), metadata, {}))
+    return [list(row.values()) for batch in context.sql(query).collect() for row in batch.to_pylist()]
 
 
 class PlainSpark:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StructType, TimeType
+from pyiceberg.types import FixedType, LongType, NestedField, StructType, TimeType
 
 from calve.convert.schema import VariantType
 from calve.convert.table import Absent, Table
@@ -130,3 +130,15 @@ def test_a_variant_cannot_be_kept_in_an_update_that_lacks_it():
     with pytest.raises(UnsupportedError, match=r"partial_updates: keep, cannot handle any \(variant\)"):
         SinkTargets(Tables(t=free), IcebergSettings(**changing, partial_updates="keep"), "t", Log("p")).open()
     SinkTargets(Tables(t=free), IcebergSettings(**changing), "t", Log("p")).open()
+
+
+def test_rows_are_not_deleted_by_a_key_that_readers_in_java_mistake():
+    inner = StructType(NestedField(3, "code", FixedType(3), required=True))
+    fields = [NestedField(1, "id", LongType(), required=True), NestedField(2, "of", inner, required=True)]
+    schema = Schema(*fields, identifier_field_ids=[1, 3])
+    fixed = Table("t", "u", "/t", schema.model_dump_json(), '{"spec-id":0,"fields":[]}')
+    changing = {"table_identifier": "t", "operation": "${/op}"}
+    with pytest.raises(UnsupportedError, match=r"deleted by their key where of\.code is a fixed\[3\]"):
+        SinkTargets(Tables(t=fixed), IcebergSettings(**changing), "t", Log("p")).open()
+    SinkTargets(Tables(t=fixed), IcebergSettings(**changing, write_mode="copy-on-write"), "t", Log("p")).open()
+    SinkTargets(Tables(t=fixed), IcebergSettings(table_identifier="t"), "t", Log("p")).open()

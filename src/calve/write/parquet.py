@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -211,13 +211,16 @@ def _created(path: Path) -> BinaryIO:
 
 
 def local_path(location: str) -> Path | None:
-    """Give the path of a local location, or None for an object store's."""
+    """Give the path of a local location, or None for an object store's.
+
+    A `%` stands for itself, as it does for Hadoop and PyIceberg: partitions have escapes in their names.
+    """
     if location.startswith("/"):
         return Path(location)
-    parts = urlparse(location)
-    if parts.scheme == "":
+    scheme = urlsplit(location).scheme
+    if scheme == "":
         return Path(location)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+    return Path(re.sub(r"^file:(//[^/]*)?", "", location)) if scheme == "file" else None
 
 
 def remove(path: str, io_properties: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ import threading
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
+    FixedType,
     IcebergType,
     LongType,
     NestedField,
@@ -250,6 +251,8 @@ class SinkTargets:
         """Look at what a table asks of its writer; what cannot be read is told once."""
         if not isinstance(table, Table):
             return
+        if self.settings.changes and self.settings.write_mode == EQUALITY_DELETE:
+            _check_key(table, Key(table, self.settings.identifier_columns))
         if self.settings.changes and self.settings.write_mode != EQUALITY_DELETE:
             mode = f"write_mode {self.settings.write_mode}"
             _check_types(table, mode, _NOT_IN_SPARK, "Set write_mode: equality-delete")
@@ -304,6 +307,25 @@ def _check_types(table: Table, asked: str, kinds: tuple[type[IcebergType], ...],
                 step="start",
                 target=table.identifier,
                 hint=hint,
+            )
+
+
+def _check_key(table: Table, key: Key) -> None:
+    """Look for columns of the key by which Java's readers cannot delete.
+
+    They keep a delete file's `fixed` values in one buffer, so all its keys are its last one (Iceberg 1.12).
+
+    Raises:
+        UnsupportedError: There is one.
+    """
+    for name in key.names:
+        kind = table.schema.find_type(name)
+        if isinstance(kind, FixedType):
+            raise UnsupportedError(
+                f"Spark and Flink do not find rows that are deleted by their key where {name} is a {kind}",
+                step="start",
+                target=table.identifier,
+                hint="Set write_mode: merge-on-read or copy-on-write",
             )
 
 

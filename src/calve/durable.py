@@ -11,7 +11,7 @@ from typing import Any
 
 from calve.errors import InvariantError, WriteError
 
-__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace", "sync"]
+__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace", "replace_bytes", "sync"]
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -29,12 +29,17 @@ def make_folder(folder: Path) -> None:
 
 def publish(file: Path, value: Any) -> bool:
     """Write a file unless it exists; durable on return. False: it was there, and stays as it is."""
-    return _write(file, value, _link)
+    return _write(file, _json(value), _link)
 
 
 def replace(file: Path, value: Any) -> None:
     """Write a file in place of an older one, in one step; durable on return."""
-    _write(file, value, _rename)
+    _write(file, _json(value), _rename)
+
+
+def replace_bytes(file: Path, content: bytes) -> None:
+    """Do the same with bytes."""
+    _write(file, content, _rename)
 
 
 def read(file: Path) -> Any | None:
@@ -61,12 +66,16 @@ def remove(file: Path) -> None:
     file.unlink(missing_ok=True)
 
 
-def _write(file: Path, value: Any, put: Callable[[Path, Path], bool]) -> bool:
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _write(file: Path, content: bytes, put: Callable[[Path, Path], bool]) -> bool:
     """Write beside the file, force to disk, then let it appear under its name."""
     unpublished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         with unpublished.open("wb") as handle:
-            handle.write(json.dumps(value, separators=(",", ":")).encode())
+            handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
         is_new = put(unpublished, file)

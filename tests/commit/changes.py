@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,9 +142,16 @@ class Changing:
         assert not [receipt for receipt in receipts if receipt.get("error") or receipt["rejects"]]
         return [file for receipt in receipts for one in receipt["tables"] for file in one["files"]]
 
-    def commit(self, files: dict[int, list[dict[str, Any]]], mode: str) -> None:
-        """Commit staged batches."""
-        append(self.catalog, Target(NAME, "", self.branch, mode), Mark("p", "s", self.batch), files)  # type: ignore[arg-type]
+    def commit(self, files: dict[int, list[dict[str, Any]]], mode: str) -> dict[int, list[Any]]:
+        """Commit staged batches; give by batch the events that turned out to be no rows."""
+        lost: dict[int, list[Any]] = {}
+
+        def lose(batch: int, letters: Sequence[bytes]) -> None:
+            lost[batch] = [json.loads(json.loads(letter)["event"]) for letter in letters]
+
+        target = Target(NAME, "", self.branch, mode)  # type: ignore[arg-type]
+        append(self.catalog, target, Mark("p", "s", self.batch), files, lose=lose)
+        return {batch: events for batch, events in lost.items() if events}
 
     def expected(self) -> list[list[Any]]:
         """Give the rows of the oracle as `[n-th key, sub key, place, value]`."""

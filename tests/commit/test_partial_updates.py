@@ -85,21 +85,58 @@ def test_a_value_of_any_type_is_kept_exactly_however_many_updates_it_takes(
     assert list(rows[3]) == [3, "y", *[None] * (len(COLUMNS) - 1)]
 
 
-def test_an_update_that_is_no_row_without_an_older_one_waits_for_the_column_to_become_optional(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_updates_that_are_no_rows_without_older_ones_are_left_out_and_the_rest_is_committed(
+    spark: SparkSession, tmp_path: Path, mode: Any
 ) -> None:
     table = Changing(named(spark, tmp_path), tmp_path, "uuid", [], 2, keep=True)
     table.create()
-    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x")])}, "merge-on-read")
-    files = {
-        2: table.stage([("d", 1, 0, None), ("v", 1, 0, "y"), ("v", 2, 0, "y"), ("d", 3, 0, None), ("k", 3, 0, None)], 2)
+    assert table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x"), ("c", 5, 0, "x")])}, mode) == {}
+    changes = [("d", 1, 0, None), ("v", 1, 0, "y"), ("v", 2, 0, "y"), ("d", 3, 0, None), ("k", 3, 0, None)]
+    later = [("v", 4, 0, "z"), ("d", 5, 0, None), ("c", 0, 0, "z")]
+    files = {2: table.stage([*changes, ("v", 4, 0, "x"), ("v", 4, 0, "y")], 2), 3: table.stage(later)}
+    lost = table.commit(files, mode)
+    assert {batch: sorted(event["id"][-1] for event in events) for batch, events in lost.items()} == {
+        2: ["1", "3", "4", "4"],
+        3: ["4"],
     }
-    with pytest.raises(CommitError, match=r"2 staged updates .* lack a required column \(value\)") as caught:
-        table.commit(files, "merge-on-read")
+    assert table.in_spark() == table.in_pyiceberg() == [[0, 0, "z", 3002], [2, 0, "y", 1001]]
+
+
+def test_an_update_is_a_row_if_the_column_has_become_optional_and_holds_the_table_if_nobody_knows_its_event(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [], 2, keep=True)
+    table.create()
+    files = {1: table.stage([("v", 1, 0, "y"), ("v", 2, 0, "y")])}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("calve.commit.staged.Staged.letters_of", lambda _, updates: [[] for _ in updates])
+        with pytest.raises(CommitError, match=r"2 staged updates .* lack a required column \(value\)") as caught:
+            table.commit(files, "merge-on-read")
     assert "DROP NOT NULL" in caught.value.hint
     table.catalog.load_java(NAME).updateSchema().makeColumnOptional("value").commit()
-    table.commit(files, "merge-on-read")
-    assert table.in_spark() == table.in_pyiceberg() == [[1, 0, "y", None], [2, 0, "y", 1001], [3, 0, None, None]]
+    assert table.commit(files, "merge-on-read") == {}
+    assert table.in_spark() == table.in_pyiceberg() == [[1, 0, "y", None], [2, 0, "y", None]]
+
+
+def test_a_repeated_commit_tells_anew_what_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [], 2, keep=True)
+    table.create()
+    table.commit({1: table.stage([("c", 0, 0, "x")])}, "merge-on-read")
+    files = {2: table.stage([("v", 1, 0, "y"), ("v", 2, 0, "y")])}
+
+    def overtake(point: str) -> None:
+        if "before" in point and overtaking:
+            overtaking.pop()
+            spark.sql(f"insert into lakehouse.{NAME} values (1, named_struct('n', 0), 'x', 7)")
+
+    overtaking = [1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("calve.commit.swap.reach", overtake)
+        lost = table.commit(files, "merge-on-read")
+    assert not overtaking
+    assert [event["id"] for event in lost[2]] == [2]
+    assert table.in_spark() == table.in_pyiceberg() == [[0, 0, "x", 1000], [1, 0, "y", 7]]
 
 
 def test_columns_that_were_renamed_dropped_or_added_after_staging_are_kept_as_they_are_by_then(

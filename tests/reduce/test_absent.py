@@ -13,7 +13,7 @@ from calve.convert.converter import ConvertOptions
 from calve.convert.fields import Fields
 from calve.convert.table import Table
 from calve.event.operation import Operation
-from calve.reduce.key import ABSENT, Key
+from calve.reduce.key import ABSENT, EVENTS, Key
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
 from examples import examples
@@ -38,6 +38,7 @@ def applied(net: Net, rows: dict[str, dict[str, Any]]) -> None:
     for row in net.partial.to_pylist() if net.partial else []:
         old = rows.get(row["id"], {})
         kept = {NAMES[number]: old.get(NAMES[number]) for number in row.pop(ABSENT)}
+        del row[EVENTS]
         rows[row["id"]] = {**row, **kept}
     for row in net.rows.to_pylist():
         assert row["id"] not in rows
@@ -90,7 +91,9 @@ def test_a_required_column_may_be_absent_in_an_update_but_neither_null_nor_in_an
     }
     net = reduced.net()
     assert net.partial is not None
-    assert net.partial.to_pylist() == [{"id": "a", "note": None, "value": None, "more": None, ABSENT: [2, 3, 4]}]
+    [row] = net.partial.to_pylist()
+    assert told_events(row) == [{"id": "a"}]
+    assert row == {"id": "a", "note": None, "value": None, "more": None, ABSENT: [2, 3, 4]}
     assert [row["id"] for row in net.rows.to_pylist()] == ["d"]
     assert len(net.deletes) == 0
 
@@ -109,8 +112,29 @@ def test_an_update_after_a_delete_has_nothing_to_keep() -> None:
     net = reduced.net()
     assert net.rows.to_pylist() == [{"id": "a", "note": None, "value": "new", "more": None}]
     assert net.partial is not None
-    assert net.partial.to_pylist() == [{"id": "b", "note": None, "value": None, "more": "new", ABSENT: [3]}]
+    [row] = net.partial.to_pylist()
+    assert told_events(row) == [{"id": "b", "more": "new"}]
+    assert row == {"id": "b", "note": None, "value": None, "more": "new", ABSENT: [3]}
     assert sorted(one["id"] for one in net.deletes.to_pylist()) == ["a", "b"]
+
+
+def told_events(row: dict[str, Any]) -> list[Any]:
+    """Take the events out of a row that could become dead letters."""
+    entries = [json.loads(line) for line in row.pop(EVENTS)]
+    assert {(entry["code"], entry["field"]) for entry in entries} <= {("REQUIRED_MISSING", "value")}
+    return [json.loads(entry["event"]) for entry in entries]
+
+
+def test_all_events_of_a_row_that_may_be_none_are_told_and_of_no_other_row() -> None:
+    reduced = reducer()
+    lacking = [{"id": "a", "note": "1"}, {"id": "b"}, {"id": "c"}, {"id": "a"}, {"id": "a", "more": "2"}]
+    other = [{"id": "b", "value": "v"}, {"id": "d", "value": "v"}]
+    reduced.convert(events(*((Operation.UPDATE, event) for event in lacking)))
+    reduced.convert(events((Operation.DELETE, {"id": "c"}), *((Operation.UPDATE, event) for event in other), start=5))
+    partial = reduced.net().partial
+    assert partial is not None
+    found = {row["id"]: told_events(row) for row in partial.to_pylist()}
+    assert found == {"a": [lacking[0], lacking[3], lacking[4]], "b": [], "d": []}
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,11 @@ class Progress:
         self._records[record["batch"]] = record
         self._told[record["batch"]] = event_times(record)
 
+    def lose(self, batch: int, table: str, codes: Mapping[str, int]) -> None:
+        """Count events of a batch that only a table's commit turned away; once for each commit."""
+        record = self._records[batch]
+        record["rejects"] = [*record["rejects"], {"counts": {table: dict(codes)}}]
+
     def waiting(self) -> tuple[int, int]:
         """Give the number of batches that are not done, and the bytes of their files."""
         size = sum(table["bytes"] for record in self._records.values() for table in record["tables"])

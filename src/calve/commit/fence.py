@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -27,12 +27,15 @@ from calve.commit.retry import retried
 from calve.commit.specs import hold_everywhere, need_free_spec, specs_of
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors
-from calve.errors import CommitError, OvertakenError
+from calve.errors import CommitError, InvariantError, OvertakenError
 
-__all__ = ["ContentFile", "Mark", "Outcome", "Target", "append"]
+__all__ = ["ContentFile", "Lose", "Mark", "Outcome", "Target", "append"]
 
 ContentFile = Mapping[str, Any]
 """A data file or a delete file in the JSON of the REST catalog's specification."""
+
+Lose = Callable[[int, Sequence[bytes]], None]
+"""Keeps dead letters of a batch, as lines of JSON, in place of those that it was told before."""
 
 _STEP = "commit"
 _DATA = "DATA"
@@ -101,12 +104,20 @@ class Outcome:
         return not self.batches
 
 
+class _Told(NamedTuple):
+    """What a commit says, and whom it tells what it leaves out."""
+
+    summary: dict[str, str]
+    lose: Lose
+
+
 def append(
     catalog: Catalog,
     target: Target,
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
     summary: Mapping[str, str] | None = None,
+    lose: Lose | None = None,
 ) -> Outcome:
     """Bring the files of staged batches into a table in one commit, however often it is called.
 
@@ -119,6 +130,8 @@ def append(
         files: The files of each batch; a path that appears twice is added once.
         summary: What the snapshot's summary says beside `calve.pipeline` and `calve.batch`; of several the last one's,
             because it is true of all batches together.
+        lose: Is told of each batch, with every attempt and before it counts, the dead letters of events that turned
+            out to be no rows; often there are none. Without it there must be none.
 
     Raises:
         OvertakenError: Another state has committed under this pipeline's name, or this one is behind itself.
@@ -127,7 +140,8 @@ def append(
         CommitUnknownError: The answer never came; repeat the call.
         SinkUnavailableError: The catalog does not answer.
     """
-    return retried(lambda: _attempt(catalog, target, mark, files, dict(summary or {})))
+    told = _Told(dict(summary or {}), lose or _refuse)
+    return retried(lambda: _attempt(catalog, target, mark, files, told))
 
 
 def _attempt(
@@ -135,7 +149,7 @@ def _attempt(
     target: Target,
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
-    summary: dict[str, str],
+    told: _Told,
 ) -> Outcome:
     table = catalog.load_java(target.identifier)
     with java_errors(_STEP, target.identifier):
@@ -151,16 +165,16 @@ def _attempt(
         whole = [file for batch in batches for file in files[batch] if file["content"] == _DATA or not merges]
         if need_free_spec(specs, whole):
             catalog.add_free_spec(target.identifier)
-            return _attempt(catalog, target, mark, files, summary)
+            return _attempt(catalog, target, mark, files, told)
         files = {batch: hold_everywhere(specs, files[batch]) for batch in batches}
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
         who = {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
         if all(file["content"] == _DATA for file in added.values()):
-            _stage(catalog, transaction, target, list(added.values()), summary | who)
+            _stage(catalog, transaction, target, list(added.values()), told.summary | who)
         else:
             for batch in batches:  # an equality delete holds for rows of earlier snapshots only
-                own = (summary if batch == batches[-1] else {}) | who | {"calve.batch": str(batch)}
-                _stage(catalog, transaction, target, files[batch], own)
+                own = (told.summary if batch == batches[-1] else {}) | who | {"calve.batch": str(batch)}
+                told.lose(batch, _stage(catalog, transaction, target, files[batch], own))
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
         swapped = swap(table, transaction, start, target.branch)
@@ -221,11 +235,16 @@ def _stage(
     target: Target,
     files: Sequence[ContentFile],
     summary: Mapping[str, str],
-) -> None:
-    """Add the files of one batch to the transaction: deletes first, as they hold for earlier rows."""
+) -> list[bytes]:
+    """Add the files of one batch to the transaction: deletes first, as they hold for earlier rows.
+
+    Returns:
+        The dead letters of events that turned out to be no rows.
+    """
+    lost: list[bytes] = []
     deletes = [file for file in files if file["content"] != _DATA]
     if deletes and target.write_mode != EQUALITY_DELETE:
-        merge_changes(catalog, transaction, target.branch, target.write_mode, deletes)
+        lost = merge_changes(catalog, transaction, target.branch, target.write_mode, deletes)
         files, deletes = [file for file in files if file["content"] == _DATA], []
     update = transaction.newRowDelta() if deletes else transaction.newAppend()
     if target.branch != "main":
@@ -235,6 +254,17 @@ def _stage(
     for key, value in summary.items():
         update.set(key, value)
     update.commit()
+    return lost
+
+
+def _refuse(batch: int, letters: Sequence[bytes]) -> None:
+    """Lose nothing.
+
+    Raises:
+        InvariantError: There is something to lose.
+    """
+    if letters:
+        raise InvariantError(f"{len(letters)} events of batch {batch} are no rows, and have no place to go", step=_STEP)
 
 
 def _remove_staged_deletes(io: Any, files: Iterable[ContentFile]) -> None:

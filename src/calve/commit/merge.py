@@ -15,6 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from calve.commit.catalog import Catalog
@@ -32,8 +34,10 @@ _MODE = "write.merge.mode"
 
 def merge_changes(
     catalog: Catalog, transaction: Any, branch: str, mode: WriteMode, files: Sequence[Mapping[str, Any]]
-) -> None:
+) -> list[bytes]:
     """Delete the rows whose keys are in staged files, and update those that these have more of; a Spark job.
+
+    An update that lacks a required column, and has no older row with it, is no row: it is left out.
 
     Args:
         catalog: The catalog of the table, with the session that runs the job.
@@ -43,8 +47,11 @@ def merge_changes(
         files: Equality deletes, in the JSON of the REST catalog's specification; they are only read. Those with the
             column `ABSENT` have rows: updates that lack columns. A key that is deleted as well is updated afterwards.
 
+    Returns:
+        The dead letters of the events of updates that were left out, as lines of JSON.
+
     Raises:
-        CommitError: An update lacks a required column, and there is no older row that has it.
+        CommitError: An update would have to be left out, and nobody knows its events any more.
         SinkUnavailableError: The storage does not give a file at the moment.
     """
     jvm: Any = catalog.spark._jvm
@@ -55,16 +62,23 @@ def merge_changes(
         for ids in dict.fromkeys(tuple(file["equality-ids"]) for file in files)
     ]
     if not _branch(transaction, operations.current(), branch, any(one.columns for one in found)):
-        return
+        return []
     before = operations.current().properties().get(_MODE)
     transaction.updateProperties().set(_MODE, mode).commit()
+    letters: list[bytes] = []
     for one in found:
-        merge = _Merge(catalog.spark, _relation(jvm, table, branch), one)
-        if lost := merge.without_older_row():
-            raise _incomplete(table.name(), one, lost)
-        merge.run()
+        relation = _relation(jvm, table, branch)
+        if len(lost := _Merge(catalog.spark, relation, one).without_older_row()):
+            told = one.letters_of(lost)
+            if not all(told):
+                raise _incomplete(table.name(), one, len(lost))
+            letters += [line for lines in told for line in lines]
+            one = one.without(lost)
+        if one.columns or len(one.deletes):
+            _Merge(catalog.spark, relation, one).run()
     restored = transaction.updateProperties()
     (restored.remove(_MODE) if before is None else restored.set(_MODE, before)).commit()
+    return letters
 
 
 def _branch(transaction: Any, start: Any, branch: str, needed: bool) -> bool:
@@ -118,16 +132,17 @@ class _Merge:
             f"WHEN NOT MATCHED AND source.{ABSENT} IS NOT NULL THEN INSERT ({names}) VALUES ({given})"
         )
 
-    def without_older_row(self) -> int:
-        """Count the updates that lack a required column, and have no older row in the table that has it."""
-        lost, doubtful = self._changes.incomplete()
-        if not len(doubtful.deletes):
-            return lost
+    def without_older_row(self) -> npt.NDArray[np.int64]:
+        """Find the updates that lack a required column, and have no older row in the table that has it (positions)."""
+        surely, doubtful = self._changes.incomplete()
+        if not len(doubtful):
+            return surely
         jvm: Any = self._spark._jvm
         rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, self._relation)
         target = DataFrame(rows, self._spark).alias("target")
-        source = doubtful.frame(self._spark).alias("source")
-        return lost + int(source.join(target, functions.expr(self._same), "left_anti").count())
+        source = self._changes.keys_of(doubtful, self._spark).alias("source")
+        lost = source.join(target, functions.expr(self._same), "left_anti").select("row").collect()
+        return np.sort(np.concatenate([surely, np.array([row[0] for row in lost], np.int64)]))
 
 
 def _relation(jvm: Any, table: Any, branch: str) -> Any:

@@ -19,10 +19,11 @@ from calve.commit.catalog import Catalog
 from calve.errors import SinkUnavailableError
 from calve.event import duck
 from calve.reduce.absent import lacks
-from calve.reduce.key import ABSENT
+from calve.reduce.key import ABSENT, EVENTS
 
 __all__ = ["Staged", "staged"]
 
+_Rows = npt.NDArray[np.int64]
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -36,7 +37,7 @@ class Staged:
         required: The field ids of those that must have a value.
         types: Spark's types of all columns of the rows, as SQL.
         deletes: The keys of rows that go: `k0`, `k1`, ….
-        updates: Rows: the same, `c<field id>` and `ABSENT`.
+        updates: Rows: the same, `c<field id>`, `ABSENT` and `EVENTS`.
         fresh: The updates whose older row goes before they are made (positions).
     """
 
@@ -46,7 +47,7 @@ class Staged:
     types: Mapping[str, str]
     deletes: pa.Table
     updates: pa.Table
-    fresh: npt.NDArray[np.int64]
+    fresh: _Rows
 
     @property
     def kept(self) -> list[int]:
@@ -56,15 +57,36 @@ class Staged:
         numbers: list[int] = pc.unique(pc.list_flatten(self.updates.column(ABSENT))).to_pylist()
         return numbers
 
-    def incomplete(self) -> tuple[int, Staged]:
-        """Count the updates that surely are no rows, and give those that are none without an older row."""
+    def incomplete(self) -> tuple[_Rows, _Rows]:
+        """Find the updates that surely are no rows, and those that are none without an older row (positions)."""
         mask = np.zeros(len(self.updates), bool)
         for number in self.required.intersection(self.kept):
             mask |= lacks(duck.whole(self.updates.column(ABSENT)), number)
-        surely = int(mask[self.fresh].sum())
+        surely = self.fresh[mask[self.fresh]]
         mask[self.fresh] = False
-        keys = self.updates.filter(pa.array(mask)).select(self.deletes.column_names)
-        return surely, replace(self, columns={}, deletes=keys, updates=keys.slice(0, 0))
+        return surely, np.flatnonzero(mask)
+
+    def keys_of(self, updates: _Rows, spark: SparkSession) -> DataFrame:
+        """Give the keys of updates, and their positions as `row`."""
+        keys = self.updates.select(self.deletes.column_names).take(pa.array(updates))
+        return self._frame(keys.append_column("row", pa.array(updates, pa.int64())), spark)
+
+    def letters_of(self, updates: _Rows) -> list[list[bytes]]:
+        """Give the dead letters of each of these updates, as lines of JSON."""
+        lines: list[list[bytes] | None] = self.updates.column(EVENTS).take(pa.array(updates)).to_pylist()
+        return [each or [] for each in lines]
+
+    def without(self, lost: _Rows) -> Staged:
+        """Leave updates out; what a DELETE before them took away stays away."""
+        left = np.setdiff1d(np.arange(len(self.updates)), lost)
+        gone = self.updates.take(pa.array(np.intersect1d(lost, self.fresh))).select(self.deletes.column_names)
+        return replace(
+            self,
+            columns=self.columns if len(left) else {},
+            deletes=pa.concat_tables([self.deletes, gone]),
+            updates=self.updates.take(pa.array(left)),
+            fresh=np.flatnonzero(np.isin(left, self.fresh)),
+        )
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Give a row for each key, which every task gets whole; `ABSENT` is null where the row goes."""
@@ -75,10 +97,14 @@ class Staged:
             keeps[self.fresh] = False
             nothing = pa.array([[]], absent.type).take(pa.repeat(0, len(absent)))
             absent = pc.if_else(pa.array(keeps), absent, nothing)
-            updates = self.updates.drop_columns([ABSENT]).append_column(ABSENT, absent)
+            updates = self.updates.drop_columns([ABSENT, EVENTS]).append_column(ABSENT, absent)
             rows = pa.concat_tables([updates, rows], promote_options="default")
+        return self._frame(rows, spark)
+
+    def _frame(self, rows: pa.Table, spark: SparkSession) -> DataFrame:
         schema = StructType.fromDDL(", ".join(f"{name} {self.types[name]}" for name in rows.column_names))
-        return spark.createDataFrame(rows, schema).hint("broadcast")
+        whole = rows.combine_chunks()  # Spark 4.1 reads no further than a batch without rows
+        return spark.createDataFrame(whole, schema).hint("broadcast")
 
 
 def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str]) -> Staged:
@@ -109,6 +135,7 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
         types={
             **{name: convert(field.type()).asNullable().sql() for name, field in fields.items()},
             ABSENT: "array<int>",
+            "row": "bigint",
         },
         deletes=pa.concat_tables(deletes) if deletes else updates[0].select(list(keys)).slice(0, 0),
         updates=pa.concat_tables(updates) if updates else deletes[0].slice(0, 0),
@@ -172,7 +199,7 @@ def _updates(rows: pa.Table, keys: Mapping[str, int], columns: Mapping[int, str]
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if _number(field) in columns:
             found = found.append_column(f"c{_number(field)}", _plain(column))
-    return found.append_column(ABSENT, rows.column(ABSENT))
+    return found.append_column(ABSENT, rows.column(ABSENT)).append_column(EVENTS, rows.column(EVENTS))
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -114,6 +114,12 @@ class PipelineStatus:
                 _add(self._table(table).nulled, columns)
             self._samples.append((self._clock(), report.events))
 
+    def rejected(self, table: str, codes: Mapping[str, int]) -> None:
+        """Count events of a table that only its commit turned away."""
+        with self._lock:
+            _add(self._report.rejects, codes)
+            _add(self._table(table).rejects, codes)
+
     def table_committed(self, table: str, rows: int, snapshot_id: int | None, at: datetime | None = None) -> None:
         """Count a commit of a table: its rows, its snapshot, its time (now). A held table is free again."""
         with self._lock:

@@ -18,8 +18,8 @@ from calve.event import duck
 from calve.event.columns import OPERATION, ORDER
 from calve.event.operation import Operation
 from calve.pipeline.job import DELETES, PARTIAL, Job, SinkJob, Target
-from calve.reduce.absent import ABSENT_TYPE
-from calve.reduce.key import ABSENT, Key
+from calve.reduce.absent import LACKING, nothing_lacking
+from calve.reduce.key import Key
 from calve.reduce.net import Changes, Net
 from calve.write.outbox import Outbox
 from calve.write.writer import Writers
@@ -84,16 +84,15 @@ def merge_net(job: Job, target: Target, held: dict[tuple[Any, ...], list[pa.Tabl
     keep = _sink(job, target).keep
     for rows in sorted(held.pop((*target, *_CHANGED), []), key=_task):
         operations, order = rows.column(OPERATION).combine_chunks(), rows.column(ORDER).combine_chunks()
-        absent = _absent(rows) if keep else None
-        names = [name for name in (OPERATION, ORDER, ABSENT) if name in rows.column_names]
-        changes.add(rows.drop_columns(names), operations, order, absent)
+        lacking = _lacking(rows) if keep else None
+        names = [name for name in (OPERATION, ORDER, *LACKING.names) if name in rows.column_names]
+        changes.add(rows.drop_columns(names), operations, order, lacking)
     return changes.net()
 
 
-def _absent(rows: pa.Table) -> pa.Array:
-    if ABSENT in rows.column_names:
-        return duck.whole(rows.column(ABSENT))
-    return pa.array([[]], ABSENT_TYPE).take(pa.repeat(0, len(rows)))
+def _lacking(rows: pa.Table) -> pa.Table:
+    is_told = all(name in rows.column_names for name in LACKING.names)
+    return rows.select(LACKING.names).cast(LACKING) if is_told else nothing_lacking(len(rows))
 
 
 def _sink(job: Job, target: Target) -> SinkJob:

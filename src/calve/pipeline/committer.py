@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from calve.acknowledge import lost
 from calve.acknowledge.completeness import Target, complete_through, target_of
 from calve.acknowledge.progress import Progress
 from calve.commit import fence
@@ -17,6 +19,7 @@ from calve.commit.catalog import Catalog
 from calve.commit.fence import Mark, Outcome, append
 from calve.commit.ledger import Ledger
 from calve.commit.merge import EQUALITY_DELETE, WriteMode
+from calve.commit.storage import for_executors
 from calve.errors import CalveError, CommitError, InvariantError, SinkUnavailableError, Verdict
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
@@ -60,6 +63,29 @@ class _Table:
     def is_held(self) -> bool:
         """Whether it waits for the operator, not for a server."""
         return self.error is not None and self.error.verdict is Verdict.ASK
+
+
+class _Losses:
+    """The dead letters of one table's batches that only its commit knows of."""
+
+    def __init__(self, table: _Table, pipeline: str, entries: Mapping[int, list[dict[str, Any]]]) -> None:
+        self._table = table
+        self._pipeline = pipeline
+        self._places = {batch: one["lost"] for batch, found in entries.items() for one in found if "lost" in one}
+
+    def keep(self, batch: int, letters: Sequence[bytes]) -> None:
+        """Write those of a batch, in place of what an earlier attempt wrote."""
+        if place := self._places.get(batch):
+            about = {"pipeline": self._pipeline, "sink": place["sink"], "table": self._table.name}
+            lost.keep(place["path"], letters, about, for_executors(self._table.catalog.properties))
+
+    def counted(self) -> dict[int, Counter[str]]:
+        """Count them by batch and code, also if an earlier process committed."""
+        found = {}
+        for batch, place in self._places.items():
+            if codes := lost.counted(place["path"], for_executors(self._table.catalog.properties)):
+                found[batch] = codes
+        return found
 
 
 class Committer:
@@ -215,15 +241,19 @@ class Committer:
             mark = Mark(self._status.name, self._ledger.state_id, self._ledger.last_staged)
         files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
         oldest = next(iter(entries.values()))[0]
+        losses = _Losses(table, self._status.name, entries)
         try:
             target = fence.Target(table.name, oldest["uuid"], table.target[2], _write_mode(entries))
-            outcome = append(table.catalog, target, mark, files, summary)
+            outcome = append(table.catalog, target, mark, files, summary, losses.keep)
+            turned_away = losses.counted()
         except CalveError as error:
             self._hold(table, error)
             return
         reach("commit.after-table")
         rows = sum(entry["rows"] for found in entries.values() for entry in found)
         with self._lock:
+            for batch, codes in turned_away.items():
+                self._progress.lose(batch, table.name, codes)
             for batch in entries:
                 del table.entries[batch]
             before, table.error, table.patience, table.retry_at = table.error, None, None, 0.0
@@ -231,6 +261,8 @@ class Committer:
         if before and not self._others_with(before, table):
             self._log.info("commit: goes on")
         self._status.table_committed(table.name, rows, outcome.snapshot_id)
+        for codes in turned_away.values():
+            self._status.rejected(table.name, codes)
         self._status.valid_through(table.name, complete_through(time_reached))
         self._log.debug(f"committed {rows} rows to {table.name}", table=table.name, rows=rows)
         with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit

@@ -7,6 +7,7 @@ rows.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -177,7 +178,9 @@ class Job:
     def receipt(self, key: tuple[Any, ...], one: Written) -> dict[str, Any]:
         """Say what was written under a key."""
         sink = self._table_sink(key)
+        lost = {"lost": self._lost(key)} if key[2:] == PARTIAL else {}
         return {
+            **lost,
             "catalog": sink.catalog,
             "table": key[1],
             "branch": "main" if key[2:] == LETTERS else sink.branch,
@@ -187,6 +190,12 @@ class Job:
             "rows": 0 if key[2:] == DELETES else one.rows,
             "bytes": one.size_bytes,
         }
+
+    def _lost(self, key: tuple[Any, ...]) -> dict[str, str]:
+        """Say where the dead letters of a table go that only its commit knows of; all tasks of a batch say the same."""
+        sink = self._table_sink(key)
+        name = f"{self.run}-{key[0]}-{zlib.crc32(key[1].encode()):08x}-at-commit.ndjson"
+        return {"path": f"{sink.dead_letters.location}/{name}", "sink": sink.label}
 
 
 @dataclass(frozen=True)

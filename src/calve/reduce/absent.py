@@ -12,13 +12,17 @@ import pyarrow.compute as pc
 from calve.convert.converter import ConvertOptions
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
+from calve.event.letter import letters, line
+from calve.event.reject import Code, reject_rows
 from calve.event.sound import as_text
-from calve.reduce.key import Key
+from calve.reduce.key import ABSENT, EVENTS, Key
 
-__all__ = ["ABSENT_TYPE", "Absences", "lacks"]
+__all__ = ["ABSENT_TYPE", "LACKING", "Absences", "lacks", "nothing_lacking"]
 
 ABSENT_TYPE = pa.list_(pa.int32())
 """Of a row: the field ids of the top-level columns that its event lacks; all of them are null in the row."""
+LACKING = pa.schema([(ABSENT, ABSENT_TYPE), (EVENTS, pa.list_(pa.large_binary()))])
+"""Of a row: what it lacks; and, where that is a required column, the dead letters of its events, as lines of JSON."""
 _Rows = npt.NDArray[np.int64]
 
 
@@ -32,11 +36,16 @@ class Absences:
 
     def __init__(self, key: Key, options: ConvertOptions) -> None:
         self._ids = key.others
+        self._required = {
+            field.name: field.field_id
+            for field in key.required.schema.fields
+            if field.required and field.name in key.others
+        }
         self._options = options
         self._known = frozenset(field.name for field in key.required.schema.fields)
 
-    def of(self, events: pa.Table, row: pa.Array, rows: pa.Table, updates: pa.Array) -> pa.Array:
-        """Give what each row's event lacks (`ABSENT_TYPE`), where it is an update; nothing where it is none.
+    def of(self, events: pa.Table, row: pa.Array, rows: pa.Table, updates: pa.Array) -> pa.Table:
+        """Give what each row's event lacks (`LACKING`), where it is an update; nothing where it is none.
 
         Args:
             events: The events: `json`, or `event` where that is JSON.
@@ -58,7 +67,19 @@ class Absences:
             for names, mine in zip(found.column("names").to_pylist(), found.column("rows"), strict=True):
                 codes[mine.values.to_numpy()] = len(lists)
                 lists.append(self._missing(names))
-        return pa.array(lists, ABSENT_TYPE).take(pa.array(codes))
+        absent = pa.array(lists, ABSENT_TYPE).take(pa.array(codes))
+        return pa.table([absent, self._letters(events, row, absent)], schema=LACKING)
+
+    def _letters(self, events: pa.Table, row: pa.Array, absent: pa.Array) -> pa.Array:
+        """Give the dead letter of each event that lacks a required column, as a list."""
+        lists: list[list[bytes]] = [[]]
+        codes = np.zeros(len(absent), np.int64)
+        for name, number in self._required.items():
+            at = np.flatnonzero(lacks(absent, number) & (codes == 0))
+            rejects = reject_rows(row.take(pa.array(at)), Code.REQUIRED_MISSING, name, _WHY)
+            codes[at] = range(len(lists), len(lists) + len(at))
+            lists += [[line(entry)] for entry in letters(events, rejects, {})]
+        return pa.array(lists, LACKING.field(EVENTS).type).take(pa.array(codes))
 
     def _missing(self, names: Iterable[str]) -> list[int]:
         given = {name for name in names if name in self._options.fields}
@@ -69,7 +90,13 @@ class Absences:
         return [number for name, number in self._ids.items() if name in missing and name.casefold() not in folded]
 
 
+_WHY = "a required field is missing, and no older row has it"
 _SHAPES = f"SELECT names, list(row) AS rows FROM (SELECT json_keys({JSON}) AS names, row FROM events) GROUP BY names"
+
+
+def nothing_lacking(rows: int) -> pa.Table:
+    """Give `LACKING` of rows that lack nothing."""
+    return pa.table([pa.array([[]], field.type).take(pa.repeat(0, rows)) for field in LACKING], schema=LACKING)
 
 
 def lacks(absent: pa.Array, number: int) -> npt.NDArray[np.bool_]:

@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calve.event import duck
 from calve.event.operation import Operation
 from calve.reduce.absent import ABSENT_TYPE, lacks
+from calve.reduce.key import ABSENT, EVENTS
 
 __all__ = ["Composed", "compose"]
 
@@ -27,11 +29,13 @@ class Composed(NamedTuple):
     Attributes:
         rows: For each key its row.
         absent: For each key what it still lacks (`ABSENT_TYPE`).
+        events: For each key that still lacks a required column, the dead letters of all its events that count.
         fresh: For each key whether nothing older counts, although a required column has no value.
     """
 
     rows: pa.Table
     absent: pa.Array
+    events: pa.Array
     fresh: npt.NDArray[np.bool_]
 
 
@@ -43,14 +47,14 @@ class _Events(NamedTuple):
     row: _Rows
 
 
-def compose(found: pa.Table, last: pa.Table, rows: pa.Table, absent: pa.Array, ids: dict[str, int]) -> Composed:
+def compose(found: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, ids: dict[str, int]) -> Composed:
     """Join the events of keys.
 
     Args:
         found: All events in order: the key as columns `key_…`, `operation`, `row` (null for a DELETE).
         last: Of these keys the same columns `key_…`, and `row_last`: the row of the last event.
         rows: All rows.
-        absent: What the event of each row lacks.
+        lacking: What the event of each row lacks (`LACKING`).
         ids: Field ids of columns that may be absent, by name.
     """
     events = _events(found, last)
@@ -59,12 +63,11 @@ def compose(found: pa.Table, last: pa.Table, rows: pa.Table, absent: pa.Array, i
     begins = events.operation != Operation.UPDATE
     begun = np.maximum.reduceat(np.where(begins, place, -1), starts)
     usable = (place >= begun[events.key]) & (events.row >= 0)
-    columns, still = [], {}
-    fresh = np.zeros(len(last), bool)
+    columns, still, absent = [], {}, duck.whole(lacking.column(ABSENT))
+    fresh, bare = np.zeros(len(last), bool), np.zeros(len(last), bool)
     for field in rows.schema:
         number = ids.get(field.name, -1)
-        lacking = lacks(absent, number)
-        given = usable & ~lacking[events.row]
+        given = usable & ~lacks(absent, number)[events.row]
         source = np.maximum.reduceat(np.where(given, place, -1), starts)
         at = pa.array(events.row[source], mask=source < 0)
         columns.append(rows.column(field.name).take(at))
@@ -73,7 +76,10 @@ def compose(found: pa.Table, last: pa.Table, rows: pa.Table, absent: pa.Array, i
         fresh |= unknown
         if (kept | unknown).any():
             still[number] = kept | unknown
-    return Composed(pa.table(columns, schema=rows.schema), _lists(still, len(last)), fresh)
+            bare |= still[number] & (not field.nullable)
+    told = np.flatnonzero(usable & bare[events.key])
+    letters = _joined(duck.whole(lacking.column(EVENTS)).take(pa.array(events.row[told])), events.key[told], len(last))
+    return Composed(pa.table(columns, schema=rows.schema), _lists(still, len(last)), letters, fresh)
 
 
 def _events(found: pa.Table, last: pa.Table) -> _Events:
@@ -83,6 +89,13 @@ def _events(found: pa.Table, last: pa.Table) -> _Events:
     sql = f"SELECT number, operation, coalesce(row, -1) AS row FROM found JOIN chosen USING ({', '.join(names)})"
     events = duck.run(f"{sql} ORDER BY number, place", found=placed, chosen=chosen)
     return _Events(*(events.column(name).to_numpy() for name in ("number", "operation", "row")))
+
+
+def _joined(lists: pa.Array, keys: _Rows, count: int) -> pa.Array:
+    """Join the lists of each key, in order; `keys` say whose each is, and go up."""
+    sizes = np.bincount(keys, pc.list_value_length(lists).to_numpy(zero_copy_only=False), count)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return pa.ListArray.from_arrays(offsets, lists.flatten(), type=lists.type)
 
 
 def _lists(still: dict[int, npt.NDArray[np.bool_]], count: int) -> pa.Array:

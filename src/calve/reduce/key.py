@@ -11,19 +11,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
-from pyiceberg.types import IntegerType, ListType, NestedField, StructType
+from pyiceberg.types import BinaryType, IntegerType, ListType, NestedField, StructType
 
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.schema import VariantType
 from calve.convert.table import Table
 from calve.errors import SchemaConflictError
 
-__all__ = ["ABSENT", "ABSENT_ID", "Key", "identified"]
+__all__ = ["ABSENT", "ABSENT_ID", "EVENTS", "Key", "identified"]
 
 ABSENT = "_calve_absent"
 """The column of staged updates that lack columns: the field ids of these."""
 ABSENT_ID = 2_100_000_000
 """Its field id, which no table reaches (those of Iceberg's metadata columns begin at 2,147,483,447)."""
+EVENTS = "_calve_events"
+"""The column beside it: dead letters of the events that an update without a required column is made of, for the case
+that no older row has it either."""
 _UNPARTITIONED = '{"spec-id":0,"fields":[]}'
 _UNSORTED = '{"order-id":0,"fields":[]}'
 
@@ -102,14 +105,15 @@ class Key:
 
     @property
     def partial(self) -> Table:
-        """The table as its updates are staged that lack columns: only the key is required, and `ABSENT` is added."""
+        """The table as updates are staged that lack columns: all but the key optional, with `ABSENT` and `EVENTS`."""
         names = self.others
         fields = [
             field.model_copy(update={"required": field.name not in names})
             for field in _required(self._table.schema.fields, set(self.ids))
         ]
         kind = ListType(element_id=ABSENT_ID + 1, element_type=IntegerType(), element_required=False)
-        fields.append(NestedField(ABSENT_ID, ABSENT, kind, required=True))
+        lines = ListType(element_id=ABSENT_ID + 3, element_type=BinaryType(), element_required=False)
+        fields += [NestedField(ABSENT_ID, ABSENT, kind, required=True), NestedField(ABSENT_ID + 2, EVENTS, lines)]
         schema_json = _json(self._table.schema, fields)
         return replace(self._table, schema_json=schema_json, spec_json=_UNPARTITIONED, sort_order_json=_UNSORTED)
 
@@ -124,10 +128,10 @@ class Key:
         return pa.table(columns, schema=self.arrow_schema)
 
     def staged(self, rows: pa.Table) -> pa.Table:
-        """Give updates that lack columns, with `ABSENT` as the last one, as `partial` has them."""
+        """Give updates that lack columns, with `ABSENT` and `EVENTS` as the last ones, as `partial` has them."""
         schema = arrow_schema(self.partial.schema)
-        absent = rows.column(ABSENT).cast(schema.field(ABSENT).type)
-        return pa.table([*rows.columns[:-1], absent], schema=schema)
+        added = [rows.column(name).cast(schema.field(name).type) for name in (ABSENT, EVENTS)]
+        return pa.table([*rows.columns[:-2], *added], schema=schema)
 
     def flat(self, keys: pa.Table) -> list[pa.ChunkedArray]:
         """Give the leaves of the key as columns that can be grouped by."""

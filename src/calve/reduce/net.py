@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.event import duck
 from calve.event.operation import Operation
 from calve.reduce.compose import compose
-from calve.reduce.key import ABSENT, Key
+from calve.reduce.key import ABSENT, EVENTS, Key
 
 __all__ = ["Changes", "Net"]
 
@@ -30,7 +31,7 @@ class Net:
         replaced: For each row, whether it takes the place of an older one, if there is one.
         replaced_keys: The keys (`Key.schema`) of these rows.
         gone: The keys whose older row goes, and no row remains.
-        partial: Updates of rows whose older ones are to be looked at, with `ABSENT`; None where that is not asked for.
+        partial: Updates of rows whose older ones are to be looked at, with `LACKING`; None where that is not asked for.
             A key that is `gone` as well is changed after that, so that there is nothing to keep.
     """
 
@@ -62,19 +63,19 @@ class Changes:
         self._rows: list[pa.Table] = []
         self._keys: list[pa.Table] = []
         self._found: list[pa.Table] = []
-        self._absent: list[pa.Array] = []
+        self._lacking: list[pa.Table] = []
         self._row_count = 0
 
-    def add(self, rows: pa.Table, operations: pa.Array, order: pa.Array, absent: pa.Array | None = None) -> None:
+    def add(self, rows: pa.Table, operations: pa.Array, order: pa.Array, lacking: pa.Table | None = None) -> None:
         """Take inserts and updates.
 
         Args:
             rows: Typed rows.
             operations: The `Operation` (int8) of each.
             order: The place of each in the source's order (int64).
-            absent: What each lacks and leaves as it is (`ABSENT_TYPE`); for all rows that are taken, or for none.
+            lacking: What each lacks and leaves as it is (`LACKING`); for all rows that are taken, or for none.
         """
-        self._absent += [] if absent is None else [absent]
+        self._lacking += [] if lacking is None else [lacking]
         numbers = pa.array(np.arange(self._row_count, self._row_count + len(rows), dtype=np.int64))
         self._row_count += len(rows)
         self._rows.append(rows)
@@ -102,7 +103,7 @@ class Changes:
         left = net.append_column("deleted", deleted).filter(remains).sort_by("row_last")
         rows = pa.concat_tables(self._rows) if self._rows else self._schema.empty_table()
         gone = net.filter(pc.and_not(deleted, remains)).column("at_first")
-        if self._absent and len(left):
+        if self._lacking and len(left):
             return self._kept(found, left, rows, gone)
         return self._net(rows.take(left.column("row_last").combine_chunks()), left, gone)
 
@@ -114,20 +115,21 @@ class Changes:
 
     def _kept(self, found: pa.Table, left: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
         """Give what remains where updates may lack columns."""
-        absent = pa.concat_arrays(self._absent)
+        lacking = pa.concat_tables(self._lacking)
+        absent = duck.whole(lacking.column(ABSENT))
         last = left.column("row_last").combine_chunks()
-        lacking = pc.greater(pc.list_value_length(absent.take(last)), 0)
-        full, short = left.filter(pc.invert(lacking)), left.filter(lacking)
+        lacks = pc.greater(pc.list_value_length(absent.take(last)), 0)
+        full, short = left.filter(pc.invert(lacks)), left.filter(lacks)
         if not len(short):
             return self._net(rows.take(last), left, gone)
-        joined = compose(found, short, rows, absent, self._key.others)
+        joined = compose(found, short, rows, lacking, self._key.others)
         still = pc.greater(pc.list_value_length(joined.absent), 0)
         whole = pc.invert(still)
         written = [rows.take(full.column("row_last").combine_chunks()), joined.rows.filter(whole)]
         fresh = short.filter(pa.array(joined.fresh)).column("at_first")
         gone = pa.chunked_array([*gone.chunks, *fresh.chunks], gone.type)
         net = self._net(pa.concat_tables(written), pa.concat_tables([full, short.filter(whole)]), gone)
-        partial = joined.rows.append_column(ABSENT, joined.absent).filter(still)
+        partial = joined.rows.append_column(ABSENT, joined.absent).append_column(EVENTS, joined.events).filter(still)
         return replace(net, partial=partial if len(partial) else None)
 
     def _note(self, keys: pa.Table, operations: pa.Array, order: pa.Array, rows: pa.Array) -> None:

@@ -71,14 +71,14 @@ class Reducer:
 
     def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> Converted:
         converted = self._rows.convert(events)
-        absent = None
+        lacking = None
         if self._absences:
             converted = self._whole(converted, operations)
             updates = pc.equal(operations.take(converted.row), pa.scalar(int(Operation.UPDATE), pa.int8()))
-            absent = self._absences.of(events, converted.row, converted.rows, updates)
+            lacking = self._absences.of(events, converted.row, converted.rows, updates)
         if len(converted.rows):
             order = events.column(ORDER).take(converted.row).combine_chunks()
-            self._changes.add(converted.rows, operations.take(converted.row), order, absent)
+            self._changes.add(converted.rows, operations.take(converted.row), order, lacking)
         return self._told(converted, positions, (Code.REQUIRED_MISSING,))
 
     def _whole(self, converted: Converted, operations: pa.Array) -> Converted:

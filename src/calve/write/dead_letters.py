@@ -6,7 +6,6 @@ Rows of a table of dead letters become data files, which are committed as those 
 
 from __future__ import annotations
 
-import base64
 import datetime
 import itertools
 import os
@@ -23,13 +22,12 @@ from calve.convert.arrow_schema import arrow_schema
 from calve.convert.table import Table
 from calve.durable import sync
 from calve.errors import WriteError
-from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, ROW, SCHEMA, SINK
+from calve.event.letter import letters, line
 from calve.write.parquet import local_path
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
-_OURS = (EVENT, ORIGINAL, JSON, MALFORMED, ROW, SCHEMA, SINK, OPERATION, ORDER)
 _ROWS = 8192
 """Entries that become rows at a time."""
 _ENCODER = msgspec.json.Encoder()
@@ -78,26 +76,11 @@ class DeadLetters:
         """
         if not len(rejects):
             return
-        rows = events.take(rejects.column("row"))
-        metadata = [name for name in rows.column_names if name not in _OURS]
         spool = self._spools.setdefault(table, tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115
         counts = self._counts.setdefault(table, {})
-        written = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        values = rows.select(metadata).to_pylist() if metadata else [{}] * len(rows)
-        originals = rows.column(ORIGINAL if ORIGINAL in rows.column_names else EVENT).to_pylist()
-        for original, about, reject in zip(originals, values, rejects.to_pylist(), strict=True):
-            entry = {
-                **self._labels,
-                "table": table,
-                "timestamp": written,
-                "reason": reject["reason"],
-                "code": reject["code"],
-                "field": reject["field"],
-                **_original(original),
-                "metadata": about,
-            }
-            spool.write(_ENCODER.encode(entry) + b"\n")
-            counts[reject["code"]] = counts.get(reject["code"], 0) + 1
+        for entry in letters(events, rejects, {**self._labels, "table": table}):
+            spool.write(line(entry))
+            counts[entry["code"]] = counts.get(entry["code"], 0) + 1
 
     def forget(self, table: str) -> None:
         """Drop a table's rejects: its events are read again in another pass."""
@@ -171,13 +154,3 @@ def _rows(lines: Sequence[bytes], added: dict[str, Any], schema: pa.Schema) -> p
     columns: dict[str, Any] = {name: [entry.get(name) for entry in entries] for name in schema.names}
     columns |= {"task": [added["task"]] * len(lines), "number": added["number"]}
     return pa.table([pa.array(columns[each.name], each.type) for each in schema], schema=schema)
-
-
-def _original(event: bytes | None) -> dict[str, Any]:
-    """Give the event as it came: as text, or as Base64 where it is not UTF-8."""
-    if event is None:
-        return {"event": None}
-    try:
-        return {"event": event.decode()}
-    except UnicodeDecodeError:
-        return {"event": base64.b64encode(event).decode(), "event_encoding": "base64"}

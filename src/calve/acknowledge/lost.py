@@ -1,0 +1,96 @@
+"""Dead letters of events that only their commit knows to be no rows; runs on the driver.
+
+They are written before the commit, into a file that follows from batch and table. An attempt that is repeated, because
+it was killed or another writer was faster, writes the same file anew; once the commit is there nobody does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyiceberg.io import FileIO, load_file_io
+
+from calve import durable
+from calve.errors import WriteError
+from calve.event.letter import line
+from calve.write.parquet import local_path
+
+__all__ = ["counted", "keep"]
+
+
+def keep(path: str, letters: Sequence[bytes], about: Mapping[str, str], io_properties: Mapping[str, str]) -> None:
+    """Make a file of dead letters hold these and no others; none of them leaves no file.
+
+    Args:
+        path: The file.
+        letters: Lines of JSON.
+        about: What they all say first.
+        io_properties: What a FileIO needs there.
+
+    Raises:
+        WriteError: The storage refuses; nothing is committed then, and it is tried again.
+    """
+    whole = b"".join(line({**about, **msgspec.json.decode(each)}) for each in letters)
+    local = local_path(path)
+    try:
+        if local is not None:
+            _keep_here(local, whole)
+        else:
+            _keep_away(load_file_io(dict(io_properties), path), path, whole)
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def counted(path: str, io_properties: Mapping[str, str]) -> Counter[str]:
+    """Count the dead letters of a file by code.
+
+    Raises:
+        WriteError: It cannot be read at the moment.
+    """
+    local = local_path(path)
+    try:
+        text = _read_away(load_file_io(dict(io_properties), path), path) if local is None else _read_here(local)
+    except OSError as error:
+        raise _refused(path, error) from error
+    entries: list[dict[str, Any]] = [msgspec.json.decode(each) for each in text.splitlines()]
+    return Counter(entry["code"] for entry in entries)
+
+
+def _read_here(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
+
+
+def _read_away(io: FileIO, path: str) -> bytes:
+    if not io.new_input(path).exists():
+        return b""
+    with io.new_input(path).open() as stream:
+        return stream.read()
+
+
+def _keep_here(file: Path, whole: bytes) -> None:
+    if whole:
+        durable.make_folder(file.parent)
+        durable.replace_bytes(file, whole)
+    else:
+        durable.remove(file)
+
+
+def _keep_away(io: FileIO, path: str, whole: bytes) -> None:
+    if whole:
+        with io.new_output(path).create(overwrite=True) as stream:
+            stream.write(whole)
+    elif io.new_input(path).exists():
+        io.delete(path)
+
+
+def _refused(path: str, error: OSError) -> WriteError:
+    return WriteError(
+        f"Cannot keep the rejects of a commit in {path}: {error.strerror or error}",
+        step="reject",
+        target=path,
+        hint="Check space and permissions of the dead-letter folder; the commit is tried again",
+    )

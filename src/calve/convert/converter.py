@@ -21,6 +21,7 @@ from calve.convert.fast import FastPath, Rows, Taken, nothing
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred, unknown_fields
 from calve.convert.node import Kind, Node
+from calve.convert.places import put
 from calve.convert.select import compile_select
 from calve.convert.table import Table
 from calve.errors import ConvertError
@@ -149,13 +150,7 @@ class Converter:
         if taken.found is None or self._fast is None:
             return slow, np.array(outcome.rows, np.int64)
         table = pa.table(build_columns(self._fast.select, taken.found, self.arrow_schema), schema=self.arrow_schema)
-        if not outcome.rows and taken.good.all():
-            return table, taken.rows
-        sources = np.concatenate([np.flatnonzero(taken.good), len(table) + np.arange(len(outcome.rows))])
-        positions = np.concatenate([taken.rows, np.array(outcome.rows, np.int64)])
-        order = np.argsort(positions, kind="stable")
-        whole = pa.concat_tables([table, slow]).combine_chunks()
-        return whole.take(pa.array(sources[order])), positions[order]
+        return put(table, taken.at, taken.good, slow, np.array(outcome.rows, np.int64))
 
 
 def _converted(found: Found, unknown: Inferred | None) -> Converted:

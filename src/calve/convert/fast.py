@@ -31,12 +31,14 @@ class Taken:
 
     Attributes:
         found: What the SELECT gave, proven or not; None when it could not run.
+        at: The positions of these rows in the input, ascending.
         good: Which of these rows are proven.
         rows: The positions of the proven rows in the input.
         unknown: The positions of those among them that have fields without a column.
     """
 
     found: pa.Table | None
+    at: Rows
     good: _Mask
     rows: Rows
     unknown: Rows
@@ -45,7 +47,7 @@ class Taken:
 def nothing(rows: int) -> Taken:
     """Take none of so many rows."""
     empty = np.zeros(0, np.int64)
-    return Taken(None, np.zeros(rows, bool), empty, empty)
+    return Taken(None, empty, np.zeros(rows, bool), empty, empty)
 
 
 class FastPath:
@@ -80,7 +82,7 @@ class FastPath:
             good[self._lenient(scan, texts, look.odd)] = False
         if self._leave_unknown:
             good[look.unknown] = False
-        return Taken(found, good, at[good], at[look.unknown[good[look.unknown]]])
+        return Taken(found, at, good, at[good], at[look.unknown[good[look.unknown]]])
 
     def _lenient(self, scan: Texts, texts: pa.Array, odd: Rows) -> Rows:
         """Name the rows that DuckDB may have read although they are no JSON.

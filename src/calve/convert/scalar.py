@@ -74,13 +74,15 @@ def _exact(value: Any, kind: str) -> Decimal:
 
 def _integer(low: int, high: int, kind: str) -> Read:
     def read(value: Any) -> int:
-        if len(value) < 19 and type(value) is Number:
+        if type(value) is Number and len(value) < 19:
             try:
                 number = int(value)
             except ValueError:
                 number = slow(value)
-        else:
+        elif isinstance(value, str):
             number = slow(value)
+        else:
+            raise bad(value, kind)
         if low <= number <= high:
             return number
         raise bad(value, kind)
@@ -91,11 +93,7 @@ def _integer(low: int, high: int, kind: str) -> Read:
             raise bad(value, kind)
         return int(exact)
 
-    return lambda value: read(value) if isinstance(value, str) else _raise(value, kind)
-
-
-def _raise(value: Any, kind: str) -> int:
-    raise bad(value, kind)
+    return read
 
 
 def _double(value: Any) -> float:
@@ -149,7 +147,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _string(value: Any) -> str:
-    text = str(value) if isinstance(value, str) else dump(value)
+    text = value if type(value) is str else str(value) if isinstance(value, str) else dump(value)
     if not text.isascii():
         try:
             text.encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -267,6 +268,22 @@ def test_a_number_of_any_length_harms_nobody(number: str) -> None:
     found = decoded([good, long.replace(b"%b", number.encode()), good])
     assert found.rows["row"].to_pylist() == [0, 1, 2]
     assert found.rows["event"].to_pylist()[::2] == [b'{"id":1}'] * 2
+
+
+def test_numbers_of_nested_rows_keep_every_digit() -> None:
+    """DuckDB prints such rows again, and its numbers with a fraction keep 15 digits for certain."""
+    chance = random.Random(11)
+    numbers = ["10000000000000000.5", "12345678901234567e-3", "1234567890123456E-1", "0.3000000000000001", "1e5"]
+    for _ in range(5_000):
+        digits = str(chance.randint(1, 10 ** chance.randint(1, 22)))
+        whole = chance.randint(0, len(digits) - 1)
+        power = f"e{chance.randint(-20, 20)}" if chance.random() < 0.2 else ""
+        numbers.append(f"{'-' * chance.randint(0, 1)}{digits[:whole] or 0}.{digits[whole:]}{power}")
+    envelopes = [f'{{"before":null,"after":{{"id":1,"in":{{"n":{number}}}}},"op":"c"}}' for number in numbers]
+    events = pa.table({"event": pa.array([envelope.encode() for envelope in envelopes], pa.binary())})
+    rows = Decoder(Envelopes("debezium")).decode(events).rows
+    found = [json.loads(row, parse_float=Decimal, parse_int=Decimal)["in"]["n"] for row in rows["json"].to_pylist()]
+    assert found == list(map(Decimal, numbers))
 
 
 def test_an_envelope_nested_too_deeply_is_rejected_alone() -> None:

@@ -30,8 +30,14 @@ RECORD_KEY = "kafka_key"
 """The metadata attribute with the record's key, which names the row of a delete that does not."""
 _FEW = 1000
 """Rows that tell little of others."""
-_LONG = "|".join([*(rf"[1-9][0-9]{{{17 - n}}}\.[0-9]{{{n}}}" for n in range(1, 18)), r"0\.0*[1-9][0-9]{17}"])
-"""A number with a fraction and more digits than a double keeps."""
+_LONG = "|".join(
+    [
+        *(rf"[1-9][0-9]{{{15 - n},}}\.[0-9]{{{n}}}" for n in range(1, 16)),
+        r"0\.0*[1-9][0-9]{15}",
+        r"[1-9][0-9]{15,}[eE]",
+    ]
+)
+"""A number with a fraction or an exponent, and more than the 15 digits that a double always keeps."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +219,7 @@ def _reasons(events: pa.Table) -> dict[int, str]:
 
 def _rounded(payloads: pa.Array) -> _Rows:
     """Name the texts with numbers that DuckDB would round when it prints them."""
-    suspects = Texts(payloads).digit_runs(19, dotted=True)
+    suspects = Texts(payloads).digit_runs(16, dotted=True)
     long = pc.match_substring_regex(payloads.take(pa.array(suspects)), _LONG)
     found: _Rows = suspects[long.to_numpy(zero_copy_only=False)]
     return found

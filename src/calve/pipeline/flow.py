@@ -33,7 +33,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
 """How long the end of a run goes on writing what a source has accepted; what is left waits in its log."""
-_FIRST_BYTES = 16 << 20
+_FIRST_BYTES = 8 << 20
 """The first batch of a pipeline, at most: it is read twice where tables are made from its events."""
 
 

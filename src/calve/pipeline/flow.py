@@ -184,7 +184,7 @@ class Flow:
         now = time.time()
         self._since = self._since or now
         most = self._layout.max_batch_bytes
-        if self._ledger.last_batch == 0:
+        if self._ledger.last_batch == 0 and self._layout.infers:
             most = min(most, _FIRST_BYTES)
         if self._once or backlog.size_bytes >= most or now - self._since >= self._layout.flush_seconds:
             return source.plan(position, most)

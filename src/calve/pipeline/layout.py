@@ -98,6 +98,7 @@ class Layout:
         self._origin = () if rejects else origin_of(settings)
         self.source_accepts = not rejects and accepts(settings)
         self.always_gathers = any(sink.always_gathers for sink in tables)
+        self.infers = any(sink.infers for sink in tables)
         self.in_order = any(sink.in_order for sink in tables)
         self.one_task = any(isinstance(sink, DocumentSink) and sink.one_task for sink in self._sinks)
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)

@@ -46,6 +46,7 @@ class TableSink:
         letters: The table of its dead letters, if it has one.
         in_order: Whether one task must take the whole of a batch.
         always_gathers: Whether small parts are written together whatever it saves.
+        infers: Whether events say which columns its tables are made with.
         commits: When staged files are committed.
         max_open_writers: Files that a task keeps open.
         equality_delete_limit: Rows of equality deletes that a table may have; 0: any number.
@@ -68,6 +69,7 @@ class TableSink:
         self.dead_letters = DeadLetterPlace(place, for_executors(self.catalog.properties))
         self.in_order = settings.changes
         self.always_gathers = settings.distribution == "hash"
+        self.infers = settings.auto_create and settings.schema is None
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0
         self.flush_seconds = settings.flush_interval.total_seconds()

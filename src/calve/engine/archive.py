@@ -84,7 +84,8 @@ def _main() -> int:
             text=True,
             check=False,
         )
-    if ran.returncode:
+    if ran.returncode or not unpublished.is_file():
+        unpublished.unlink(missing_ok=True)
         print(ran.stderr, file=sys.stderr)
         return 1
     unpublished.replace(file)

@@ -5,6 +5,7 @@ A source's module is imported when it is opened: a configuration is read without
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,22 +80,14 @@ def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
     return {"headers": pa.struct([(name, pa.string()) for name in names])} if names else {}
 
 
-def _open_http(settings: HttpSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
-    from calve.sources.http import source
+def _alone(name: str) -> Callable[[Any, Path, str, CatalogOf], Source]:
+    """A source that needs no catalog, by its folder."""
 
-    return source.open(settings, folder, pipeline)
+    def opened(settings: Any, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+        source: Source = importlib.import_module(f"calve.sources.{name}.source").open(settings, folder, pipeline)
+        return source
 
-
-def _open_kafka(settings: KafkaSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
-    from calve.sources.kafka import source
-
-    return source.open(settings, folder, pipeline)
-
-
-def _open_file(settings: FileSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
-    from calve.sources.file import source
-
-    return source.open(settings, folder, pipeline)
+    return opened
 
 
 def _open_iceberg(settings: IcebergSourceSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
@@ -104,16 +97,16 @@ def _open_iceberg(settings: IcebergSourceSettings, folder: Path, pipeline: str, 
 
 
 _SOURCES = {
-    "http": _Kind(HttpSettings, _open_http, _http, accepts=True),
+    "http": _Kind(HttpSettings, _alone("http"), _http, accepts=True),
     "kafka": _Kind(
         KafkaSettings,
-        _open_kafka,
+        _alone("kafka"),
         lambda kafka: _KAFKA,
         origin=("kafka_topic", "kafka_partition"),
         narrow=lambda reader, used: replace(reader, metadata=used),
         format=lambda kafka: kafka.topics[0].serde_format,
     ),
-    "file": _Kind(FileSettings, _open_file, lambda file: _FILE, format=lambda file: file.codec and file.codec.name),
+    "file": _Kind(FileSettings, _alone("file"), lambda file: _FILE, format=lambda file: file.codec and file.codec.name),
     "iceberg": _Kind(
         IcebergSourceSettings,
         _open_iceberg,

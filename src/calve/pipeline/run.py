@@ -101,7 +101,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         CalveError: Nothing could be started.
     """
     state_folder(options)
-    threading.Thread(target=importlib.import_module, args=("calve.pipeline.layout",), daemon=True).start()
+    threading.Thread(target=importlib.import_module, args=("calve.pipeline.flow",), daemon=True).start()
     preload = (*session.PRELOADED, "calve.pipeline.task")
     reading = session.READING if any(map(reads_tables, pipelines)) else {}
     spark = session.start(options.master, reading | options.conf, needs_s3(pipelines), preload)

@@ -19,6 +19,7 @@ from calve.event.columns import SCHEMA
 from calve.event.envelope.decoder import Decoder, Envelopes
 from convert.tables import table_of
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
+from examples import examples
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE = "io.debezium.data.VariableScaleDecimal"
@@ -148,7 +149,7 @@ _VERSIONS = [[A], [A, B], WIDE, OTHER, [C, A], [field("d", "array", items=field(
 _VALUES = {"a": ["AQ==", 1], "b": [1], "c": ["x"], "d": [[1.5], []]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_columns_do_not_depend_on_how_events_are_divided_over_tasks(seed, count):
     chosen = random.Random(seed)

@@ -22,7 +22,7 @@ from convert import reference
 from convert.events import NAMES, Maker
 from convert.tables import plain_rows, table_of
 
-BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "40"))
+BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "25"))
 ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "60"))
 
 LISTS = st.one_of(
@@ -81,7 +81,7 @@ def test_random_events_become_what_the_design_says(through_sound, seed, mismatch
 @pytest.mark.parametrize("cut", [0, 1, 7, 8, 33])
 def test_a_part_of_a_table_converts_like_a_table_of_its_own(cut):
     maker = Maker(random.Random(cut))
-    for _ in range(10):
+    for _ in range(6):
         schema = maker.schema()
         events = [maker.event(schema) for _ in range(60)]
         converter = Converter(table_of(schema), ConvertOptions(look_for_unknown=True))

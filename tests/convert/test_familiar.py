@@ -42,7 +42,7 @@ def assert_same_with_and_without(first: pa.Table, second: pa.Table) -> None:
     assert read.merge(infer(second, known=read)).to_json() == expected
 
 
-@settings(max_examples=examples(50), deadline=None, database=None)
+@settings(max_examples=examples(30), deadline=None, database=None)
 @given(seed=st.integers(0, 2**40), kinds=st.integers(1, len(VALUES)))
 def test_knowing_earlier_events_changes_nothing_but_the_work(seed, kinds):
     rnd = random.Random(seed)
@@ -50,7 +50,7 @@ def test_knowing_earlier_events_changes_nothing_but_the_work(seed, kinds):
     assert_same_with_and_without(*(rows_of(*[some_event(rnd, values) for _ in range(60)]) for _ in range(2)))
 
 
-@settings(max_examples=examples(20), deadline=None, database=None)
+@settings(max_examples=examples(12), deadline=None, database=None)
 @given(seed=st.integers(0, 2**40))
 def test_knowing_earlier_events_of_a_schema_changes_nothing_but_the_work(seed):
     maker = Maker(random.Random(seed))
@@ -58,7 +58,7 @@ def test_knowing_earlier_events_of_a_schema_changes_nothing_but_the_work(seed):
     assert_same_with_and_without(*(rows_of(*[maker.event(schema) for _ in range(40)]) for _ in range(2)))
 
 
-@settings(max_examples=examples(20), deadline=None, database=None)
+@settings(max_examples=examples(12), deadline=None, database=None)
 @given(seed=st.integers(0, 2**40), kinds=st.integers(1, len(VALUES)))
 def test_many_events_are_inferred_like_few(seed, kinds):
     rnd = random.Random(seed)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.expression import compile_condition, compile_format
+from examples import examples
 
 FAILED = object()
 
@@ -195,7 +196,7 @@ def result(tree, event):
         return FAILED
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(180), deadline=None)
 @given(CONDITIONS, st.lists(EVENTS, min_size=2, max_size=8))
 def test_conditions_agree_with_the_oracle(evaluator, tree, events):
     sql = compile_condition(written(tree)).sql
@@ -211,7 +212,7 @@ def shown(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.one_of(FIELDS, extended(TREES)), st.lists(EVENTS, min_size=2, max_size=8))
 def test_format_strings_agree_with_the_oracle(evaluator, tree, events):
     text = written(tree)

@@ -45,7 +45,7 @@ def applied(net: Net, rows: dict[str, dict[str, Any]]) -> None:
         rows[row["id"]] = row
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 @given(st.lists(st.lists(st.lists(STEP, max_size=6), max_size=3), max_size=4), st.booleans())
 def test_batches_of_updates_that_lack_columns_leave_what_a_dictionary_holds(batches, upsert) -> None:
     oracle: dict[str, dict[str, Any]] = {}

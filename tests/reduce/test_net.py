@@ -64,7 +64,7 @@ KEYS = st.tuples(st.sampled_from(["a", "ä|\\'", ""]), st.sampled_from(["1.00", 
 STEP = st.tuples(st.sampled_from([Operation.INSERT, Operation.UPDATE, Operation.DELETE]), KEYS)
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 @given(st.lists(st.lists(st.lists(STEP, max_size=6), max_size=4), max_size=4), st.booleans())
 def test_batches_of_any_operations_leave_what_a_dictionary_holds(batches, upsert) -> None:
     oracle: dict[tuple[str, str], int] = {}

@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from running import Calve
-from services.kafka import Kafka
+from services.kafka import STEADY, Kafka
 
 TICKS = os.sysconf("SC_CLK_TCK")
 TOPIC = "events"
@@ -126,7 +126,10 @@ def main() -> None:
     if chosen.only or chosen.tables > 1:
         contenders = {chosen.only or "calve": contenders[chosen.only or "calve"]}
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
-    with tempfile.TemporaryDirectory(prefix="calve-bench-") as place, Kafka(Path(place) / "kafka") as broker:
+    with (
+        tempfile.TemporaryDirectory(prefix="calve-bench-") as place,
+        Kafka(Path(place) / "kafka", options=STEADY) as broker,
+    ):
         broker.create_topic(TOPIC, partitions=4)
         broker.produce(TOPIC, events(chosen.events, chosen.tables), partitions=range(4))
         for number in range(chosen.runs):

@@ -35,7 +35,7 @@ from debezium_events import lives
 from flink_upsert import flink_run
 from own_cpu import OwnCpu
 from running import Calve, until
-from services.kafka import Kafka
+from services.kafka import STEADY, Kafka
 
 TOPIC = "changes"
 PARTITIONS = 4
@@ -161,7 +161,10 @@ def compare(chosen: argparse.Namespace) -> None:
     changes = Changes(chosen.changes, chosen.keys)
     results: dict[str, list[dict[str, Any]]] = {}
     cpu = OwnCpu()
-    with tempfile.TemporaryDirectory(prefix="calve-bench-") as place, Kafka(Path(place) / "kafka") as broker:
+    with (
+        tempfile.TemporaryDirectory(prefix="calve-bench-") as place,
+        Kafka(Path(place) / "kafka", options=STEADY) as broker,
+    ):
         broker.create_topic(TOPIC, partitions=PARTITIONS)
         produce(broker, changes)
         for number in range(chosen.runs):

@@ -9,9 +9,9 @@ import uuid
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
+from calve.engine import session
 from calve.errors import SourceUnavailableError
 from calve.pipeline.plugins import PLUGINS, open_source
 from calve.settings import parse_text
@@ -28,7 +28,7 @@ def opened(source: str, folder):
 
 
 def catalog_of(properties):
-    return "lake", Catalog(SparkSession.getActiveSession(), properties)
+    return "lake", Catalog(session.start(), properties)
 
 
 def numbered(start: int, count: int) -> list[bytes]:

@@ -35,6 +35,28 @@ def origin(rows):
 print(*spark.sparkContext.parallelize([1], 1).mapPartitions(origin).collect(), sep="\\n")
 session.stop(spark)
 """
+FORKED = """
+import os
+from calve.engine import session
+spark = session.start("local[1]", preload=["calve.errors"])
+def born(rows):
+    import os
+    yield os.getppid(), os.environ.get("GIVEN", "")
+for given in ({}, {"GIVEN": "another"}):  # Spark has a daemon for each environment
+    spark.sparkContext.environment |= given
+    [(parent, given)] = spark.sparkContext.parallelize([1], 1).mapPartitions(born).collect()
+    print(parent == spark.early._process.pid, given)
+session.stop(spark)
+"""
+UNWANTED = """
+import signal, sys
+from calve.engine.daemon import EarlyDaemon
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+early = EarlyDaemon(["calve.errors"])
+print(early._process.pid, flush=True)
+signal.sigwait({signal.SIGUSR1})
+early.close()
+"""
 SLEEP = """
 import os, sys, time
 from calve.engine import session
@@ -86,6 +108,31 @@ def test_workers_import_what_is_installed_and_not_sparks_zips_which_are_compiled
     )
     assert ran.stderr == ""
     assert [Path(line).is_file() for line in ran.stdout.splitlines()] == [True, True]
+
+
+@pytest.mark.spark
+def test_workers_are_forked_from_what_imports_while_spark_starts_and_from_another_one_once_that_is_taken(
+    tmp_path: Path,
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FORKED], cwd=tmp_path, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("True \nFalse another\n", "", 0)
+
+
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_an_early_daemon_that_nobody_wants_ends_with_its_driver_and_leaves_nothing(tmp_path: Path, end: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", UNWANTED, end],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    ) as driver:
+        assert driver.stdout is not None
+        pid = int(driver.stdout.readline())
+        wait_until(lambda: len(list(tmp_path.glob("calve-daemon-*/socket"))) == 1)
+        driver.kill() if end == "kill" else driver.send_signal(signal.SIGUSR1)
+    wait_until(lambda: not is_alive(pid))
+    wait_until(lambda: list(tmp_path.iterdir()) == [])
 
 
 @pytest.mark.spark

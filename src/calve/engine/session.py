@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -27,7 +28,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from calve.engine import archive, jars, java
-from calve.engine.daemon import PRELOAD
+from calve.engine.daemon import EARLY, PRELOAD, EarlyDaemon
 from calve.errors import EngineError
 
 __all__ = ["PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
@@ -45,7 +46,31 @@ READING = {
 may differ in case alone; small shuffles stay cheap."""
 _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """The driver's JVM plans and commits, and rows do not pass through it: compiling it harder costs more than it gives."""
+_LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
+
+
+class _Session(SparkSession):  # type: ignore[misc] # PySpark is not typed here
+    """Spark's session, whose half in the JVM is made when SQL is first asked for: writing and committing ask for none.
+
+    That half costs a second of one core.
+    """
+
+    running: _Session | None = None
+    _making = threading.Lock()
+
+    def __init__(self, context: SparkContext, early: EarlyDaemon | None) -> None:
+        self._sc, self._jsc, self._jvm = context, context._jsc, context._jvm
+        self.early = early
+        _Session.running = self
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("_jsparkSession", "_profiler_collector"):
+            raise AttributeError(name)
+        with self._making:
+            if name not in self.__dict__:
+                super().__init__(self._sc)
+        return self.__dict__[name]
 
 
 def start(
@@ -65,17 +90,21 @@ def start(
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start.
     """
-    running = SparkSession._instantiatedSession
-    if running is not None and running.sparkContext._jsc is not None:
-        return running
+    if _Session.running is not None and _Session.running.sparkContext._jsc is not None:
+        return _Session.running
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
     master = _with_task_tries(master or "local[*]")
     settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
-    context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
-    context.environment[PRELOAD] = ",".join(preload)
+    early = EarlyDaemon(preload) if preload and master.startswith("local") else None
+    try:
+        context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
+    except BaseException:
+        _end(early)
+        raise
+    context.environment |= {PRELOAD: ",".join(preload), EARLY: early.socket if early else ""}
     if preload:
         threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
-    return SparkSession(context)
+    return _Session(context, early)
 
 
 def stop(spark: SparkSession) -> None:
@@ -85,9 +114,11 @@ def stop(spark: SparkSession) -> None:
         return
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may be gone
         warnings.simplefilter("ignore", RuntimeWarning)
-        spark.stop()
+        _stop_accumulators(spark.sparkContext)
+        spark.sparkContext.stop()
         gateway.shutdown()
-    SparkContext._active_spark_context = SparkSession._instantiatedSession = None
+    SparkContext._active_spark_context = SparkSession._instantiatedSession = SparkSession._activeSession = None
+    running, _Session.running = _Session.running, None
     process: subprocess.Popen[bytes] = gateway.proc
     assert process.stdin is not None
     process.stdin.close()
@@ -96,6 +127,20 @@ def stop(spark: SparkSession) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    _end(running and running.early)
+
+
+def _end(early: EarlyDaemon | None) -> None:
+    if early:
+        early.close()
+
+
+def _stop_accumulators(context: SparkContext) -> None:
+    """Stop PySpark's server for accumulators without waiting for it: it looks up once a second."""
+    server, context._accumulatorServer = context._accumulatorServer, None
+    if server is not None:
+        server.handle_error = lambda *_: None  # the JVM ends while it listens
+        threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
 
 
 def _with_task_tries(master: str) -> str:
@@ -163,6 +208,8 @@ def _warm(context: SparkContext) -> None:
 def _environment() -> Iterator[None]:
     """Set what Spark's scripts read, only while they start; workers use this very interpreter."""
     wanted: dict[str, str | None] = {"JAVA_HOME": str(java.find().home), "SPARK_CONF_DIR": None}
+    wanted["SPARK_HOME"] = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)  # else they search for it
+    wanted["SPARK_LAUNCHER_OPTS"] = os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER
     before: dict[str, str | None] = {name: os.environ.get(name) for name in wanted}
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     _set(wanted)

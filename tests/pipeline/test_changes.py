@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import signal
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +31,9 @@ SCHEMA = {
 }
 CITIES = ("x", "y", "z", None)
 MODES = ("equality-delete", "merge-on-read")
-KILLS = ("ledger.before-stage", "commit.before-swap", "commit.after-swap", "commit.after-swap:2")
-"""Whichever pipeline is there first dies with the other; the second commit is, as a rule, that of Spark's MERGE."""
+KILLS = ("ledger.before-stage:4", "commit.before-swap", "commit.after-swap:5", "commit.after-swap:2")
+"""Whichever pipeline is there first dies with the other: amid batches, and over those that the death before has left."""
+BATCHES = 10
 
 
 def configuration(port: int, **more: Any) -> str:
@@ -79,15 +84,23 @@ class Mirrored:
         text = configuration(port, table_identifier=self.table, schema=SCHEMA, **more)
         self.pipeline = json.loads(text)["p"]
 
-    def deliver(self, batch: int) -> None:
-        found = changes(self._chosen, self.oracle, batch * 100, self._keep)
-        until(lambda: post(self.port, found, f"{batch}") == 200, "the events are accepted")
+    def make_up(self, batch: int) -> None:
+        self._found = changes(self._chosen, self.oracle, batch * 100, self._keep)
 
-    def snapshots(self, job: Calve) -> int:
-        if not (job.folder / "lakehouse" / "catalog.db").exists():
-            return 0
-        catalog = job.catalog()
-        return len(catalog.load_table(self.table).snapshots()) if catalog.table_exists(self.table) else 0
+    def deliver(self, batch: int) -> bool:
+        return post(self.port, self._found, f"{batch}") == 200
+
+    def metadata(self, job: Calve) -> str:
+        """Say where the table's metadata are now; cheap enough to be asked again and again."""
+        file = job.folder / "lakehouse" / "catalog.db"
+        if not file.exists():
+            return ""
+        with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as catalog:
+            if not catalog.execute("select 1 from sqlite_master where name = 'iceberg_tables'").fetchall():
+                return ""
+            asked = "select metadata_location from iceberg_tables where table_name = ?"
+            found = catalog.execute(asked, [self.table.removeprefix("db.")]).fetchone()
+        return found[0] if found else ""
 
     def check(self, job: Calve, plain_spark: PlainSpark) -> None:
         name, batches = f"lakehouse.{self.table}", "summary['calve.batch']"
@@ -101,6 +114,26 @@ class Mirrored:
         assert table.schema().identifier_field_names() == {"id"}
 
 
+class Mortal:
+    """Processes one after the other, each of which dies at the next of some points; the last one lives on."""
+
+    def __init__(self, job: Calve, kills: tuple[str, ...]) -> None:
+        self.job, self.kills = job, [*kills]
+        self.job.start(environment={"CALVE_STOP_AT": kills[0]})
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        until(lambda: self._lives() and condition(), what, 240)
+
+    def _lives(self) -> bool:
+        assert self.job.process
+        if self.job.process.poll() is not None:
+            assert self.kills, f"calve ended: {self.job.said()[-2000:]}"
+            assert self.job.process.returncode == -signal.SIGKILL, self.job.said()[-2000:]
+            del self.kills[0]
+            self.job.start(environment={"CALVE_STOP_AT": self.kills[0]} if self.kills else None)
+        return True
+
+
 def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_holds(
     calve, plain_spark: PlainSpark
 ) -> None:
@@ -110,20 +143,18 @@ def test_changes_of_many_batches_with_kills_between_leave_what_a_dictionary_hold
     for pipeline in pipelines.values():
         pipeline["sink"][0]["iceberg"]["catalog"] = by_url(job.folder / "lakehouse")
     job.configure(json.dumps(pipelines))
-    job.start()
-    for batch in range(3 * len(KILLS)):
-        before = [each.snapshots(job) for each in both]
+    mortal = Mortal(job, KILLS)
+    for batch in range(BATCHES):
+        before = [each.metadata(job) for each in both]
         for each in both:
-            each.deliver(batch)
-        if batch % 3:
-            for each, known in zip(both, before, strict=True):
-                until(lambda each=each, known=known: each.snapshots(job) > known, "the batch is committed")
-        else:
-            job.kill()
-            job.start(environment={"CALVE_STOP_AT": KILLS[batch // 3]})
-            assert job.process
-            assert job.process.wait(180) != 0  # it falls over the batch that was left
-            job.start()
+            each.make_up(batch)
+            mortal.until(lambda each=each, batch=batch: each.deliver(batch), "the events are accepted")
+        for each, known in zip(both, before, strict=True):
+            mortal.until(lambda each=each, known=known: each.metadata(job) != known, "the batch is committed")
+    assert mortal.kills == []
+    for each in both:
+        each.make_up(BATCHES)
+        mortal.until(lambda each=each: each.deliver(BATCHES), "the events are accepted")
     job.kill()
     assert job.once() == 0
     for each in both:

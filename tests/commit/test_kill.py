@@ -16,7 +16,7 @@ from calve import stop_point
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
 
 WRITER = Path(__file__).with_name("lake_writer.py")
-BOUND_SECONDS = 120
+BOUND_SECONDS = 240
 
 
 def start(folder: Path, pipeline: str, first: int, last: int, stop_at: str = "") -> subprocess.Popen[bytes]:
@@ -30,9 +30,13 @@ def start(folder: Path, pipeline: str, first: int, last: int, stop_at: str = "")
 def finish(*writers: subprocess.Popen[bytes]) -> list[int]:
     for writer in writers:
         assert writer.stdout is not None
-        assert writer.stdout.readline() in (b"ready\n", b"")  # nothing: it was killed before
+        assert writer.stdout.readline() == b"ready\n"
     for writer in writers:
-        writer.communicate(b"go\n", timeout=BOUND_SECONDS)
+        assert writer.stdin is not None
+        writer.stdin.write(b"go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate(timeout=BOUND_SECONDS)
     return [writer.returncode for writer in writers]
 
 
@@ -44,14 +48,12 @@ def ids(folder: Path) -> list[int]:
         catalog.close()
 
 
-def test_a_writer_killed_around_its_commit_and_started_again_adds_each_batch_once(tmp_path: Path) -> None:
-    for point in ("catalog.after-create", "commit.before-swap:2", "commit.after-swap:2"):
-        assert finish(start(tmp_path, "shop", 1, 3, point)) == [-signal.SIGKILL], point
-    assert finish(start(tmp_path, "shop", 1, 3)) == [0]
-    assert ids(tmp_path) == [1, 2, 3]
-
-
-def test_processes_side_by_side_on_one_table_lose_and_double_nothing(tmp_path: Path) -> None:
-    writers = [start(tmp_path, "shop", 1, 8), start(tmp_path, "till", 101, 108)]
-    assert finish(*writers) == [0, 0]
+def test_writers_side_by_side_on_one_table_that_are_killed_around_a_commit_and_started_again_add_each_batch_once(
+    tmp_path: Path,
+) -> None:
+    shop, till = ("shop", 1, 8), ("till", 101, 108)
+    doomed = [start(tmp_path, *shop, "commit.after-swap:3"), start(tmp_path, *till, "commit.before-swap:3")]
+    assert finish(*doomed) == [-signal.SIGKILL, -signal.SIGKILL]
+    assert {1, 2, 3} <= set(ids(tmp_path)) <= {1, 2, 3, 101, 102}
+    assert finish(start(tmp_path, *shop), start(tmp_path, *till)) == [0, 0]
     assert ids(tmp_path) == [*range(1, 9), *range(101, 109)]

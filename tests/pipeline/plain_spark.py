@@ -1,4 +1,4 @@
-"""Reads tables of embedded catalogs in a Spark that knows nothing of Calve: `python plain_spark.py JARS`.
+"""Reads tables of embedded catalogs in a Spark that knows nothing of Calve: `python plain_spark.py JARS JAVA_OPTIONS`.
 
 Each line of standard input is a JSON array of a lakehouse's folder and of queries, each of standard output one of their
 rows, or a text that says what failed.
@@ -43,7 +43,8 @@ def answer(spark: SparkSession, query: str) -> list[list[object]]:
 
 
 def main() -> None:
-    quick = {"spark_sql_codegen_wholeStage": "false", "spark_driver_extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    options = f"-XX:TieredStopAtLevel=1 -XX:+UseParallelGC {sys.argv[2]}"
+    quick = {"spark_sql_codegen_wholeStage": "false", "spark_driver_extraJavaOptions": options}
     spark = session(sys.argv[1], spark_sql_session_timeZone="UTC", spark_sql_shuffle_partitions="1", **quick)
     with ThreadPoolExecutor(4) as pool:
         for line in sys.stdin:

@@ -12,7 +12,7 @@ from typing import Any
 from datafusion import SessionContext
 from pyiceberg_core.datafusion import IcebergDataFusionTable
 
-from calve.engine import jars, java
+from calve.engine import archive, jars, java
 
 PYICEBERG = """
 import json, sys
@@ -52,11 +52,12 @@ class PlainSpark:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        files = os.pathsep.join(map(str, jars.resolve(jars.needed(needs_s3=False))))
+        files = jars.resolve(jars.needed(needs_s3=False))
+        path, options = os.pathsep.join(map(str, files)), archive.options(java.find(), files)
         script = Path(__file__).with_name("plain_spark.py")
         with log.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, str(script), files],
+                [sys.executable, str(script), path, options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,

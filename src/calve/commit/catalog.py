@@ -6,6 +6,7 @@ Nothing caches tables here: each call sees what other writers did.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from calve.convert.evolve import Evolution
 from calve.convert.table import Table
 from calve.durable import make_folder
 from calve.engine.jvm import java_errors
-from calve.errors import NoTargetError, SchemaConflictError
+from calve.errors import CalveError, NoTargetError, SchemaConflictError
 from calve.stop_point import reach
 
 __all__ = ["Catalog", "embedded"]
@@ -114,6 +115,11 @@ class Catalog:
             order=iceberg.SortOrderParser.toJson,
             map=iceberg.util.JsonUtil.mapper().writeValueAsString,
         )
+
+    def prepare(self) -> None:
+        """Compile what the first commit needs now, while nothing waits for it; what is wrong shows then."""
+        with contextlib.suppress(CalveError), java_errors(_STEP, self.name):
+            _ = self.content_files
 
     @cached_property
     def content_files(self) -> ContentFiles:

@@ -20,10 +20,10 @@ import pyspark
 from calve.engine.cache import cache_folder
 from calve.engine.java import Java
 
-__all__ = ["archive_file", "options", "stop_seconds"]
+__all__ = ["archive_file", "is_made", "options", "stop_seconds"]
 
 _MAKE = "CALVE_MAKE_ARCHIVE"
-_CONTENT = "2"
+_CONTENT = "3"
 """Another one for other runs: archives of the old ones no longer count."""
 _MODES = ("equality-delete", "merge-on-read", "copy-on-write")
 _BATCHES = ('{"op": "c", "id": 1}\n{"op": "c", "id": 2}\n', '{"op": "u", "id": 1}\n{"op": "d", "id": 2}\n')
@@ -44,9 +44,14 @@ def options(java: Java, files: Sequence[Path]) -> str:
     return f"-XX:SharedArchiveFile={file} -Xlog:disable" if file.is_file() else ""
 
 
+def is_made() -> bool:
+    """Say whether this process runs to make an archive, so that what only large batches do should be done once."""
+    return _MAKE in os.environ
+
+
 def stop_seconds() -> float:
     """Give how long a JVM may take to end: one that makes an archive takes long."""
-    return 300 if _MAKE in os.environ else 10
+    return 300 if is_made() else 10
 
 
 def _configuration(needs_s3: bool) -> str:

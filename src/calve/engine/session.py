@@ -201,7 +201,10 @@ def _start_context(conf: SparkConf) -> SparkContext:
 def _warm(context: SparkContext) -> None:
     """Run an empty job, so that Python workers are imported and Spark's classes loaded while a pipeline still opens."""
     with contextlib.suppress(Exception):  # what is wrong shows in the first real job, and the session may be gone
-        context.range(1, numSlices=1).foreach(id)
+        task = context.range(1, numSlices=1)
+        task.foreach(id)
+        if archive.is_made():
+            task.map(lambda number: (number, b"")).partitionBy(1, int).count()  # as tasks that hand changes on do
 
 
 @contextlib.contextmanager

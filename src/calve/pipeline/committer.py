@@ -193,6 +193,8 @@ class Committer:
 
     def _run(self) -> None:
         try:
+            for catalog in self._catalogs.values():
+                catalog.prepare()
             while not self._ended.wait(_TICK_SECONDS):
                 if self._due():
                     self._cycle()

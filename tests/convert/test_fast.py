@@ -11,7 +11,9 @@ import pytest
 from calve.convert import moment
 from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.definition import schema_from_columns
+from calve.convert.fast import FastPath
 from calve.convert.moment import MismatchError
+from calve.convert.select import compile_select
 from calve.convert.stamps import read_stamps
 from convert.tables import plain_rows, table_of
 
@@ -60,6 +62,40 @@ def test_what_is_no_json_is_malformed_and_spoils_no_other_event(columns, event):
         assert [(one["row"], one["code"]) for one in found.rejects.to_pylist()] == [(1, "MALFORMED")]
         assert found.row.to_pylist() == [0, 2]
         assert [(row["s"], row["n"]) for row in plain_rows(found.rows)] == [("x", 1)] * 2
+
+
+def test_a_value_without_a_proof_leaves_the_others_of_its_event_proven():
+    events = [
+        GOOD,
+        '{"s":"x","n":1,"d":"much"}',
+        '{"s":[1.50],"n":true,"d":0.5}',
+        '{"s":"x","n":1.0,"d":0.5,"new":1}',
+        '{"s":"x","n":1,"n":2,"d":"much"}',  # what is repeated or no JSON is said of the whole event
+        '{"s":"x","d":"much",}',
+        '{"s":',
+        '{"s":"x","n":-0,"d":-0}',
+        '{"other":1}',
+        '{"s":"x","in":{"n":true}}',
+    ]
+    columns = [*FLAT, {"name": "in", "type": "struct<n: int>"}]
+    path = FastPath(compile_select(schema_from_columns(columns)), case_insensitive=False, leave_unknown=False)
+    taken = path.take(pa.table({"event": pa.array(events).cast(pa.binary())}))
+    assert taken.rows.tolist() == [0]
+    assert taken.doubtful == {1: [2], 2: [0, 1], 3: [1], 7: [2]}
+
+
+@pytest.mark.parametrize("mismatch", ["null", "dlq"])
+def test_an_event_with_several_values_that_do_not_fit_is_one_reject_or_none(mismatch):
+    columns = [*FLAT, {"name": "id", "type": "long", "required": True}]
+    options = ConvertOptions(look_for_unknown=True, on_type_mismatch=mismatch)
+    events = ['{"s":"x","n":"x","d":"x","id":1}', '{"n":"x","d":0.5,"id":"x","new":1}', '{"s":1.50,"d":"1e1","id":"7"}']
+    found = convert(Converter(table_of(schema_from_columns(columns)), options), *events)
+    good = [{"s": "x", "n": None, "d": None, "id": 1}] if mismatch == "null" else []
+    assert plain_rows(found.rows) == [*good, {"s": "1.50", "n": None, "d": 10.0, "id": 7}]
+    rejects = [(one["row"], one["code"], one["field"]) for one in found.rejects.to_pylist()]
+    assert rejects == ([(1, "NOT_COERCIBLE", "id")] if good else [(0, "NOT_COERCIBLE", "n"), (1, "NOT_COERCIBLE", "n")])
+    assert found.nulled == ({"n": 1, "d": 1} if good else {})
+    assert found.unknown is None  # only a rejected event has a new field
 
 
 @pytest.mark.parametrize("text", ["nan", "NaN", "-inf", "Infinity", "info", "Nina", "-", "12", "1e5", "0", "{", ""])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from calve.convert.fast import FastPath, Rows, Taken, nothing
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred, unknown_fields
 from calve.convert.node import Kind, Node
-from calve.convert.places import put
+from calve.convert.places import placed, put
 from calve.convert.select import compile_select
 from calve.convert.table import Table
 from calve.errors import ConvertError
@@ -115,10 +115,10 @@ class Converter:
             yield owner, _converted(found, self._look(rows, found.strange))
 
     def _find(self, rows: pa.Table) -> Found:
-        taken = self._fast.take(rows) if self._fast else nothing(len(rows))
+        taken = self._fast.take(rows) if self._fast else nothing()
         slow = _others(len(rows), taken.rows)
         events = rows[EVENT].take(pa.array(slow)).to_pylist() if len(slow) else []
-        outcome = self._exact.convert(zip(slow.tolist(), events, strict=True))
+        outcome = self._exact.convert(zip(slow.tolist(), events, strict=True), taken.doubtful)
         strange = np.zeros(0, np.int64)
         if self._options.look_for_unknown:
             strange = np.union1d(taken.unknown, np.array(outcome.strange, np.int64))
@@ -140,17 +140,20 @@ class Converter:
         return unknown_fields(rows.take(pa.array(strange)), self._schema, options.case_insensitive, options.fields)
 
     def _assemble(self, taken: Taken, outcome: Outcome) -> tuple[pa.Table, Rows]:
-        slow = pa.table(
-            [
-                pa.array(values, storage).cast(each.type)
-                for values, storage, each in zip(outcome.columns, self._storage, self.arrow_schema, strict=True)
-            ],
-            schema=self.arrow_schema,
-        )
+        columns = [self._array(number, values) for number, values in enumerate(outcome.columns)]
+        slow = pa.table(columns, schema=self.arrow_schema)
         if taken.found is None or self._fast is None:
             return slow, np.array(outcome.rows, np.int64)
         table = pa.table(build_columns(self._fast.select, taken.found, self.arrow_schema), schema=self.arrow_schema)
-        return put(table, taken.at, taken.good, slow, np.array(outcome.rows, np.int64))
+        good = taken.good.copy()
+        for number, values in outcome.parts.items():
+            place = np.searchsorted(taken.at, list(values))
+            table = placed(table, number, place, self._array(number, list(values.values())))
+            good[place] = True
+        return put(table, taken.at, good, slow, np.array(outcome.rows, np.int64))
+
+    def _array(self, number: int, values: Sequence[Any]) -> pa.Array:
+        return pa.array(values, self._storage[number]).cast(self.arrow_schema.field(number).type)
 
 
 def _converted(found: Found, unknown: Inferred | None) -> Converted:

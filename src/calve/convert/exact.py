@@ -1,12 +1,12 @@
 """The plain, exact converter: one event at a time, it alone decides about rejects, nulls and oddities.
 
-The compiled SELECT (`calve.convert.select`) takes only rows that it can prove; every other row comes here. Readers
-are closures, compiled once per table.
+The compiled SELECT (`calve.convert.select`) takes only rows that it can prove; every other row comes here, for all of
+its columns or for those that lack the proof. Readers are closures, compiled once per table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -67,6 +67,7 @@ class Outcome:
     Attributes:
         columns: The good rows' values per column, in the order of the schema.
         rows: The positions of the good rows.
+        parts: Of good rows of which only some columns were asked for: by the number of a column, values by position.
         rejects: The others.
         nulled: Values that were not coercible and became null: position and column of each.
         strange: The positions of those that may have fields without a column.
@@ -74,6 +75,7 @@ class Outcome:
 
     columns: list[tuple[Any, ...]]
     rows: list[int]
+    parts: dict[int, dict[int, Any]]
     rejects: list[Reject]
     nulled: list[tuple[int, str]]
     strange: list[int]
@@ -114,14 +116,16 @@ class Exact:
         self._fields = fields
         self._may_lack = frozenset(may_lack)
 
-    def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
-        """Convert events given as (position, text)."""
-        outcome, good = Outcome([], [], [], [], []), []
+    def convert(self, texts: Iterable[tuple[int, bytes | str | None]], parts: Mapping[int, list[int]]) -> Outcome:
+        """Convert events given as (position, text); of those in `parts`, only the columns of these numbers."""
+        outcome, good = Outcome([], [], {}, [], [], []), []
         for row, text in texts:
             nulled: list[str] = []
+            numbers = parts.get(row)
             try:
                 event = self._event(text)
-                values = self._values(event, nulled)
+                columns = [self._columns[number] for number in numbers] if numbers else self._columns
+                values = self._values(event, columns, nulled)
             except _RejectedError as error:
                 outcome.rejects.append(Reject(row, error.code, error.field, str(error)))
                 if error.code is Code.NO_MATCHING_FIELDS:
@@ -129,9 +133,13 @@ class Exact:
                 continue
             if not (self._is_flat and event.keys() <= self._names.known):
                 outcome.strange.append(row)
-            outcome.rows.append(row)
-            good.append(values)
             outcome.nulled += [(row, name) for name in nulled]
+            if numbers is None:
+                outcome.rows.append(row)
+                good.append(values)
+                continue
+            for number, value in zip(numbers, values, strict=True):
+                outcome.parts.setdefault(number, {})[row] = value
         outcome.columns += zip(*good, strict=True) if good else [()] * len(self._columns)
         return outcome
 
@@ -149,9 +157,9 @@ class Exact:
             raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event is a column")
         return event
 
-    def _values(self, event: dict[str, Any], nulled: list[str]) -> list[Any]:
+    def _values(self, event: dict[str, Any], columns: list[_Column], nulled: list[str]) -> list[Any]:
         values = []
-        for column in self._columns:
+        for column in columns:
             value = event.get(column.name)
             if value is not None:
                 try:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.convert.given import Given
 from calve.convert.keys import Shapes, closer_look
-from calve.convert.proof import finish
+from calve.convert.proof import Finished, finish
 from calve.convert.select import Select
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
@@ -23,6 +24,7 @@ __all__ = ["FastPath", "Rows", "Taken", "nothing"]
 
 Rows = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -33,21 +35,25 @@ class Taken:
         found: What the SELECT gave, proven or not; None when it could not run.
         at: The positions of these rows in the input, ascending.
         good: Which of these rows are proven.
-        rows: The positions of the proven rows in the input.
-        unknown: The positions of those among them that have fields without a column.
+        doubtful: The positions of rows that are proven but for some columns' values; the numbers of these columns.
+        unknown: The positions of proven rows that have fields without a column.
     """
 
     found: pa.Table | None
     at: Rows
     good: _Mask
-    rows: Rows
+    doubtful: dict[int, list[int]]
     unknown: Rows
 
+    @property
+    def rows(self) -> Rows:
+        """The positions of the proven rows in the input."""
+        return self.at[self.good]
 
-def nothing(rows: int) -> Taken:
-    """Take none of so many rows."""
-    empty = np.zeros(0, np.int64)
-    return Taken(None, empty, np.zeros(rows, bool), empty, empty)
+
+def nothing() -> Taken:
+    """Take none of some rows."""
+    return Taken(None, _NONE, np.zeros(0, bool), {}, _NONE)
 
 
 class FastPath:
@@ -61,6 +67,7 @@ class FastPath:
 
     def __init__(self, select: Select, case_insensitive: bool, leave_unknown: bool) -> None:
         self.select = select
+        self._numbers = {leaf.column: number for number, leaf in enumerate(select.root.leaves)}
         self._shapes = Shapes(select, case_insensitive)
         self._leave_unknown = leave_unknown
         self._looks = 0
@@ -68,42 +75,59 @@ class FastPath:
     def take(self, rows: pa.Table) -> Taken:
         """Convert what can be proven of a table with the column `event`, and `json` where `sound` has run."""
         texts, at = _texts(rows)
-        found, read = self._run(texts)
-        if found is None:
-            return nothing(len(rows))
-        good: _Mask = read & duck.whole(found["ok"]).to_numpy(zero_copy_only=False)
-        scan = Texts(texts)
+        ran = self._run(texts)
+        if ran is None:
+            return nothing()
+        found, given = ran
+        good: _Mask = duck.whole(found["ok"]).to_numpy(zero_copy_only=False)
         if self.select.long_digits:
-            good[scan.long_digits()] = False
-        found = finish(self.select, found, texts, good)
-        look = closer_look(self._shapes, found, scan, texts, good)
+            good[given.rows(given.scan.long_digits())] = False
+        finished = finish(self.select, found, given, good)
+        for name in finished.doubtful.keys() - self._numbers.keys():  # inside a struct
+            good[finished.doubtful[name]] = False
+        look = closer_look(self._shapes, found, given, good)
         good[look.slow] = False
         if JSON not in rows.column_names:
-            good[self._lenient(scan, texts, look.odd)] = False
+            good[self._lenient(given, look.odd)] = False
         if self._leave_unknown:
             good[look.unknown] = False
-        return Taken(found, at, good, at[good], at[look.unknown[good[look.unknown]]])
+        at = at[given.at]
+        doubtful = self._doubtful(finished, at, good)
+        return Taken(finished.rows, at, good, doubtful, at[look.unknown[good[look.unknown]]])
 
-    def _lenient(self, scan: Texts, texts: pa.Array, odd: Rows) -> Rows:
+    def _doubtful(self, finished: Finished, at: Rows, good: _Mask) -> dict[int, list[int]]:
+        """Take the rows with values that are not proven out of the good ones, and give `Taken.doubtful`."""
+        sound, found = good.copy(), dict[int, list[int]]()
+        for name, number in self._numbers.items():
+            rows = finished.doubtful.get(name, _NONE)
+            rows = rows[sound[rows]]
+            good[rows] = False
+            for position in at[rows].tolist():
+                found.setdefault(position, []).append(number)
+        return found
+
+    def _lenient(self, given: Given, odd: Rows) -> Rows:
         """Name the rows that DuckDB may have read although they are no JSON.
 
-        Where all values are plain ones of columns, they are proven, and only what follows the last one is left to see.
+        Where all values are plain ones of columns, they are proven or will be read again, and only what follows the
+        last one is left to see.
         """
         if not self.select.is_flat:
-            return scan.lenient()
-        doubtful = np.union1d(odd, scan.odd_ends())
-        return doubtful[Texts(texts.take(pa.array(doubtful))).lenient()] if len(doubtful) else doubtful
+            return given.rows(given.scan.lenient())
+        strange = np.union1d(odd, given.rows(given.scan.odd_ends()))
+        return strange[Texts(given.events(strange)).lenient()] if len(strange) else strange
 
-    def _run(self, texts: pa.Array) -> tuple[pa.Table | None, _Mask]:
-        """Run the SELECT and say for which rows; DuckDB throws for all when one is no JSON: then look at them first."""
+    def _run(self, texts: pa.Array) -> tuple[pa.Table, Given] | None:
+        """Run the SELECT; DuckDB throws for all rows when one is no JSON: then look at them first, and leave it out."""
+        scan = Texts(texts)
         for look in _LOOKS[self._looks :]:
-            mask = look(texts) if look else np.ones(len(texts), bool)
-            read = _only(texts, mask) if look else texts
+            mask = look(texts, scan)
             try:
-                return duck.run(self.select.sql, events=pa.table({JSON: read})), mask
+                found = duck.run(self.select.sql, events=pa.table({JSON: _only(texts, mask)}))
+                return found, Given(texts, scan, np.flatnonzero(mask))
             except duckdb.InvalidInputException:
                 self._looks = min(self._looks + 1, len(_LOOKS) - 1)
-        return None, np.zeros(len(texts), bool)
+        return None
 
 
 def _texts(rows: pa.Table) -> tuple[pa.Array, Rows]:
@@ -124,6 +148,8 @@ def _pick(texts: pa.Array, at: Rows) -> pa.Array:
 
 def _only(texts: pa.Array, mask: _Mask) -> pa.Array:
     """Give the texts with nulls in place of all others, without a copy."""
+    if mask.all():
+        return texts
     bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
     _, ends, data = texts.buffers()
     if texts.offset:
@@ -131,9 +157,9 @@ def _only(texts: pa.Array, mask: _Mask) -> pa.Array:
     return pa.Array.from_buffers(texts.type, len(texts), [bits, ends, data])
 
 
-def _closed(texts: pa.Array) -> _Mask:
-    """Say which texts look like objects from both ends; most that are no JSON are no objects, or were cut."""
-    return Texts(texts).closed()
-
-
-_LOOKS: tuple[Callable[[pa.Array], _Mask] | None, ...] = (None, _closed, valid_mask)
+# Most texts that are no JSON are no objects, or were cut.
+_LOOKS: tuple[Callable[[pa.Array, Texts], _Mask], ...] = (
+    lambda texts, _: np.ones(len(texts), bool),
+    lambda _, scan: scan.closed(),
+    lambda texts, _: valid_mask(texts),
+)

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from calve.convert.given import Given
 from calve.convert.select import Select, literal
 from calve.event import duck
 from calve.event.columns import JSON
-from calve.event.scan import Texts
 
 __all__ = ["Look", "Shapes", "closer_look"]
 
@@ -37,19 +37,18 @@ class Look(NamedTuple):
     odd: _Rows = _NONE
 
 
-def closer_look(shapes: Shapes, found: pa.Table, scan: Texts, texts: pa.Array, good: npt.NDArray[np.bool_]) -> Look:
-    """Find, among the good rows, those whose fields are not simply those of the columns; each text is its row's."""
+def closer_look(shapes: Shapes, found: pa.Table, given: Given, good: npt.NDArray[np.bool_]) -> Look:
+    """Find, among the good rows, those whose fields are not simply those of the columns."""
     columns = [leaf.column for level in shapes.select.levels for leaf in level.leaves]
     presence = {leaf.column for level in shapes.select.levels for leaf in level.leaves if leaf.level}
-    rest = pa.array(np.flatnonzero(~good))
-    others = found.take(rest)
+    others = found.take(pa.array(np.flatnonzero(~good)))
     counts = [_count(found[name], name in presence) - _count(others[name], name in presence) for name in columns]
-    total = len(found) - len(rest)
+    total = len(found) - len(others)
     empty = np.flatnonzero(_per_row(found, columns, presence) == 0) if max(counts) < total else _NONE
-    if sum(counts) == scan.count_colons() - Texts(texts.take(rest)).count_colons():
+    if sum(counts) == given.count_colons(good):
         return Look(empty, _NONE)
-    odd = np.flatnonzero(good & (_per_row(found, columns, presence) != scan.colons_by_row()))
-    slow, unknown, _ = shapes.judge(texts, odd)
+    odd = np.flatnonzero(good & (_per_row(found, columns, presence) != given.scan.colons_by_row()[given.at]))
+    slow, unknown, _ = shapes.judge(given, odd)
     return Look(np.union1d(slow, empty), unknown, odd)
 
 
@@ -97,12 +96,12 @@ class Shapes:
         self._case_insensitive = case_insensitive
         self._known: list[_Shape] = []
 
-    def judge(self, texts: pa.Array, odd: _Rows) -> Look:
+    def judge(self, given: Given, odd: _Rows) -> Look:
         """Find the rows, of these odd ones, that need the exact converter or have unknown fields."""
         if not len(odd):
             return Look(_NONE, _NONE)
-        self._learn(texts.take(pa.array(odd[:_SAMPLE])))
-        events = pa.table({JSON: texts if len(odd) == len(texts) else texts.take(pa.array(odd))})
+        self._learn(given.events(odd[:_SAMPLE]))
+        events = pa.table({JSON: given.events(odd)})
         cases = " ".join(f"WHEN {shape.sql()} THEN {number}" for number, shape in enumerate(self._known))
         found = duck.run(f"SELECT CASE {cases} ELSE -1 END AS shape FROM ({self.select.keys_sql})", events=events)
         numbers = duck.whole(found["shape"]).to_numpy()

@@ -5,16 +5,19 @@ Takes only the usual forms; whatever else a row holds is not proven here, and no
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["column_bytes", "read_booleans", "read_doubles", "read_integers"]
+__all__ = ["Events", "column_bytes", "read_booleans", "read_doubles", "read_integers"]
 
 _Bytes = npt.NDArray[np.uint8]
 _Rows = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
+Events = Callable[[_Rows], pa.Array]
 _SURE = 18  # so many characters never overflow 64 bits
 
 
@@ -34,10 +37,10 @@ def read_integers(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, _Mask]
     return values, proven
 
 
-def read_doubles(column: pa.Array, kind: pa.DataType, events: pa.Array) -> tuple[pa.Array, _Mask]:
+def read_doubles(column: pa.Array, kind: pa.DataType, events: Events) -> tuple[pa.Array, _Mask]:
     """Read JSON texts, numbers only, as floats of 32 or 64 bits; say which rows are proven: nulls are.
 
-    DuckDB makes `0` of `-0`: a zero is proven where the event, which is given too, has no `-0`.
+    DuckDB makes `0` of `-0`: a zero is proven where the event, which `events` gives, has no `-0`.
     """
     ends, read = column_bytes(column)
     proven, filled = _nulls(column), np.diff(ends) > 0
@@ -52,7 +55,7 @@ def read_doubles(column: pa.Array, kind: pa.DataType, events: pa.Array) -> tuple
     numbers = values.fill_null(1).to_numpy()
     proven &= np.isfinite(numbers)
     zeros = np.flatnonzero((numbers == 0) & (np.diff(ends) == 1))
-    proven[zeros] &= ~pc.match_substring(events.take(pa.array(zeros)), "-0").to_numpy(zero_copy_only=False)
+    proven[zeros] &= ~pc.match_substring(events(zeros), "-0").to_numpy(zero_copy_only=False)
     return values, proven
 
 

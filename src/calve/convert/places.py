@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from calve.event import duck
 
-__all__ = ["put"]
+__all__ = ["placed", "put"]
 
 _FAR = 100
 """Rows between those that are left out."""
@@ -33,18 +33,22 @@ def put(fast: pa.Table, at: _Rows, good: _Mask, slow: pa.Table, rows: _Rows) -> 
     place = np.searchsorted(at, rows)
     if not np.isin(rows, at).all():
         return _between(_without(fast, np.flatnonzero(~good)), at[good], slow, rows)
-    there = fast.take(pa.array(place))
-    names = [name for name in fast.column_names if not _is_same(there[name], slow[name])]
-    if names:
-        order = np.arange(len(fast))
-        order[place] = len(fast) + np.arange(len(slow))
-        new = _joined(fast.select(names), slow.select(names)).take(pa.array(order))
-        for name in names:
-            number = fast.schema.get_field_index(name)
-            fast = fast.set_column(number, fast.schema.field(number), new[name])
+    for number, column in enumerate(slow.columns):
+        fast = placed(fast, number, place, duck.whole(column))
     kept = good.copy()
     kept[place] = True
     return _without(fast, np.flatnonzero(~kept)), at[kept]
+
+
+def placed(table: pa.Table, number: int, place: _Rows, values: pa.Array) -> pa.Table:
+    """Give a table with these values in some rows of a column, which stays as it is where it has them already."""
+    column = duck.whole(table.column(number))
+    if _is_same(column.take(pa.array(place)), values):
+        return table
+    order = np.arange(len(column))
+    order[place] = len(column) + np.arange(len(values))
+    new = pa.concat_arrays([column, values]).take(pa.array(order))
+    return table.set_column(number, table.schema.field(number), new)
 
 
 def _without(table: pa.Table, rows: _Rows) -> pa.Table:
@@ -62,20 +66,15 @@ def _between(one: pa.Table, at: _Rows, other: pa.Table, rows: _Rows) -> tuple[pa
     """Give the rows of two tables in the order of their positions."""
     positions = np.concatenate([at, rows])
     order = np.argsort(positions, kind="stable")
-    return _joined(one, other).take(pa.array(order)), positions[order]
+    return pa.concat_tables([one, other]).combine_chunks().take(pa.array(order)), positions[order]
 
 
-def _joined(one: pa.Table, other: pa.Table) -> pa.Table:
-    return pa.concat_tables([one, other]).combine_chunks()
-
-
-def _is_same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+def _is_same(one: pa.Array, other: pa.Array) -> bool:
     """Say whether values are the same to the last bit; nested ones, where zeros may have a sign, never are."""
     kind = one.type
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         return len(one) == 0
-    mine, others = duck.whole(one), duck.whole(other)
     if pa.types.is_floating(kind):
         bits = pa.int64() if kind == pa.float64() else pa.int32()
-        mine, others = mine.view(bits), others.view(bits)
-    return bool(mine.equals(others))
+        one, other = one.view(bits), other.view(bits)
+    return bool(one.equals(other))

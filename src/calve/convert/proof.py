@@ -1,8 +1,8 @@
-"""What the SELECT leaves open is typed and proven here, from the bytes of its columns."""
+"""What the SELECT leaves open is typed here and proven by the column, from the bytes of its columns."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 
-from calve.convert.literals import read_booleans, read_doubles, read_integers
+from calve.convert.given import Given
+from calve.convert.literals import Events, read_booleans, read_doubles, read_integers
 from calve.convert.select import Select
 from calve.convert.stamps import read_stamps
 from calve.convert.strings import maybe_changed
@@ -18,30 +19,44 @@ from calve.event import duck
 from calve.event.columns import JSON
 from calve.event.strict import MalformedError, parse_object
 
-__all__ = ["finish"]
+__all__ = ["Finished", "finish"]
 
 _FEW = 500  # a query costs as much as to parse so many
+_Rows = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
 
-def finish(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> pa.Table:
-    """Type the columns that are still text, and take rows without a proof out of `good` (in place).
+class Finished(NamedTuple):
+    """A result, typed.
+
+    Attributes:
+        rows: The result.
+        doubtful: By column, the rows of which its value is not proven.
+    """
+
+    rows: pa.Table
+    doubtful: dict[str, _Rows]
+
+
+def finish(select: Select, found: pa.Table, given: Given, good: _Mask) -> Finished:
+    """Type the columns that are still text.
 
     Args:
         select: The statement.
         found: What it gave, of one chunk.
-        texts: The events it was given.
-        good: Which rows are proven so far.
+        given: The events it was given.
+        good: Which rows matter.
     """
-    _finish_strings(select, found, texts, good)
+    doubtful = _changed_strings(select, found, given, good)
     typed: dict[str, pa.Array] = {}
     for name, kind in select.texts.items():
-        typed[name], proven = _read(duck.whole(found[name]), kind, texts)
-        good &= proven
-    return pa.table({name: typed.get(name, found[name]) for name in found.column_names})
+        typed[name], proven = _read(duck.whole(found[name]), kind, given.events)
+        doubtful[name] = np.flatnonzero(good & ~proven)
+    rows = pa.table({name: typed.get(name, found[name]) for name in found.column_names})
+    return Finished(rows, {name: rows for name, rows in doubtful.items() if len(rows)})
 
 
-def _read(column: pa.Array, kind: iceberg.IcebergType, events: pa.Array) -> tuple[pa.Array, _Mask]:
+def _read(column: pa.Array, kind: iceberg.IcebergType, events: Events) -> tuple[pa.Array, _Mask]:
     match kind:
         case iceberg.IntegerType() | iceberg.LongType():
             return read_integers(column, pa.int32() if isinstance(kind, iceberg.IntegerType) else pa.int64())
@@ -55,19 +70,20 @@ def _read(column: pa.Array, kind: iceberg.IcebergType, events: pa.Array) -> tupl
     return pa.array(values, mask=nulls).view(pa.timestamp("ns" if nanos else "us")), proven
 
 
-def _finish_strings(select: Select, found: pa.Table, texts: pa.Array, good: _Mask) -> None:
+def _changed_strings(select: Select, found: pa.Table, given: Given, good: _Mask) -> dict[str, _Rows]:
     doubtful = {name: maybe_changed(duck.whole(found[name])) for name in select.strings}
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *doubtful.values()]))
     rows = rows[good[rows]]
     if not len(rows):
-        return
-    events = texts.take(pa.array(rows))
+        return {}
+    events = given.events(rows)
     quoted = _quoted(select, events)
     for name, at in doubtful.items():
         changed = np.isin(rows, at, assume_unique=True)
         changed &= ~quoted[name]
         changed[changed] = _is_changed(found[name].take(pa.array(rows[changed])), events.filter(pa.array(changed)))
-        good[rows[changed]] = False
+        doubtful[name] = rows[changed]
+    return doubtful
 
 
 def _quoted(select: Select, events: pa.Array) -> dict[str, _Mask]:

@@ -43,7 +43,7 @@ class Select:
     """The compiled statement over a relation `events` with the column `json`.
 
     Attributes:
-        sql: Gives the leaves' columns and `ok` (BOOLEAN): every value of the row is proven.
+        sql: Gives, for events that are not NULL, the leaves' columns and `ok` (BOOLEAN): what it types is proven.
         keys_sql: Gives, for `odd` events, one column of key lists per level (NULL: the struct is absent).
         root: The levels as a tree, to build the structs again.
         levels: All levels in the order of the columns of `keys_sql`.
@@ -68,6 +68,9 @@ class Select:
     is_flat: bool
 
 
+_READABLE = "(SELECT * FROM events WHERE json IS NOT NULL)"
+
+
 def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None:
     """Compile a schema, or give None where DuckDB cannot hold it.
 
@@ -77,14 +80,13 @@ def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None
     root = maker.level(schema.as_struct(), "json", ())
     if not maker.possible:
         return None
-    source = maker.source()
     keys = ["json_keys(json) AS k0"]
     levels = [level for depth in maker.depths for level in depth]
     keys += [f"json_keys({level.text}) AS k{i}" for i, level in enumerate(levels) if i]
     proof = " AND ".join(maker.proofs) or "true"
     return Select(
-        f"SELECT {', '.join(maker.values)}, coalesce({proof}, false) AS ok FROM {source}",
-        f"SELECT {', '.join(keys)} FROM {source}",
+        f"SELECT {', '.join(maker.values)}, coalesce({proof}, false) AS ok FROM {maker.source(_READABLE)}",
+        f"SELECT {', '.join(keys)} FROM {maker.source()}",
         root,
         levels,
         maker.paths,
@@ -120,9 +122,8 @@ class _Maker:
         self.possible = True
         self.long_digits = False
 
-    def source(self, raw: str = "VARCHAR") -> str:
-        """Give the relation of all levels; raw texts come as this type."""
-        relation = "events"
+    def source(self, relation: str = "events", raw: str = "VARCHAR") -> str:
+        """Give a relation with all levels; raw texts come as this type."""
         for depth in self.depths:
             added = [f"{_transform(level.text, self.specs[level.alias], raw)} AS {level.alias}" for level in depth]
             relation = f"(SELECT *, {', '.join(added)} FROM {relation})"

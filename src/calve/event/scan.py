@@ -5,6 +5,7 @@ They never judge a text: they name rows that may be odd, so that all others need
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 __all__ = ["Texts"]
 
 _BLOCK = 1 << 18  # bytes that stay in the processor's second cache
+_ROWS = 1 << 12  # rows whose ends do
 _Bytes = npt.NDArray[np.uint8]
 _Rows = npt.NDArray[np.int64]
 
@@ -51,19 +53,14 @@ class Texts:
 
     def closed(self) -> npt.NDArray[np.bool_]:
         """Say which texts begin with a brace and end with one, but for blanks that may be around them."""
-        filled = np.diff(self.ends) > 0
-        closed = np.zeros(len(filled), bool)
-        first, last = self.data[self.ends[:-1][filled]], self.data[self.ends[1:][filled] - 1]
-        closed[filled] = ((first == 123) | (first <= 32)) & ((last == 125) | (last <= 32))
-        return closed
+        first, _, last = self._edges
+        closed: npt.NDArray[np.bool_] = ((first == 123) | (first <= 32)) & ((last == 125) | (last <= 32))
+        return closed & (np.diff(self.ends) > 0)
 
     def odd_ends(self) -> _Rows:
         """Name the rows that do not end with a brace right after a value."""
-        long = np.diff(self.ends) > 1
-        last = self.ends[1:][long] - 1
-        before = self.data[last - 1]
-        plain = np.zeros(len(long), bool)
-        plain[long] = (self.data[last] == 125) & (before > 32) & (before != 44)
+        _, before, last = self._edges
+        plain = (last == 125) & (before > 32) & (before != 44) & (np.diff(self.ends) > 1)
         return np.flatnonzero(~plain)
 
     def lenient(self) -> _Rows:
@@ -108,6 +105,16 @@ class Texts:
             if run.any():
                 found.append(start + np.flatnonzero(run))
         return np.unique(np.searchsorted(self.ends, np.concatenate(found), side="right") - 1)
+
+    @cached_property
+    def _edges(self) -> _Bytes:
+        """Each text's first byte, its last but one and its last; any bytes where it has none."""
+        edges = np.zeros((3, len(self.ends) - 1), np.uint8)
+        for start in range(0, edges.shape[1] if len(self.data) else 0, _ROWS):
+            ends, part = self.ends[start : start + _ROWS + 1], edges[:, start : start + _ROWS]
+            for line, at in zip(part, (ends[:-1], ends[1:] - 2, ends[1:] - 1), strict=True):
+                self.data.take(at, out=line, mode="clip")
+        return edges
 
     def _blocks(self, count: Any) -> int:
         data, total = self.data, 0

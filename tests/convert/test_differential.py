@@ -22,8 +22,9 @@ from convert import reference
 from convert.events import NAMES, Maker
 from convert.tables import plain_rows, table_of
 
-BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "25"))
-ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "60"))
+BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "30"))
+ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "300"))
+"""With the batches of both ways, over 100,000 values by default: 6.6 an event."""
 
 LISTS = st.one_of(
     st.just(Fields()),

@@ -13,7 +13,7 @@ import pytest
 from running import Calve, post, until
 from services.process import free_ports
 
-KILLS = int(os.environ.get("CALVE_KILLS", "20"))
+KILLS = int(os.environ.get("CALVE_KILLS", "12"))
 TABLES = 5
 YAML = """
 stream:
@@ -49,7 +49,7 @@ class Producer(threading.Thread):
         self.good, self.bad = 0, 0
 
     def run(self):
-        while not self.ended.wait(0.05):
+        while not self.ended.wait(0.1):
             block = []
             for _ in range(200):
                 if random.random() < 0.02:

@@ -27,6 +27,8 @@ from calve.commit.catalog import Catalog, embedded
 from calve.engine import session
 
 PATIENCE_SECONDS = 120
+LITTLE = ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
+"""For a process that reads tables: these are too small for compiling harder to pay."""
 
 
 class Calve:
@@ -159,13 +161,15 @@ def _logging_kept() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+def until(
+    condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS, every_seconds: float = 0.05
+) -> Any:
     """Wait for a condition, with a bound."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"did not happen in {seconds} s: {what}")
-        time.sleep(0.05)
+        time.sleep(every_seconds)
     return found
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog
 from calve.stop_point import VARIABLE
-from running import Calve
+from running import LITTLE, Calve
 from services.opensearch import OpenSearch
 
 pytestmark = [
@@ -47,13 +47,13 @@ POINTS = (
     "spool.before-publish",
     "ledger.after-begin",
     "commit.after-swap",
-    "pipeline.after-stage",
     "pipeline.after-acknowledge",
+    "pipeline.after-stage",
     "ledger.before-begin",
     "commit.before-swap",
     "ledger.before-committed",
 )
-KILLS = int(os.environ.get("CALVE_KILLS", "5"))
+KILLS = int(os.environ.get("CALVE_KILLS", "4"))
 """How often the pipeline is killed: at these points in turn."""
 
 
@@ -73,8 +73,8 @@ class Orders:
     def change(self) -> None:
         for _ in range(self.random.randint(1, 3)):
             mode = self.random.choice(("copy-on-write", "merge-on-read"))
-            for what in ("update", "delete", "merge"):
-                self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('write.{what}.mode'='{mode}')")
+            modes = ", ".join(f"'write.{what}.mode'='{mode}'" for what in ("update", "delete", "merge"))
+            self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({modes})")
             self.random.choice((self.insert, self.insert, self.update, self.delete, self.merge))()
 
     def insert(self) -> None:
@@ -127,12 +127,12 @@ def test_wherever_the_pipeline_dies_the_index_and_the_copy_are_what_the_table_is
     orders.insert()
     orders.change()
     catalog = {"name": "lake", **lake.properties}
-    calve = Calve(tmp_path, YAML.format(name=name, catalog=catalog, address=opensearch.address))
+    calve = Calve(tmp_path, YAML.format(name=name, catalog=catalog, address=opensearch.address), spark)
     try:
         for kill in range(KILLS):
             orders.change()
             point = POINTS[kill % len(POINTS)]
-            code = calve.start("--once", environment={VARIABLE: point}).wait(240)
+            code = calve.start("--once", *LITTLE, environment={VARIABLE: point}).wait(240)
             assert code != 0, f"{point} was never reached: {calve.said()[-1500:]}"
         assert calve.once() == 0, calve.said()[-1500:]
     finally:

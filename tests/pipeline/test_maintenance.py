@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from pipeline.readers import PlainSpark, with_pyiceberg
-from running import PATIENCE_SECONDS, Calve, post, until
+from running import LITTLE, Calve, post, until
 from services.process import free_ports
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
@@ -81,9 +82,9 @@ class Changes:
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calve]:
+def job(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calve]:
     [port] = free_ports(1)
-    job = Calve(tmp_path_factory.mktemp("maintained"), configuration(port))
+    job = Calve(tmp_path_factory.mktemp("maintained"), configuration(port), spark)
     job.port = port  # type: ignore[attr-defined]
     job.start()
     yield job
@@ -97,13 +98,13 @@ def test_maintenance_beside_a_pipeline_leaves_what_a_dictionary_holds_whatever_i
         until(lambda: table(job, "db.rows").get("commits", 0) > 3, "changes are committed")
         process = start_maintain(job, "db.rows", "--only", "convert")
         replaced = operations(job)
-        until(lambda: operations(job) > replaced or process.poll() is not None, "it has rewritten", 300)
+        until(lambda: operations(job) > replaced or process.poll() is not None, "it has rewritten", 300, 0.3)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        maintain(job, "db.rows", "--only", "convert", "--only", "expire", "--older-than", "0s")
+        maintain(job, "--only", "convert", "--only", "expire", "--older-than", "0s")
         until(lambda: table(job, "db.own").get("last_conversion"), "the pipeline converts")
     assert job.stop() == 0
-    [report] = json.loads(maintain(job, "db.rows", "--only", "convert", "--json"))["tables"]
+    [report] = json.loads(maintain(job, "--only", "convert", "--json"))["tables"]
     assert (report["after"]["equality_delete_files"], report["error"]) == (0, None)
     wanted = [[key, city, version] for key, (city, version) in sorted(changes.oracle.items())]
     queries = [f"select id, city, version from lakehouse.db.{name} order by id" for name in ("rows", "own")]
@@ -124,7 +125,7 @@ def table(job: Calve, name: str) -> dict[str, Any]:
 
 def start_maintain(job: Calve, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        job.command("maintain", *arguments, "--master", "local[2]"),
+        job.command("maintain", *arguments, "--master", "local[2]", *LITTLE),
         cwd=job.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -134,7 +135,6 @@ def start_maintain(job: Calve, *arguments: str) -> subprocess.Popen[str]:
 
 
 def maintain(job: Calve, *arguments: str) -> str:
-    process = start_maintain(job, *arguments)
-    said, told = process.communicate(timeout=3 * PATIENCE_SECONDS)
-    assert process.returncode == 0, said + told
-    return said
+    done = job.call("maintain", "db.rows", *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout

@@ -62,7 +62,8 @@ def draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         ledger.stage(1, record)
         monkeypatch.setattr(committer, "time", SimpleNamespace(monotonic=clock.monotonic, time=time.time))
         hooks = (lambda *_: clock.done.release(), lambda _: None)
-        one = Committer(ledger, {"c": object()}, CommitSettings(0, 1), PipelineStatus("p"), hooks)  # type: ignore[dict-item]
+        catalog: Any = SimpleNamespace(prepare=lambda: None)
+        one = Committer(ledger, {"c": catalog}, CommitSettings(0, 1), PipelineStatus("p"), hooks)
         made.append(one)
         monkeypatch.setattr(committer, "append", lambda *_: commit())
         one.add(record)

@@ -53,7 +53,7 @@ POINTS = (
     "commit.before-swap",
     "ledger.before-committed",
 )
-KILLS = int(os.environ.get("CALVE_KILLS", "4"))
+KILLS = int(os.environ.get("CALVE_KILLS", "5"))
 """How often the pipeline is killed: at these points in turn."""
 
 

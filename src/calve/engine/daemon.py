@@ -28,6 +28,7 @@ PRELOAD = "CALVE_PRELOAD"
 EARLY = "CALVE_EARLY_DAEMON"
 """The socket of the early daemon, in a folder of its user's alone."""
 _WAITS = "early"
+_TAKEN = b"1"
 _ZIPS = ("pyspark.zip", "-src.zip")
 _STREAMS = (0, 1, 2)
 _END_SECONDS = 10
@@ -48,6 +49,8 @@ class EarlyDaemon:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "calve.engine.daemon", _WAITS],
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,  # it gets Spark's streams later
+            stderr=subprocess.DEVNULL,  # where it fails, what Spark starts does its work, and tells
             env=os.environ | {PRELOAD: ",".join(preload), EARLY: self.socket},
             process_group=0,  # Ctrl-C is for the driver, and PySpark wants a group that this process leads
         )
@@ -66,12 +69,10 @@ class EarlyDaemon:
 def _main() -> None:
     place = os.environ.pop(EARLY, "")
     if sys.argv[1:] == [_WAITS]:
-        with socket.socket(socket.AF_UNIX) as door:
-            door.bind(place)
-            door.listen(1)
-            _import()
-            is_wanted = _take_over(door)
-        shutil.rmtree(Path(place).parent, ignore_errors=True)
+        try:
+            is_wanted = _wait(place)
+        finally:
+            shutil.rmtree(Path(place).parent, ignore_errors=True)
         if not is_wanted:
             return
     elif place and _hand_over(place):
@@ -98,7 +99,10 @@ def _hand_over(place: str) -> bool:
             early.connect(place)
             socket.send_fds(early, [len(given).to_bytes(4, "big")], _STREAMS)
             early.sendall(given)
+            taken = early.recv(1)
         except OSError:
+            return False
+        if not taken:
             return False
         for stream in _STREAMS:
             os.close(stream)  # else Spark's end of them would not be the last one
@@ -106,11 +110,21 @@ def _hand_over(place: str) -> bool:
     return True
 
 
-def _take_over(door: socket.socket) -> bool:
-    """Wait until Spark wants a daemon, and become it; False when the driver has ended before."""
-    if door not in select.select([door, sys.stdin], [], [])[0]:
-        return False
-    starter, _ = door.accept()
+def _wait(place: str) -> bool:
+    """Import, wait until Spark wants a daemon, and become it; False when the driver has ended before."""
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(place)
+        door.listen(1)
+        _import()
+        if door not in select.select([door, sys.stdin], [], [])[0]:
+            return False
+        starter, _ = door.accept()
+    _become(starter)
+    return True
+
+
+def _become(starter: socket.socket) -> None:
+    """Take over the environment, arguments and streams of the process that Spark has started."""
     length, streams, _, _ = socket.recv_fds(starter, 4, len(_STREAMS))
     with starter.makefile("rb") as file:
         given = json.loads(file.read(int.from_bytes(length, "big")))
@@ -120,8 +134,8 @@ def _take_over(door: socket.socket) -> bool:
     os.environ.clear()
     os.environ.update(given["environment"])
     sys.argv[:] = given["arguments"]
+    starter.sendall(_TAKEN)
     starter.detach()  # open until this process ends: its starter waits for that
-    return True
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ session.stop(spark)
 session.stop(spark)
 again = session.start("local[1]")
 print(again.range(3).count())
+other = again.newSession()
+other.conf.set("spark.of", "other")
+assert (again.conf.get("spark.of", None), session.start() is again) == (None, True)
 session.stop(again)
 """
 FORKED = """

@@ -72,6 +72,9 @@ class _Session(SparkSession):  # type: ignore[misc] # PySpark is not typed here
                 super().__init__(self._sc)
         return self.__dict__[name]
 
+    def newSession(self) -> SparkSession:  # noqa: N802 # PySpark's name; its own makes another of this class
+        return SparkSession(self._sc, self._jsparkSession.newSession())
+
 
 def start(
     master: str | None = None,

@@ -20,7 +20,7 @@ import pyspark
 from calve.engine.cache import cache_folder
 from calve.engine.java import Java
 
-__all__ = ["archive_file", "is_made", "options", "stop_seconds"]
+__all__ = ["archive_file", "is_being_made", "options", "stop_seconds"]
 
 _MAKE = "CALVE_MAKE_ARCHIVE"
 _CONTENT = "3"
@@ -44,14 +44,14 @@ def options(java: Java, files: Sequence[Path]) -> str:
     return f"-XX:SharedArchiveFile={file} -Xlog:disable" if file.is_file() else ""
 
 
-def is_made() -> bool:
+def is_being_made() -> bool:
     """Say whether this process runs to make an archive, so that what only large batches do should be done once."""
     return _MAKE in os.environ
 
 
 def stop_seconds() -> float:
     """Give how long a JVM may take to end: one that makes an archive takes long."""
-    return 300 if is_made() else 10
+    return 300 if is_being_made() else 10
 
 
 def _configuration(needs_s3: bool) -> str:

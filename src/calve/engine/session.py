@@ -47,6 +47,7 @@ may differ in case alone; small shuffles stay cheap."""
 _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """The driver's JVM plans and commits, and rows do not pass through it: compiling it harder costs more than it gives."""
 _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""The JVM that only prints the command of the driver's."""
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
@@ -206,16 +207,19 @@ def _warm(context: SparkContext) -> None:
     with contextlib.suppress(Exception):  # what is wrong shows in the first real job, and the session may be gone
         task = context.range(1, numSlices=1)
         task.foreach(id)
-        if archive.is_made():
+        if archive.is_being_made():
             task.map(lambda number: (number, b"")).partitionBy(1, int).count()  # as tasks that hand changes on do
 
 
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
     """Set what Spark's scripts read, only while they start; workers use this very interpreter."""
-    wanted: dict[str, str | None] = {"JAVA_HOME": str(java.find().home), "SPARK_CONF_DIR": None}
-    wanted["SPARK_HOME"] = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)  # else they search for it
-    wanted["SPARK_LAUNCHER_OPTS"] = os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER
+    wanted: dict[str, str | None] = {
+        "JAVA_HOME": str(java.find().home),
+        "SPARK_CONF_DIR": None,
+        "SPARK_HOME": os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent),  # else they search for it
+        "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER,
+    }
     before: dict[str, str | None] = {name: os.environ.get(name) for name in wanted}
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     _set(wanted)

@@ -115,6 +115,11 @@ def test_events_without_a_schema_join_as_what_they_look_like():
     assert columns(infer(rows(with_schema, {"a": 7, "d": 1.5}))) == {
         "a": "long", "b": "timestamp", "c": "string", "d": "double",
     }  # fmt: skip
+    assert [infer(rows(*each)).is_declared for each in ([with_schema], [with_schema, {"a": 7}], [{"a": 7}])] == [
+        True,
+        False,
+        False,
+    ]
     assert columns(infer(rows({"c": None, "b": None, "a": None}, with_schema))) == {
         "a": "int", "b": "timestamp", "c": "string",
     }  # fmt: skip

@@ -107,12 +107,35 @@ def test_a_new_table_is_shown_as_the_statement_that_makes_it() -> None:
     pipeline = sink("shop.${/kind}", auto_create=True, partition_by=["day(at)", "bucket(8, id)"], table_location="/t")
     found = tried(pipeline, *LINES[:2])
     [table] = found.tables
-    assert (table.rows, table.created, table.nulled) == (2, True, {"at": 1})
+    assert (table.rows, table.created, table.nulled) == (1, True, {})
+    assert [[one.code for one in event.rejects] for event in found.events] == [[], ["NOT_COERCIBLE"]]
     assert table.statements == [
         "CREATE TABLE lakehouse.shop.orders (\n"
         "  id bigint,\n  kind string,\n  total double,\n  at timestamp,\n  to struct<city: string, zip: bigint>\n"
-        ") USING iceberg\nPARTITIONED BY (days(at), bucket(8, id))\nLOCATION '/t';"
+        ") USING iceberg\nPARTITIONED BY (days(at), bucket(8, id))\nLOCATION '/t'\n"
+        "TBLPROPERTIES ('calve.columns' = 'inferred');"
     ]
+
+
+def test_a_value_that_does_not_fit_is_a_dead_letter_in_inferred_columns_and_null_in_declared_ones() -> None:
+    events = ['{"id": 1, "n": 1}', '{"id": 2, "n": "x"}']
+    schema = {"columns": [{"name": "id", "type": "long"}, {"name": "n", "type": "long"}]}
+    partitioned = {"partition_by": ["day(n)"]}
+    fates = {}
+    for name, options in {"inferred": partitioned, "declared": {"schema": schema}}.items():
+        for mismatch in ("absent", "null", "dlq"):
+            given = {} if mismatch == "absent" else {"on_type_mismatch": mismatch}
+            found = tried(sink("a.b", auto_create=True, **options, **given), *events)
+            fates[name, mismatch] = (found.tables[0].rows, found.tables[0].nulled)
+    rejected, nulled = (1, {}), (2, {"n": 1})
+    assert fates == {
+        ("inferred", "absent"): rejected,
+        ("inferred", "null"): nulled,
+        ("inferred", "dlq"): rejected,
+        ("declared", "absent"): nulled,
+        ("declared", "null"): nulled,
+        ("declared", "dlq"): rejected,
+    }
 
 
 def test_changes_name_their_table_and_those_without_a_key_or_a_known_operation_their_reason(folder: Path) -> None:

@@ -107,8 +107,13 @@ def test_the_defaults_are_the_rfcs_and_the_designs() -> None:
     )
     assert (settings.commit_size, settings.max_batch_bytes, settings.max_open_writers) == (1 << 30, 256 << 20, 256)
     assert (settings.auto_create, settings.schema_evolution, settings.case_insensitive) == (False, False, False)
-    assert (settings.catalog, settings.dlq_prefix, settings.on_type_mismatch) == (None, None, "null")
+    assert (settings.catalog, settings.dlq_prefix, settings.on_type_mismatch) == (None, None, None)
     assert (settings.write_mode, settings.upsert, settings.dynamic) == ("equality-delete", False, False)
+
+
+def test_null_for_a_mismatch_is_a_word_like_dlq_and_not_an_absent_option() -> None:
+    for written, read in {"null": "null", "~": "null", '"null"': "null", "dlq": "dlq"}.items():
+        assert sink(f"table_identifier: a.b, on_type_mismatch: {written}").on_type_mismatch == read
 
 
 def test_catalog_properties_are_text_whatever_yaml_makes_of_them() -> None:

@@ -48,17 +48,20 @@ class Inferred:
     Attributes:
         root: The event as a struct; below it, columns that exist and hold new fields are of kind `known`.
         events: How many events it was seen in.
+        is_declared: Whether all of these events came with a schema.
     """
 
     root: Node = field(default_factory=lambda: Node(Kind.STRUCT))
     events: int = 0
+    is_declared: bool = True
 
     def __bool__(self) -> bool:
         return any(node.kind is not Kind.NULL for node in self.root.fields.values())
 
     def merge(self, other: Inferred) -> Inferred:
         """Join with what later events told; associative."""
-        return Inferred(join(self.root, other.root), self.events + other.events)
+        is_declared = self.is_declared and other.is_declared
+        return Inferred(join(self.root, other.root), self.events + other.events, is_declared)
 
     def to_schema(self, limit: int = 1000) -> Schema:
         """Give the schema of a new table: all columns optional, at most `limit`; none where every field is null."""
@@ -67,12 +70,12 @@ class Inferred:
 
     def to_json(self) -> dict[str, Any]:
         """Give it as JSON values; `from_json` is the way back."""
-        return {"events": self.events, "root": self.root.to_json()}
+        return {"events": self.events, "is_declared": self.is_declared, "root": self.root.to_json()}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Inferred:
         """Read what `to_json` gave."""
-        return Inferred(Node.from_json(data["root"]), data["events"])
+        return Inferred(Node.from_json(data["root"]), data["events"], data["is_declared"])
 
 
 def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> Inferred:
@@ -86,10 +89,10 @@ def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FI
     if known is None and len(rows) > _FIRST_LOOK:
         known = infer(rows.slice(0, _FIRST_LOOK), None, fields)
         return known.merge(infer(rows.slice(_FIRST_LOOK), known, fields))
-    root, events = Node(Kind.STRUCT), 0
-    for node, count, _ in _seen(rows, known, fields):
-        root, events = join(root, Node(Kind.STRUCT, fields.of(node.fields))), events + count
-    return Inferred(root, events)
+    found = Inferred()
+    for node, count, is_told in _seen(rows, known, fields):
+        found = found.merge(Inferred(Node(Kind.STRUCT, fields.of(node.fields)), count, is_told or not count))
+    return found
 
 
 def unknown_fields(
@@ -99,14 +102,14 @@ def unknown_fields(
 
     Fields that the rows' own schema makes wider than the column are among them (`evolve.widened`).
     """
-    root, events = Node(Kind.STRUCT), 0
+    found = Inferred()
     for node, count, is_told in _seen(rows):
         own = Node(Kind.STRUCT, fields.of(node.fields))
         new = known_fields(own, schema.as_struct(), case_insensitive).fields
         new |= widened(own, schema.as_struct()) if is_told else {}
         if new:
-            root, events = join(root, Node(Kind.STRUCT, new)), events + count
-    return Inferred(root, events) if root.fields else None
+            found = found.merge(Inferred(Node(Kind.STRUCT, new), count, is_told))
+    return found if found.root.fields else None
 
 
 def _seen(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> _Seen:

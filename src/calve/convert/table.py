@@ -12,7 +12,11 @@ from pyiceberg.table.sorting import SortOrder
 
 from calve.convert.schema import read_schema
 
-__all__ = ["Absent", "Table"]
+__all__ = ["INFERRED", "Absent", "Table"]
+
+_COLUMNS = "calve.columns"
+INFERRED = {_COLUMNS: "inferred"}
+"""The property of a table that Calve created with columns inferred from values."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,11 @@ class Table:
     def columns_json(self) -> str:
         """The current schema without its number: tables of which it is the same have the same columns."""
         return re.sub(r'"schema-id":\s*\d+,?\s*', "", self.schema_json, count=1)
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether Calve inferred the columns from values when it created the table."""
+        return self.properties.get(_COLUMNS) == INFERRED[_COLUMNS]
 
     @cached_property
     def spec(self) -> PartitionSpec:

@@ -65,6 +65,7 @@ class SinkJob:
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
         keep: An UPDATE leaves columns as they are that its event lacks.
+        on_type_mismatch: As in the settings; None: as the table's columns came to be.
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
@@ -79,7 +80,7 @@ class SinkJob:
     event_time: str | None = None
     infers: bool = False
     evolves: bool = False
-    on_type_mismatch: Literal["null", "dlq"] = "null"
+    on_type_mismatch: Literal["null", "dlq"] | None = None
     case_insensitive: bool = False
     changes: bool = False
     identifier_columns: tuple[str, ...] = ()
@@ -90,19 +91,19 @@ class SinkJob:
     gathers_bytes: int = 0
     refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
-    def options(self, table: str) -> ConvertOptions:
-        """Say how events are converted for a table."""
+    def options(self, table: Table) -> ConvertOptions:
+        """Return how events are converted for a table."""
         return ConvertOptions(
             look_for_unknown=self.evolves,
-            on_type_mismatch=self.on_type_mismatch,
+            on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),
             case_insensitive=self.case_insensitive,
             fields=self.fields,
-            refused=self.refused.get(table, frozenset()),
+            refused=self.refused.get(table.identifier, frozenset()),
         )
 
     def converter(self, table: Table) -> Converter | Reducer:
         """Make what turns the events of a table into rows, or into changes of rows."""
-        options = self.options(table.identifier)
+        options = self.options(table)
         if not self.changes:
             return Converter(table, options)
         return Reducer(table, Key(table, self.identifier_columns), options, self.upsert, self.keep)

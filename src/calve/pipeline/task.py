@@ -228,7 +228,7 @@ class _Task:
             if isinstance(sink, DocumentJob) or sink.changes or not isinstance(table, Table):
                 self._alike[target] = target
             else:
-                self._alike[target] = (target[0], table.columns_json, sink.refused.get(target[1]))
+                self._alike[target] = (target[0], table.columns_json, sink.options(table))
         return self._alike[target]
 
     def _gather(self, events: pa.Table, shares: Shares) -> None:

@@ -115,7 +115,7 @@ class Binder:
 
     def _either(self, shape: Either, node: Node, path: str, option: Option) -> Any:
         records = [member for member in shape.shapes if isinstance(member, Record)]
-        if node.value is None and shape.optional and not records:
+        if node.value is None and shape.optional and not records and not _fits_null(shape):
             return None
         for member in shape.shapes:
             if len(shape.shapes) == 1 or _fits(member, node):
@@ -156,6 +156,11 @@ _ABSENT: Any = object()
 def _inner(option: Option) -> Option:
     """The rules for an element: limits count the elements, so they are not for them."""
     return Option(secret=option.secret, unit=option.unit)
+
+
+def _fits_null(shape: Either) -> bool:
+    """Return whether null is one of the words to choose from, which is not the same as an absent option."""
+    return any(isinstance(member, Choice) and "null" in member.values for member in shape.shapes)
 
 
 def _fits(shape: Shape, node: Node) -> bool:

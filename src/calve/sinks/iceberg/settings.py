@@ -184,8 +184,10 @@ class IcebergSettings:
     )
     commit_size: Size = option(Size(1 << 30), "Commit earlier when this much is written.", minimum=1)
     max_batch_bytes: Size = option(Size(256 << 20), "The most that one batch reads from its source.", minimum=1)
-    on_type_mismatch: Literal["null", "dlq"] = option(
-        "null", "What a value becomes that does not fit an optional column: null, or the event a dead letter."
+    on_type_mismatch: Literal["null", "dlq"] | None = option(
+        None,
+        "What becomes of a value that does not fit an optional column: `null` sets it to null, `dlq` makes its event a "
+        "dead letter. Absent: `dlq` for tables whose columns Calve inferred from values, `null` for all others.",
     )
     case_insensitive: bool = option(False, "Match fields to columns whatever their case, if the exact name is missing.")
     branch: str | None = option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -26,7 +27,7 @@ from calve.convert.event_time import fault as faulty_time
 from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
 from calve.convert.schema import VariantType
-from calve.convert.table import Absent, Table
+from calve.convert.table import INFERRED, Absent, Table
 from calve.errors import CalveError, NoTargetError, SchemaConflictError, SettingsError, UnsupportedError, Verdict
 from calve.event.reject import Code
 from calve.observe.log import Log
@@ -219,15 +220,14 @@ class SinkTargets:
         schema = inferred.to_schema()
         if not schema.fields:
             return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
-        return self._create(name, self._with_moments(schema))
+        return self._create(name, self._with_moments(schema), {} if inferred.is_declared else INFERRED)
 
-    def _create(self, name: str, schema: Schema) -> Table:
+    def _create(self, name: str, schema: Schema, marks: Mapping[str, str] | None = None) -> Table:
         schema = identified(schema, self.settings.identifier_columns) if self.settings.identifier_columns else schema
         fields = partition_spec_fields(self.settings.partition_fields, schema)
         settings = self.settings
-        table = self.catalog.create(
-            name, schema.model_dump_json(), fields, settings.table_properties, settings.table_location
-        )
+        properties = {**settings.table_properties, **(marks or {})}
+        table = self.catalog.create(name, schema.model_dump_json(), fields, properties, settings.table_location)
         self._say(f"created the table {name} with {len(table.schema.fields)} columns")
         return self._ready(table)
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from calve.commit.fence import Outcome
+from calve.commit.fence import Outcome, Target
 from calve.commit.ledger import Ledger
 from calve.errors import SinkUnavailableError
 from calve.observe.status import PipelineStatus
 from calve.pipeline import committer
 from calve.pipeline.committer import CommitSettings, Committer
 from calve.sources.source import Planned, Split
+from running import until
 
 TABLES = 10
 STEP, LIMIT = 50.0, 120.0
@@ -46,6 +47,16 @@ class Clock:
         return self.now
 
 
+def stage(ledger: Ledger, batch: int, *tables: str) -> dict[str, Any]:
+    """Begin and stage a batch with a row for each table."""
+    entries = [{"catalog": "c", "table": name, "uuid": "", "files": [], "rows": 1, "bytes": 1} for name in tables]
+    counts: dict[str, Any] = {"events": 1, "bytes": 1, "unrouted": 0, "rejects": [], "nulled": []}
+    record = {"batch": batch, "position": {}, "since": 0.0, "tables": entries, "documents": [], **counts}
+    ledger.begin(batch, Planned([Split({}, 1)], {}, ()))
+    ledger.stage(batch, record)
+    return record
+
+
 @pytest.fixture
 def draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., bool]]:
     """Stage a batch of ten tables and drain it, with what a commit does."""
@@ -53,13 +64,7 @@ def draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     made: list[Committer] = []
 
     def drain(clock: Clock, commit: Callable[[], Outcome]) -> bool:
-        tables = [
-            {"catalog": "c", "table": f"t{n}", "uuid": "", "files": [], "rows": 1, "bytes": 1} for n in range(TABLES)
-        ]
-        counts: dict[str, Any] = {"events": TABLES, "bytes": TABLES, "unrouted": 0, "rejects": [], "nulled": []}
-        record = {"batch": 1, "position": {}, "since": 0.0, "tables": tables, "documents": [], **counts}
-        ledger.begin(1, Planned([Split({}, 1)], {}, ()))
-        ledger.stage(1, record)
+        record = stage(ledger, 1, *(f"t{n}" for n in range(TABLES)))
         monkeypatch.setattr(committer, "time", SimpleNamespace(monotonic=clock.monotonic, time=time.time))
         hooks = (lambda *_: clock.done.release(), lambda _: None)
         catalog: Any = SimpleNamespace(prepare=lambda: None)
@@ -93,3 +98,45 @@ def test_draining_ends_when_no_table_can_be_committed_for_long(draining: Callabl
         raise SinkUnavailableError("no answer", step="commit")
 
     assert not draining(Clock(None), refuse)
+
+
+@pytest.fixture
+def hourly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Committer, Ledger, list[str]]]:
+    """A committer whose interval is an hour, its ledger, and the tables that it commits to."""
+    committed: list[str] = []
+
+    def commit(catalog: Any, target: Target, *_: Any) -> Outcome:
+        committed.append(target.identifier)
+        return Outcome((1,), 1)
+
+    monkeypatch.setattr(committer, "append", commit)
+    ledger = Ledger.open(tmp_path / "p" / "ledger")
+    catalog: Any = SimpleNamespace(prepare=lambda: None)
+    hooks = (lambda *_: None, lambda _: None)
+    one = Committer(ledger, {"c": catalog}, CommitSettings(3600, 1 << 30), PipelineStatus("p"), hooks)
+    one.start()
+    yield one, ledger, committed
+    one.stop()
+    ledger.close()
+
+
+def test_the_first_files_of_a_table_are_committed_at_once(hourly: tuple[Committer, Ledger, list[str]]) -> None:
+    one, ledger, committed = hourly
+    one.add(stage(ledger, 1, "a"))
+    until(lambda: ledger.committed.batch == 1, "the first batch is committed")
+    one.add(stage(ledger, 2, "a"))
+    one.add(stage(ledger, 3, "a", "b"))
+    until(lambda: "b" in committed, "the new table is committed")
+    one.stop()
+    assert committed == ["a", "b"]
+    assert ledger.committed.batch == 1
+
+
+def test_the_end_of_a_backlog_is_committed_at_once(hourly: tuple[Committer, Ledger, list[str]]) -> None:
+    one, ledger, committed = hourly
+    one.add(stage(ledger, 1, "a"))
+    until(lambda: ledger.committed.batch == 1, "the first batch is committed")
+    one.add(stage(ledger, 2, "a"))
+    one.commit_soon()
+    until(lambda: ledger.committed.batch == 2, "the second batch is committed")
+    assert committed == ["a", "a"]

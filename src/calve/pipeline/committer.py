@@ -37,7 +37,10 @@ _TICK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class CommitSettings:
-    """When a commit is due: after an interval in seconds, or when so many bytes are staged."""
+    """When a commit is due: after an interval in seconds, or when so many bytes are staged.
+
+    The first files of each table in a run are committed at once.
+    """
 
     interval_seconds: float
     size_bytes: int
@@ -45,7 +48,11 @@ class CommitSettings:
 
 @dataclass
 class _Table:
-    """What is staged for one branch of a table and not committed: its entries by batch, in order."""
+    """What is staged for one branch of a table and not committed: its entries by batch, in order.
+
+    Attributes:
+        is_new: Whether this run has not committed to it yet.
+    """
 
     catalog: Catalog
     target: Target
@@ -53,6 +60,7 @@ class _Table:
     patience: Patience | None = None
     retry_at: float = 0.0
     error: CalveError | None = None
+    is_new: bool = True
 
     @property
     def name(self) -> str:
@@ -120,6 +128,7 @@ class Committer:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._urgent = threading.Event()
+        self._soon = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
         self._last = self._moved = time.monotonic()
@@ -149,6 +158,10 @@ class Committer:
     def has_room(self) -> bool:
         """Whether another batch may be staged; tables that wait for the operator do not count."""
         return self._waiting()[0] < _MOST_STAGED
+
+    def commit_soon(self) -> None:
+        """Commit what is staged now without waiting for the interval."""
+        self._soon.set()
 
     def drain(self, limit_seconds: float) -> bool:
         """Commit all that is staged now; say whether everything is committed.
@@ -196,7 +209,7 @@ class Committer:
             for catalog in self._catalogs.values():
                 catalog.prepare()
             while not self._ended.wait(_TICK_SECONDS):
-                if self._due():
+                if not self._idle.is_set():
                     self._cycle()
         except CalveError as error:
             self.failed = error
@@ -204,17 +217,12 @@ class Committer:
             self.failed = InvariantError(f"The committer failed: {type(error).__name__}: {error}", step="commit")
             self.failed.__cause__ = error
 
-    def _due(self) -> bool:
-        if self._idle.is_set():
-            return False
-        if self._urgent.is_set():
+    def _is_due(self) -> bool:
+        """Whether all that is staged is to be committed now."""
+        if self._urgent.is_set() or self._soon.is_set():
             return True
-        now = time.monotonic()
-        with self._lock:
-            if any(table.entries and 0 < table.retry_at <= now for table in self._tables.values()):
-                return True
         staged, size = self._waiting()
-        age = now - self._last
+        age = time.monotonic() - self._last
         return age >= self._settings.interval_seconds or size >= self._settings.size_bytes or staged >= _MOST_STAGED
 
     def _waiting(self) -> tuple[int, int]:
@@ -226,13 +234,20 @@ class Committer:
             return len(batches), size
 
     def _cycle(self) -> None:
-        now = time.monotonic()
+        """Commit the tables that are due: all of them, or those that are new or are tried again."""
+        now, is_due = time.monotonic(), self._is_due()
+        if is_due:
+            self._soon.clear()
         with self._lock:
-            due = [table for table in self._tables.values() if table.entries and table.retry_at <= now]
+            left = [table for table in self._tables.values() if table.entries and table.retry_at <= now]
+        due = [table for table in left if is_due or table.is_new or table.retry_at]
+        if not due and not is_due:
+            return
         for outcome in [self._pool.submit(self._commit, table) for table in due]:
             outcome.result()
-        self._last = time.monotonic()
-        if self._last >= self._retry_at:
+        now = time.monotonic()
+        self._last = now if is_due else self._last
+        if now >= self._retry_at:
             self._finish_or_wait()
 
     def _commit(self, table: _Table) -> None:
@@ -259,6 +274,7 @@ class Committer:
             for batch in entries:
                 del table.entries[batch]
             before, table.error, table.patience, table.retry_at = table.error, None, None, 0.0
+            table.is_new = False
             self._moved = time.monotonic()
         if before and not self._others_with(before, table):
             self._log.info("commit: goes on")

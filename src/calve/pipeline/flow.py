@@ -22,6 +22,7 @@ from calve.pipeline.batch import Writer, run_batch
 from calve.pipeline.committer import Committer
 from calve.pipeline.conversions import Conversions
 from calve.pipeline.distribution import Distribution
+from calve.pipeline.due import Due
 from calve.pipeline.layout import Layout
 from calve.pipeline.patience import Patience
 from calve.sources.source import Planned
@@ -69,7 +70,8 @@ class Flow:
         self._stop = watch.stop
         self._log = Log(layout.name)
         self._spark = spark
-        self._since: float | None = None
+        self._due = Due(layout.flush_seconds)
+        self._ends_backlog = False
 
     def run(self) -> None:
         """Run until nothing is left (`once`) or the stop is asked for; then all that was read is committed.
@@ -149,6 +151,8 @@ class Flow:
                 return
             self._status.set_state("running")
             self._write(self._ledger.last_batch + 1, planned_next)
+            if self._ends_backlog:
+                self._committer.commit_soon()
             self._status.set_state("waiting")
 
     def _next(self) -> Planned | None:
@@ -156,6 +160,7 @@ class Flow:
         while not self._stop.is_set():
             self._check()
             has_room = self._committer.has_room()
+            self._due.behind |= not has_room
             planned = self._look() if has_room else None
             if planned is not None:
                 return planned
@@ -178,21 +183,17 @@ class Flow:
         source, position = self._layout.source, self._ledger.position
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes)
-        if not backlog:
-            self._since = None
-            return None
-        now = time.time()
-        self._since = self._since or now
         most = self._layout.max_batch_bytes
         if self._ledger.last_batch == 0 and self._layout.infers:
             most = min(most, _FIRST_BYTES)
-        if self._once or backlog.size_bytes >= most or now - self._since >= self._layout.flush_seconds:
-            return source.plan(position, most)
-        return None
+        is_due = self._due.look(backlog, most)
+        planned = source.plan(position, most) if is_due or (self._once and backlog) else None
+        if planned is not None:
+            self._ends_backlog = self._due.took(planned, backlog, most)
+        return planned
 
     def _write(self, batch: int, planned: Planned) -> None:
-        since = self._since or time.time()
-        self._since = None
+        since, self._due.since = self._due.since or time.time(), None
         self._trying("write", lambda: self._layout.begin_batch(planned))
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
         self._status.files_are(self._writer.distribution.reason)

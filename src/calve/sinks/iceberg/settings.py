@@ -177,8 +177,15 @@ class IcebergSettings:
     table_location: str | None = option(
         None, "Where a table that is created is stored; absent: the catalog decides.", minimum=1
     )
-    commit_interval: timedelta = option(timedelta(minutes=5), "How often written events become visible in the table.")
-    flush_interval: timedelta = option(timedelta(minutes=5), "How long events wait at most before they are written.")
+    commit_interval: timedelta = option(
+        timedelta(minutes=5),
+        "How often written events become visible in the table. A run's first rows of a table do at once, and so does a "
+        "backlog when it is read to its end.",
+    )
+    flush_interval: timedelta = option(
+        timedelta(minutes=5),
+        "How long events wait at most before they are written. What waits when the pipeline starts is read at once.",
+    )
     ack_poll_interval: timedelta = option(
         timedelta(seconds=5), "Accepted for compatibility; a commit acknowledges its events at once."
     )

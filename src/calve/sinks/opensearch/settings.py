@@ -117,7 +117,9 @@ class OpenSearchSettings:
     normalize_index: bool = option(False, "Make index names fit: lower case, without characters that none may have.")
     bulk_size: int = option(5, "MiB of a request at most; -1: up to 64.", minimum=-1, maximum=90)
     flush_timeout: int | timedelta = option(
-        timedelta(seconds=60), "How long events wait at most before they are written; -1: not at all."
+        timedelta(seconds=60),
+        "How long events wait at most before they are written; -1: not at all. What waits when the pipeline starts is "
+        "read at once.",
     )
     max_retries: int | None = option(
         None,

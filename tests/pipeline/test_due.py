@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from calve.pipeline.due import Due
+from calve.sources.source import Backlog, Planned
+
+HOUR, FULL = 3600.0, 1000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def waiting(size_bytes: int) -> Backlog:
+    return Backlog(-1, size_bytes)
+
+
+def caught_up(clock: Clock) -> Due:
+    due = Due(HOUR, clock)
+    assert due.look(waiting(1), FULL)
+    assert due.took(Planned([]), waiting(1), FULL)
+    due.since = None
+    return due
+
+
+def test_what_waits_at_the_start_is_read_batch_after_batch_until_one_takes_the_rest() -> None:
+    due = Due(HOUR, Clock())
+    for left in (2500, 1500):
+        assert due.look(waiting(left), FULL)
+        assert not due.took(Planned([]), waiting(left), FULL)
+    assert due.look(waiting(500), FULL)
+    assert due.took(Planned([]), waiting(500), FULL)
+    assert not due.look(waiting(400), FULL)
+
+
+def test_a_source_that_says_that_more_waits_is_still_behind() -> None:
+    due = Due(HOUR, Clock())
+    assert due.look(waiting(500), FULL)
+    assert not due.took(Planned([], {}, ("topic/0",)), waiting(500), FULL)
+    assert due.look(waiting(10), FULL)
+
+
+def test_the_first_events_of_a_run_are_read_at_once_however_late_they_come() -> None:
+    clock = Clock()
+    due = Due(HOUR, clock)
+    assert not due.look(Backlog(), FULL)
+    clock.now += HOUR / 2
+    assert due.look(waiting(1), FULL)
+
+
+def test_what_trickles_in_is_read_when_it_has_waited_long_enough() -> None:
+    clock = Clock()
+    due = caught_up(clock)
+    assert not due.look(waiting(1), FULL)
+    clock.now += HOUR - 1
+    assert not due.look(waiting(2), FULL)
+    clock.now += 1
+    assert due.look(waiting(3), FULL)
+    assert not due.took(Planned([]), waiting(3), FULL)
+    due.since = None
+    assert not due.look(waiting(1), FULL)
+
+
+def test_a_steady_flow_is_read_in_full_batches() -> None:
+    due = caught_up(Clock())
+    assert due.look(waiting(1100), FULL)
+    assert not due.took(Planned([], {}, ("topic/0",)), waiting(1100), FULL)
+    assert not due.look(waiting(100), FULL)
+
+
+def test_several_full_batches_that_come_at_once_are_a_backlog() -> None:
+    due = caught_up(Clock())
+    assert due.look(waiting(2100), FULL)
+    assert not due.took(Planned([]), waiting(2100), FULL)
+    assert due.look(waiting(100), FULL)
+    assert due.took(Planned([]), waiting(100), FULL)

@@ -1,0 +1,66 @@
+"""When the rows of a running pipeline become visible, with intervals that no test waits for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from running import Calve, post
+from services.process import free_ports
+
+pytestmark = pytest.mark.spark
+
+HOURS = "flush_interval: 1h, commit_interval: 1h"
+YAML = """
+orders:
+  source: {{file: {{path: in/*.ndjson, settle: 50ms, poll_interval: 50ms}}}}
+  sink: [iceberg: {{table_identifier: shop.orders, auto_create: true, max_batch_bytes: 10kb, {hours}}}]
+web:
+  source: {{http: {{port: {port}}}}}
+  sink: [iceberg: {{table_identifier: shop.web, auto_create: true, {hours}}}]
+"""
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture
+def calve(tmp_path: Path, port: int) -> Iterator[Calve]:
+    (tmp_path / "in").mkdir()
+    one = Calve(tmp_path, YAML.format(hours=HOURS, port=port))
+    yield one
+    one.end()
+
+
+def write(calve: Calve, name: str, ids: range) -> None:
+    (calve.folder / "in" / name).write_text("".join(json.dumps({"id": one, "text": "x" * 90}) + "\n" for one in ids))
+
+
+def count(calve: Calve, table: str) -> int:
+    catalog = calve.catalog()
+    return catalog.load_table(table).scan().count() if catalog.table_exists(table) else 0
+
+
+def test_a_backlog_and_the_first_events_are_visible_long_before_the_intervals_are_over(
+    calve: Calve, port: int
+) -> None:
+    for number in range(5):
+        write(calve, f"{number}.ndjson", range(number * 80, (number + 1) * 80))
+    calve.start()
+    calve.until(lambda: post(port, [{"id": 1}]) == 200, "the source listens")
+    calve.until(lambda: count(calve, "shop.orders") == 400, "all files are visible")
+    calve.until(lambda: count(calve, "shop.web") == 1, "the first event is visible")
+    assert calve.status("orders")["batches"] == 5
+    write(calve, "late.ndjson", range(400, 480))
+    calve.until(lambda: calve.status("orders")["lag_bytes"] > 0, "the late file waits")
+    assert calve.stop() == 0
+    assert count(calve, "shop.orders") == 400
+
+    calve.start()
+    calve.until(lambda: count(calve, "shop.orders") == 480, "what waited at the start is visible")
+    assert calve.stop() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,10 @@ pytestmark = pytest.mark.spark
 
 def mark(batch: int, pipeline: str = "shop", state: str = "state-1") -> Mark:
     return Mark(pipeline, state, batch)
+
+
+def equality_deletes(lake: Any, name: str, ids: list[int]) -> dict[str, Any]:
+    return dict(lake.file(name, ids) | {"content": "EQUALITY_DELETES", "equality-ids": [1]})
 
 
 @pytest.fixture
@@ -56,11 +61,29 @@ def test_staged_batches_land_in_one_snapshot_that_says_whose_they_are(lake: Any)
 
 
 def test_of_several_snapshots_of_a_commit_the_last_one_tells_how_far_all_of_them_come(lake: Any) -> None:
-    deletes = lake.file("d", [1]) | {"content": "EQUALITY_DELETES", "equality-ids": [1]}
+    deletes = equality_deletes(lake, "d", [1])
     files = {1: [lake.file("a", [1])], 2: [deletes, lake.file("b", [2])]}
     append(lake.catalog, Target(lake.name), mark(2), files, {"calve.valid-through": "2026"})
     told = [dict(snapshot.summary()) for snapshot in lake.java.snapshots()]
     assert [(one["calve.batch"], one.get("calve.valid-through")) for one in told] == [("1", None), ("2", "2026")]
+
+
+@pytest.mark.parametrize("branch", ["main", "b"])
+def test_deletes_before_the_first_rows_of_a_table_are_left_out_and_later_ones_are_not(lake: Any, branch: str) -> None:
+    early, first, later = (equality_deletes(lake, name, [1]) for name in ("early", "first", "later"))
+    files = {1: [early], 2: [first, lake.file("a", [1])], 3: [later, lake.file("b", [1, 2])]}
+    outcome = append(lake.catalog, Target(lake.name, branch=branch), mark(3), files)
+    assert outcome.began
+    assert outcome.equality_deletes == 1
+    assert [Path(one["file-path"]).exists() for one in (early, first, later)] == [False, False, True]
+
+
+def test_deletes_of_a_branch_that_begins_with_the_rows_of_main_are_kept(lake: Any) -> None:
+    append(lake.catalog, Target(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    files = {2: [equality_deletes(lake, "d", [1]), lake.file("b", [1])]}
+    outcome = append(lake.catalog, Target(lake.name, branch="b"), mark(2), files)
+    assert not outcome.began
+    assert outcome.equality_deletes == 1
 
 
 def test_batches_behind_the_mark_are_skipped_and_the_rest_is_committed(lake: Any) -> None:

@@ -89,6 +89,7 @@ class Outcome:
         rows: How many rows it added.
         equality_deletes: How many rows the equality deletes of the branch have then.
         delete_files: How many delete files of all kinds it has then.
+        began: Whether the branch had no rows before, as neither it nor the table had a snapshot.
     """
 
     batches: tuple[int, ...] = ()
@@ -97,6 +98,7 @@ class Outcome:
     rows: int = 0
     equality_deletes: int = 0
     delete_files: int = 0
+    began: bool = False
 
     @property
     def already(self) -> bool:
@@ -167,6 +169,9 @@ def _attempt(
             catalog.add_free_spec(target.identifier)
             return _attempt(catalog, target, mark, files, told)
         files = {batch: hold_everywhere(specs, files[batch]) for batch in batches}
+        began = start.currentSnapshot() is None and start.ref(target.branch) is None
+        needless = _needless_deletes(files) if began and not merges else set()
+        files = {batch: [file for file in files[batch] if file["file-path"] not in needless] for batch in batches}
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
         who = {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
         if all(file["content"] == _DATA for file in added.values()):
@@ -178,11 +183,10 @@ def _attempt(
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
         swapped = swap(table, transaction, start, target.branch)
-        if merges:
-            _remove_staged_deletes(table.io(), added.values())
+        _remove_files(table.io(), _deletes(added.values()) if merges else needless)
     rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
     totals = [int(swapped.summary().get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")]
-    return Outcome(batches, swapped.snapshotId(), len(added), rows, *totals)
+    return Outcome(batches, swapped.snapshotId(), len(added), rows, *totals, began=began)
 
 
 def _check_same_table(target: Target, uuid: str) -> None:
@@ -257,6 +261,26 @@ def _stage(
     return lost
 
 
+def _deletes(files: Iterable[ContentFile]) -> list[str]:
+    """Return the paths of the delete files."""
+    return [file["file-path"] for file in files if file["content"] != _DATA]
+
+
+def _needless_deletes(files: Mapping[int, Sequence[ContentFile]]) -> set[str]:
+    """Return the equality deletes that match no row, as the branch begins with these batches (paths).
+
+    They hold for rows of earlier snapshots only, and before the first batch with rows there are none. Without them
+    PyIceberg, which refuses equality deletes, reads a table after its first load.
+    """
+    found: set[str] = set()
+    for batch in files.values():
+        deletes = _deletes(batch)
+        found.update(deletes)
+        if len(deletes) < len(batch):
+            break
+    return found
+
+
 def _refuse(batch: int, letters: Sequence[bytes]) -> None:
     """Lose nothing.
 
@@ -267,9 +291,8 @@ def _refuse(batch: int, letters: Sequence[bytes]) -> None:
         raise InvariantError(f"{len(letters)} events of batch {batch} are no rows, and have no place to go", step=_STEP)
 
 
-def _remove_staged_deletes(io: Any, files: Iterable[ContentFile]) -> None:
-    """Delete the keys that were merged: no snapshot has them."""
-    for file in files:
-        if file["content"] != _DATA:
-            with contextlib.suppress(Py4JJavaError):
-                io.deleteFile(file["file-path"])
+def _remove_files(io: Any, paths: Iterable[str]) -> None:
+    """Delete staged files that no snapshot has: their keys were merged, or no row has them."""
+    for path in paths:
+        with contextlib.suppress(Py4JJavaError):
+            io.deleteFile(path)

@@ -46,9 +46,7 @@ def count(calve: Calve, table: str) -> int:
     return catalog.load_table(table).scan().count() if catalog.table_exists(table) else 0
 
 
-def test_a_backlog_and_the_first_events_are_visible_long_before_the_intervals_are_over(
-    calve: Calve, port: int
-) -> None:
+def test_a_backlog_and_the_first_events_are_visible_long_before_the_intervals_are_over(calve: Calve, port: int) -> None:
     for number in range(5):
         write(calve, f"{number}.ndjson", range(number * 80, (number + 1) * 80))
     calve.start()

@@ -185,8 +185,10 @@ def _attempt(
         swapped = swap(table, transaction, start, target.branch)
         _remove_files(table.io(), _deletes(added.values()) if merges else needless)
     rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
-    totals = [int(swapped.summary().get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")]
-    return Outcome(batches, swapped.snapshotId(), len(added), rows, *totals, began=began)
+    equality_deletes, delete_files = (
+        int(swapped.summary().get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")
+    )
+    return Outcome(batches, swapped.snapshotId(), len(added), rows, equality_deletes, delete_files, began)
 
 
 def _check_same_table(target: Target, uuid: str) -> None:

@@ -150,6 +150,16 @@ def test_columns_are_widened_and_never_made_narrower(lake: Any) -> None:
     assert again.schema_json == table.schema_json
 
 
+def test_columns_are_widened_at_any_depth(lake: Any) -> None:
+    inner = {"type": "struct", "fields": [{"id": 9, "name": "n", "required": False, "type": "int"}]}
+    many = {"type": "list", "element-id": 7, "element-required": False, "element": inner}
+    keyed = {"type": "map", "key-id": 5, "key": "int", "value-id": 6, "value-required": False, "value": "float"}
+    lake.catalog.evolve(lake.name, Evolution([((), "l", many), ((), "m", keyed)]))
+    table = lake.catalog.evolve(lake.name, Evolution(widen=[("l.element.n", "long"), ("m.value", "double")]))
+    found = [str(table.schema.find_type(name)) for name in ("l.element.n", "m.value", "m.key")]
+    assert found == ["long", "double", "int"]
+
+
 def test_evolutions_side_by_side_all_arrive(lake: Any) -> None:
     def add(number: int) -> None:
         lake.catalog.evolve(lake.name, Evolution([((), "shared", "long"), ((), f"c{number}", "long")]))

@@ -194,7 +194,7 @@ def test_columns_that_may_be_null_are_widened_where_the_schema_says_so_and_no_va
     same = [field("id", "int32"), field("a", "int32"), field("d", "bytes", DECIMAL, **_precise("12", "3"))]
     converter = Converter(table, ConvertOptions(look_for_unknown=True))
     values = {"id": 1, "a": 2, "f": 1.5, "s": 1, "d": unscaled(1)}
-    assert converter.convert(rows((same, {"id": 1, "a": 2, "d": None}), {"id": 1, "a": 2**40})).unknown is None
+    assert converter.convert(rows((same, {"id": 1, "a": 2, "d": None}), {"id": 1, "a": 2})).unknown is None
     found = converter.convert(rows((same, {"id": 1, "a": 2}), (wide, values))).unknown
     assert found
     evolution = plan_evolution(table, Inferred.from_json(found.to_json()))

@@ -85,6 +85,55 @@ def test_new_fields_in_mid_stream_add_columns_without_a_restart(calve) -> None:
     assert job.dead_letters("grow") == []
 
 
+WIDE = {
+    "columns": [
+        {"name": "id", "type": "int", "required": True},
+        {"name": "n", "type": "int"},
+        {"name": "d", "type": "decimal(5,2)"},
+        {"name": "of", "type": "list<struct<f: float, m: map<string, int>>>"},
+    ],
+    "partition_spec": [{"column": "n"}, {"column": "d"}],
+}
+
+
+def test_columns_become_wider_for_values_and_readers_see_old_rows_and_deletes_as_before(calve) -> None:
+    made = {"auto_create": True, "schema_evolution": True, "schema": WIDE}
+    upsert = {"identifier_columns": ["id"], "upsert": True}
+    pipelines = {
+        name: ({"file": {"path": "*.ndjson"}}, {"table_identifier": f"db.{name}", **made})
+        for name in ("keyed", "plain")
+    }
+    pipelines["keyed"][1].update(upsert)
+    job: Calve = calve(configuration(**pipelines))
+    small = {"n": 1, "d": 1.5, "of": [{"f": 1.5, "m": {"k": 1}}]}
+    large = {"n": 2**40, "d": "12345.67", "of": [{"f": 1e39, "m": {"k": 2**40}}, None]}
+    first = [{"id": number, **small} for number in range(4)]
+    second = [{"id": 0, **small}, {"id": 1, "n": 2}, {"id": 5, "n": 7}]
+    third = [{"id": 2, **large}, {"id": 9, **large}, {"id": 2**40, "n": 1}]
+    for number, events in enumerate((first, second, third)):
+        text = "".join(json.dumps(each) + "\n" for each in events)
+        (job.folder / f"{number}.ndjson").write_text(text)
+        assert job.once() == 0, job.said()
+    for name in pipelines:
+        assert [(one["code"], one["field"]) for one in job.dead_letters(name)] == [("NOT_COERCIBLE", "id")]
+        assert f"the column of.element.m.value of the table db.{name} is now of type long" in job.said()
+    old, new = (1, "1.50", 1.5, 1), (2**40, "12345.67", 1e39, 2**40)
+    keyed = {(0, *old), (1, 2, *[None] * 3), (2, *new), (3, *old), (5, 7, *[None] * 3), (9, *new)}
+    before = {(1, *old), (2, *old)}
+    flat = [
+        (each["id"], each["n"], each["d"] and str(each["d"]), *((of["f"], dict(of["m"])["k"]) if of else (None, None)))
+        for each in job.rows("db.plain").to_pylist()
+        for of in [(each["of"] or [None])[0]]
+    ]
+    assert (len(flat), set(flat)) == (9, keyed | before)
+    query = "SELECT id, n, CAST(d AS STRING), of[0].f, of[0].m['k'] FROM lakehouse.db."
+    spark = job.shared_spark()
+    rows_of_keyed = [tuple(each) for each in spark.sql(f"{query}keyed").collect()]
+    assert (len(rows_of_keyed), set(rows_of_keyed)) == (len(keyed), keyed)
+    pruned = {tuple(each) for each in spark.sql(f"{query}plain WHERE n = 1").collect()}
+    assert pruned == {each for each in keyed | before if each[1] == 1}
+
+
 def test_a_missing_table_stops_a_static_pipeline_and_rejects_events_of_a_dynamic_one(calve) -> None:
     job: Calve = calve(
         configuration(

@@ -74,3 +74,10 @@ def test_columns_are_widened_and_told_apart_from_those_that_are_added(rehearsal:
         "ALTER TABLE x.a.b ALTER COLUMN c0 TYPE bigint;",
         "ALTER TABLE x.a.b ALTER COLUMN c1 TYPE decimal(12, 2);",
     ]
+
+
+def test_columns_are_widened_at_any_depth(rehearsal: Rehearsal) -> None:
+    make(rehearsal, "list<struct<n: int, m: map<int, float>>>")
+    evolved = rehearsal.evolve("a.b", Evolution(widen=[("c0.element.n", "long"), ("c0.element.m.value", "double")]))
+    found = [str(evolved.schema.find_type(f"c0.element.{name}")) for name in ("n", "m.key", "m.value")]
+    assert found == ["long", "int", "double"]

@@ -312,7 +312,7 @@ class Catalog:
             update = update.addColumn(".".join(parent) or None, name, self._type(kind))
             added += 1
         for name, kind in evolution.widen:
-            wider, column = self._type(kind), schema.asStruct().field(name)
+            wider, column = self._type(kind), schema.findField(name)
             if column is not None and self._is_narrower(column.type(), wider):
                 update = update.updateColumn(name, wider)
                 added += 1

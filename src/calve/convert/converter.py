@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,42 +15,20 @@ from calve.convert.arrow_schema import arrow_schema
 from calve.convert.build import build_columns, seal, storage_type
 from calve.convert.declared import node_of, told_by
 from calve.convert.divide import Found, Owners, divide
-from calve.convert.evolve import widened
 from calve.convert.exact import Exact, Outcome
 from calve.convert.fast import FastPath, Rows, Taken, nothing
-from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred, unknown_fields
 from calve.convert.node import Kind, Node
+from calve.convert.options import ConvertOptions
 from calve.convert.places import placed, put
 from calve.convert.select import compile_select
 from calve.convert.table import Table
+from calve.convert.widen import widened
 from calve.errors import ConvertError
 from calve.event.columns import EVENT
 from calve.event.reject import rejects_table
 
 __all__ = ["ConvertOptions", "Converted", "Converter"]
-
-
-@dataclass(frozen=True)
-class ConvertOptions:
-    """How a sink wants its events converted.
-
-    Attributes:
-        look_for_unknown: Report the fields that have no column (`schema_evolution`).
-        on_type_mismatch: What becomes of an event with a value that is not coercible into an optional column: the
-            value is `null`, or the event goes to the `dlq`.
-        case_insensitive: Match field names by case first, then without.
-        fields: The fields that are written; all others are as if the event did not have them.
-        refused: Fields (paths as in `Evolution.refused`) that cannot become columns: an event with one is rejected.
-        may_lack: Required columns that are null in the row, and no reason to reject it, where the event lacks them.
-    """
-
-    look_for_unknown: bool = False
-    on_type_mismatch: Literal["null", "dlq"] = "null"
-    case_insensitive: bool = False
-    fields: Fields = ALL_FIELDS
-    refused: frozenset[tuple[str, ...]] = frozenset()
-    may_lack: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -62,7 +40,7 @@ class Converted:
         row: Their positions in the input.
         rejects: The other rows (`REJECTS`).
         nulled: How many values of each optional column were not coercible and became null.
-        unknown: The fields that have no column, if they were looked for and there are any.
+        unknown: The fields that have no column or need a wider one, if they were looked for and there are any.
     """
 
     rows: pa.Table
@@ -87,14 +65,7 @@ class Converter:
         self._options = options or ConvertOptions()
         self._schema, self.arrow_schema = _readable(table)
         self._storage = [storage_type(each.type) for each in self.arrow_schema]
-        self._exact = Exact(
-            self._schema,
-            reject_mismatches=self._options.on_type_mismatch == "dlq",
-            case_insensitive=self._options.case_insensitive,
-            refused=self._options.refused,
-            fields=self._options.fields,
-            may_lack=self._options.may_lack,
-        )
+        self._exact = Exact(self._schema, self._options)
         self._wider: dict[str, bool] = {}
         select = compile_select(self._schema, self._options.fields)
         self._fast = FastPath(select, self._options.case_insensitive, bool(self._options.refused)) if select else None
@@ -102,7 +73,7 @@ class Converter:
     def convert(self, rows: pa.Table) -> Converted:
         """Convert a table with the column `event`, and `json` where `sound` has run (else malformed rows are found)."""
         found = self._find(rows)
-        return _converted(found, self._look(rows, found.strange))
+        return _converted(found, self._look(rows, found))
 
     def convert_for(self, rows: pa.Table, owners: Owners) -> Iterator[tuple[int, Converted]]:
         """Convert events of several tables that are alike, all at once; yield each owner with what became of its own.
@@ -112,7 +83,7 @@ class Converter:
             owners: Of each row, the number of its table. Positions in what is yielded are those in `rows`.
         """
         for owner, found in divide(self._find(rows), owners):
-            yield owner, _converted(found, self._look(rows, found.strange))
+            yield owner, _converted(found, self._look(rows, found))
 
     def _find(self, rows: pa.Table) -> Found:
         taken = self._fast.take(rows) if self._fast else nothing()
@@ -124,20 +95,24 @@ class Converter:
             strange = np.union1d(taken.unknown, np.array(outcome.strange, np.int64))
             strange = np.union1d(strange, told_by(rows, self._is_wider))
         table, positions = self._assemble(taken, outcome)
-        return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange)
+        return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange, outcome.wider)
 
     def _is_wider(self, schema: str) -> bool:
         """Whether the columns are too narrow for rows of a schema, and can be widened."""
         if schema not in self._wider:
             told = self._options.fields.of(node_of(schema).fields)
-            self._wider[schema] = bool(widened(Node(Kind.STRUCT, told), self._schema.as_struct()))
+            self._wider[schema] = bool(widened(Node(Kind.STRUCT, told), self._schema.as_struct()).fields)
         return self._wider[schema]
 
-    def _look(self, rows: pa.Table, strange: Rows) -> Inferred | None:
-        if not len(strange):
-            return None
-        options = self._options
-        return unknown_fields(rows.take(pa.array(strange)), self._schema, options.case_insensitive, options.fields)
+    def _look(self, rows: pa.Table, found: Found) -> Inferred | None:
+        """Return what the table lacks: columns, and wider ones."""
+        options, unknown = self._options, Inferred()
+        if len(found.strange):
+            strange = rows.take(pa.array(found.strange))
+            unknown = unknown_fields(strange, self._schema, options.case_insensitive, options.fields) or unknown
+        for _, node in found.wider:
+            unknown = unknown.merge(Inferred(node, 1))
+        return unknown if unknown else None
 
     def _assemble(self, taken: Taken, outcome: Outcome) -> tuple[pa.Table, Rows]:
         columns = [self._array(number, values) for number, values in enumerate(outcome.columns)]

@@ -59,8 +59,8 @@ def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any]]
 
 
 def widen_column(identifier: str, name: str, kind: str) -> str:
-    """Give the statement that gives a column a wider type, as Iceberg writes it."""
-    return f"ALTER TABLE {_dotted(identifier)} ALTER COLUMN {_name(name)} TYPE {type_sql(read_type(kind))};"
+    """Return the statement that gives a column, dotted where nested, a wider type, as Iceberg writes it."""
+    return f"ALTER TABLE {_dotted(identifier)} ALTER COLUMN {_dotted(name)} TYPE {type_sql(read_type(kind))};"
 
 
 def type_sql(kind: iceberg.IcebergType) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from calve.convert.node import Node
 from calve.event.reject import Reject
 
 __all__ = ["Found", "Owners", "divide"]
@@ -17,6 +18,7 @@ __all__ = ["Found", "Owners", "divide"]
 Owners = npt.NDArray[np.int32]
 """Of each event, the number of its table."""
 _Rows = npt.NDArray[np.int64]
+T = TypeVar("T")
 _FEW = 1 << 16  # numbers of 16 bits are sorted by radix
 
 
@@ -29,6 +31,7 @@ class Found(NamedTuple):
         rejects: The other rows.
         nulled: Values that were not coercible and became null: position and column.
         strange: Positions of events that may have fields without a column.
+        wider: Values that fit only a wider column: position, and what the table needs.
     """
 
     rows: pa.Table
@@ -36,6 +39,7 @@ class Found(NamedTuple):
     rejects: list[Reject]
     nulled: list[tuple[int, str]]
     strange: _Rows
+    wider: list[tuple[int, Node]]
 
 
 def divide(found: Found, owners: Owners) -> Iterator[tuple[int, Found]]:
@@ -51,13 +55,18 @@ def divide(found: Found, owners: Owners) -> Iterator[tuple[int, Found]]:
     rejects: dict[int, list[Reject]] = defaultdict(list)
     for reject in found.rejects:
         rejects[int(owners[reject.row])].append(reject)
-    nulled: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for each in found.nulled:
-        nulled[int(owners[each[0]])].append(each)
+    nulled, wider = _by_owner(found.nulled, owners), _by_owner(found.wider, owners)
     for number, owner in enumerate(present):
         mine, odd = slice(*bounds[number : number + 2]), slice(*strange_bounds[number : number + 2])
         part = rows.slice(mine.start, mine.stop - mine.start)
-        yield owner, Found(part, row[mine], rejects[owner], nulled[owner], strange[odd])
+        yield owner, Found(part, row[mine], rejects[owner], nulled[owner], strange[odd], wider[owner])
+
+
+def _by_owner(found: list[tuple[int, T]], owners: Owners) -> dict[int, list[tuple[int, T]]]:
+    divided: dict[int, list[tuple[int, T]]] = defaultdict(list)
+    for each in found:
+        divided[int(owners[each[0]])].append(each)
+    return divided
 
 
 def _sorted(owners: Owners, present: list[int]) -> tuple[_Rows, list[int]]:

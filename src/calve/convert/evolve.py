@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,12 @@ from pyiceberg import types as iceberg
 
 from calve.convert.node import ELEMENT, VALUE, Kind, Node, join
 from calve.convert.table import Table
+from calve.convert.widen import widened
 
 if TYPE_CHECKING:
     from calve.convert.infer import Inferred
 
-__all__ = ["COLUMN_LIMIT", "Budget", "Evolution", "column_type", "known_fields", "plan_evolution", "widened"]
+__all__ = ["COLUMN_LIMIT", "Budget", "Evolution", "column_type", "known_fields", "plan_evolution"]
 
 COLUMN_LIMIT = 1_000
 """So many columns (fields of structs counted) inference may bring a table to; random keys must not destroy it."""
@@ -42,7 +43,7 @@ class Evolution:
     Attributes:
         add: Columns to add, all optional: the path of the struct they go into (`element` and `value` lead below a list
             and a map; empty: the table), the name, and the type as in the schema's JSON.
-        widen: Columns of the table, and the wider types that they get.
+        widen: Columns of the table, dotted where nested, and the wider types that they get.
         refused: Fields beyond the limit; give them to `ConvertOptions.refused`, so that events with them are rejected.
     """
 
@@ -71,9 +72,8 @@ class Budget:
 def plan_evolution(table: Table, inferred: Inferred, limit: int = COLUMN_LIMIT) -> Evolution:
     """Plan the columns for all fields that the table does not have by now (driver); repeating it is harmless."""
     budget = Budget(limit - _count(table.schema.as_struct()))
-    wider = widened(inferred.root, table.schema.as_struct())
-    types = {name: column_type(node, Budget(0), ()) for name, node in wider.items()}
-    evolution = Evolution(widen=[(name, str(kind)) for name, kind in types.items()], refused=budget.refused)
+    wider = list(_wider(widened(inferred.root, table.schema.as_struct()), ()))
+    evolution = Evolution(widen=wider, refused=budget.refused)
     _plan(known_fields(inferred.root, table.schema.as_struct()), (), budget, evolution.add)
     return evolution
 
@@ -113,26 +113,13 @@ def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool =
     return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
 
 
-def widened(node: Node, kind: iceberg.StructType) -> dict[str, Node]:
-    """Give those fields of a schema that columns of a table are too narrow for, and can become wide enough for.
-
-    Only columns at the top that may be null: readers of older equality deletes would not know a key again.
-    """
-    columns = {each.name: each for each in kind.fields if not each.required}
-    return {
-        name: each for name, each in node.fields.items() if name in columns and _widens(each, columns[name].field_type)
-    }
-
-
-def _widens(node: Node, kind: iceberg.IcebergType) -> bool:
-    match kind:
-        case iceberg.IntegerType():
-            return node.kind is Kind.LONG
-        case iceberg.FloatType():
-            return node.kind is Kind.DOUBLE
-        case iceberg.DecimalType(precision=precision, scale=scale):
-            return node.kind is Kind.DECIMAL and node.digits[1] == scale and sum(node.digits) > precision
-    return False
+def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the columns to widen below a node of `widened`, dotted, and their new types."""
+    for name, each in node.fields.items():
+        if each.kind is Kind.KNOWN:
+            yield from _wider(each, (*path, name))
+        else:
+            yield ".".join((*path, name)), str(column_type(each, Budget(0), ()))
 
 
 def column_type(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType | None:

@@ -6,7 +6,7 @@ its columns or for those that lack the proof. Readers are closures, compiled onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,9 +14,10 @@ from typing import Any
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.convert.fields import ALL_FIELDS, Fields
-from calve.convert.node import ELEMENT, VALUE
+from calve.convert.node import ELEMENT, VALUE, Kind, Node
+from calve.convert.options import ConvertOptions
 from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
+from calve.convert.widen import needed, widest
 from calve.event.reject import Code, Reject
 from calve.event.strict import MalformedError, parse_object
 
@@ -58,6 +59,7 @@ class _Column:
     required: bool
     read: Read
     null: Any
+    wider: Callable[[Any], Node] | None = None
 
 
 @dataclass
@@ -71,6 +73,7 @@ class Outcome:
         rejects: The others.
         nulled: Values that were not coercible and became null: position and column of each.
         strange: The positions of those that may have fields without a column.
+        wider: Values that fit only a wider column: position, and what the table needs (`widen.needed`).
     """
 
     columns: list[tuple[Any, ...]]
@@ -79,6 +82,7 @@ class Outcome:
     rejects: list[Reject]
     nulled: list[tuple[int, str]]
     strange: list[int]
+    wider: list[tuple[int, Node]]
 
 
 class Exact:
@@ -86,47 +90,34 @@ class Exact:
 
     Args:
         schema: The table's schema.
-        reject_mismatches: Reject events with a value that is not coercible into an optional column, too.
-        case_insensitive: Match names by case first, then without.
-        refused: Paths of fields that events are rejected for.
-        fields: The fields that are read.
-        may_lack: Required columns that an event may lack, but not have as null.
+        options: How to convert.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        reject_mismatches: bool = False,
-        case_insensitive: bool = False,
-        refused: Iterable[tuple[str, ...]] = (),
-        fields: Fields = ALL_FIELDS,
-        may_lack: Collection[str] = (),
-    ) -> None:
-        self._names = _Names([field.name for field in schema.fields], case_insensitive)
+    def __init__(self, schema: Schema, options: ConvertOptions) -> None:
+        self._names = _Names([field.name for field in schema.fields], options.case_insensitive)
         self._columns = [
-            _Column(
-                field.name, field.required, _compile(field.field_type, case_insensitive), null_value(field.field_type)
-            )
-            for field in schema.fields
+            _column(field, wide, options)
+            for field, wide in zip(schema.fields, widest(schema).fields, strict=True)
         ]
         self._is_flat = all(isinstance(field.field_type, iceberg.PrimitiveType) for field in schema.fields)
-        self._reject_mismatches = reject_mismatches
-        self._refused = tuple(refused)
-        self._fields = fields
-        self._may_lack = frozenset(may_lack)
+        self._reject_mismatches = options.on_type_mismatch == "dlq"
+        self._refused = options.refused
+        self._fields = options.fields
+        self._may_lack = options.may_lack
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]], parts: Mapping[int, list[int]]) -> Outcome:
         """Convert events given as (position, text); of those in `parts`, only the columns of these numbers."""
-        outcome, good = Outcome([], [], {}, [], [], []), []
+        outcome, good = Outcome([], [], {}, [], [], [], []), []
         for row, text in texts:
             nulled: list[str] = []
+            wider: list[Node] = []
             numbers = parts.get(row)
             try:
                 event = self._event(text)
                 columns = [self._columns[number] for number in numbers] if numbers else self._columns
-                values = self._values(event, columns, nulled)
+                values = self._values(event, columns, nulled, wider)
             except _RejectedError as error:
+                outcome.wider += [(row, node) for node in wider]
                 outcome.rejects.append(Reject(row, error.code, error.field, str(error)))
                 if error.code is Code.NO_MATCHING_FIELDS:
                     outcome.strange.append(row)
@@ -134,6 +125,7 @@ class Exact:
             if not (self._is_flat and event.keys() <= self._names.known):
                 outcome.strange.append(row)
             outcome.nulled += [(row, name) for name in nulled]
+            outcome.wider += [(row, node) for node in wider]
             if numbers is None:
                 outcome.rows.append(row)
                 good.append(values)
@@ -157,7 +149,7 @@ class Exact:
             raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event is a column")
         return event
 
-    def _values(self, event: dict[str, Any], columns: list[_Column], nulled: list[str]) -> list[Any]:
+    def _values(self, event: dict[str, Any], columns: list[_Column], nulled: list[str], wider: list[Node]) -> list[Any]:
         values = []
         for column in columns:
             value = event.get(column.name)
@@ -165,6 +157,8 @@ class Exact:
                 try:
                     value = column.read(value)
                 except (MismatchError, _AmbiguousError) as error:
+                    if column.wider:
+                        wider.append(column.wider(value))
                     self._mismatch(column, error, nulled)
                     value = None
             elif column.required and (column.name in event or column.name not in self._may_lack):
@@ -183,6 +177,26 @@ class Exact:
             field = f"{column.name}{getattr(error, 'path', '')}"
             raise _RejectedError(Code.NOT_COERCIBLE, field, str(error)) from None
         nulled.append(column.name)
+
+
+def _column(field: iceberg.NestedField, wide: iceberg.NestedField, options: ConvertOptions) -> _Column:
+    read, null = _compile(field.field_type, options.case_insensitive), null_value(field.field_type)
+    widens = options.look_for_unknown and field != wide
+    wider = _wider(field, wide.field_type, options.case_insensitive) if widens else None
+    return _Column(field.name, field.required, read, null, wider)
+
+
+def _wider(field: iceberg.NestedField, wide: iceberg.IcebergType, case_insensitive: bool) -> Callable[[Any], Node]:
+    """Return what says of a value that a column cannot hold which wider column would."""
+    read = _compile(wide, case_insensitive)
+
+    def look(value: Any) -> Node:
+        try:
+            return Node(Kind.STRUCT, {field.name: needed(read(value), field.field_type)})
+        except (MismatchError, _AmbiguousError):
+            return Node(Kind.STRUCT)
+
+    return look
 
 
 def _carries(value: Any, path: tuple[str, ...]) -> bool:

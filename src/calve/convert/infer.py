@@ -23,11 +23,12 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.convert.declared import by_schema, covered, overlay
-from calve.convert.evolve import Budget, column_type, known_fields, widened
+from calve.convert.evolve import Budget, column_type, known_fields
 from calve.convert.familiar import familiar
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.node import Kind, Node, join
 from calve.convert.structure import from_structure, list_of
+from calve.convert.widen import widened
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
 from calve.event.scan import Texts
@@ -100,15 +101,16 @@ def unknown_fields(
 ) -> Inferred | None:
     """Infer those of the fields that a schema has no column for, at any depth; None if there are none.
 
-    Fields that the rows' own schema makes wider than the column are among them (`evolve.widened`).
+    Fields that the rows' own schema makes wider than the column are among them (`widen.widened`).
     """
     found = Inferred()
     for node, count, is_told in _seen(rows):
         own = Node(Kind.STRUCT, fields.of(node.fields))
-        new = known_fields(own, schema.as_struct(), case_insensitive).fields
-        new |= widened(own, schema.as_struct()) if is_told else {}
-        if new:
-            found = found.merge(Inferred(Node(Kind.STRUCT, new), count, is_told))
+        new = known_fields(own, schema.as_struct(), case_insensitive)
+        if is_told:
+            new = join(new, widened(own, schema.as_struct()))
+        if new.fields:
+            found = found.merge(Inferred(Node(Kind.STRUCT, new.fields), count, is_told))
     return found if found.root.fields else None
 
 

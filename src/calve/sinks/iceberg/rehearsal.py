@@ -146,10 +146,20 @@ def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[A
         if all(field["name"] != name for field in fields):
             fields.append({"id": next(ids), "name": name, "required": False, "type": _numbered(kind, ids)})
             added.append((parent, name, kind))
-    wider = dict(evolution.widen)
-    for field in schema["fields"]:
-        field["type"] = wider.get(field["name"], field["type"])
-    return schema, added
+    return _widened(schema, "", dict(evolution.widen)), added
+
+
+def _widened(kind: Any, path: str, wider: Mapping[str, str]) -> Any:
+    """Return a type in JSON with the wider types of some columns, dotted where nested."""
+    if not isinstance(kind, dict):
+        return wider.get(path.lstrip("."), kind)
+    if kind["type"] == "struct":
+        fields = [
+            field | {"type": _widened(field["type"], f"{path}.{field['name']}", wider)} for field in kind["fields"]
+        ]
+        return kind | {"fields": fields}
+    nested = "element" if kind["type"] == "list" else "value"
+    return kind | {nested: _widened(kind[nested], f"{path}.{nested}", wider)}
 
 
 def _check_types(identifier: str, schema: Schema, version: int) -> None:

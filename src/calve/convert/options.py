@@ -1,0 +1,32 @@
+"""How a sink wants its events converted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from calve.convert.fields import ALL_FIELDS, Fields
+
+__all__ = ["ConvertOptions"]
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """How a sink wants its events converted.
+
+    Attributes:
+        look_for_unknown: Report the fields that have no column or need a wider one (`schema_evolution`).
+        on_type_mismatch: What becomes of an event with a value that is not coercible into an optional column: the
+            value is `null`, or the event goes to the `dlq`.
+        case_insensitive: Match field names by case first, then without.
+        fields: The fields that are written; all others are as if the event did not have them.
+        refused: Fields (paths as in `Evolution.refused`) that cannot become columns: an event with one is rejected.
+        may_lack: Required columns that are null in the row, and no reason to reject it, where the event lacks them.
+    """
+
+    look_for_unknown: bool = False
+    on_type_mismatch: Literal["null", "dlq"] = "null"
+    case_insensitive: bool = False
+    fields: Fields = ALL_FIELDS
+    refused: frozenset[tuple[str, ...]] = frozenset()
+    may_lack: frozenset[str] = frozenset()

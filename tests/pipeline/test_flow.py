@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from running import Calve, post
 from services.process import free_ports
@@ -62,3 +63,23 @@ def test_a_backlog_and_the_first_events_are_visible_long_before_the_intervals_ar
     calve.start()
     calve.until(lambda: count(calve, "shop.orders") == 480, "what waited at the start is visible")
     assert calve.stop() == 0
+
+
+UPSERT = """
+orders:
+  source: {file: {path: in/*.ndjson}}
+  sink:
+    - iceberg:
+        {table_identifier: shop.orders, auto_create: true, upsert: true, identifier_columns: [id], max_batch_bytes: 10kb}
+"""
+
+
+def test_pyiceberg_reads_a_table_after_its_first_load_in_several_batches(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "in").mkdir()
+    calve = Calve(tmp_path, UPSERT, spark)
+    for number in range(3):
+        write(calve, f"{number}.ndjson", range(number * 80, (number + 1) * 80))
+    write(calve, "3.ndjson", range(40, 120))
+    assert calve.once() == 0, calve.said()
+    assert calve.status("orders")["batches"] == 4
+    assert sorted(calve.rows("shop.orders").column("id").to_pylist()) == list(range(240))

@@ -1,4 +1,6 @@
-"""Converts equality deletes off the path of the batches: on a thread of its own, when a table has too many.
+"""Converts equality deletes off the path of the batches: when a table has too many, and after its first load.
+
+A thread of its own does it.
 
 Nothing waits for it, and what becomes of it decides nothing: the deletes stay right until they are converted. Its
 commits and those of the pipeline look at the table anew when the other one was faster.
@@ -41,6 +43,8 @@ class _Table:
 
     Attributes:
         files: The delete files that its last conversion left.
+        rows: The rows of its equality deletes, as of the last commit.
+        loads: Whether its first rows came with the backlog that is being read.
         begin_at: When the next one may begin; `failures` in a row put it off.
     """
 
@@ -48,6 +52,8 @@ class _Table:
     target: Target
     due: bool = False
     files: int = 0
+    rows: int = 0
+    loads: bool = False
     begin_at: float = 0.0
     failures: int = 0
 
@@ -88,22 +94,40 @@ class Conversions:
         if outcome.already:
             return
         self._status.equality_deletes(target.identifier, outcome.equality_deletes)
-        if not limit or not outcome.equality_deletes:
+        if not limit or not (outcome.equality_deletes or outcome.began):
             return
         with self._known.lock:
             table = self._known.tables.setdefault(
                 (key, target.identifier, target.branch), _Table(catalog, Target(target.identifier, "", target.branch))
             )
+            table.rows, table.loads = outcome.equality_deletes, table.loads or outcome.began
             is_many = outcome.delete_files - table.files > _MOST_FILES
             table.due = table.due or is_many or outcome.equality_deletes > limit
-            if table.due and not self._thread.is_alive() and not self._ended.is_set():
-                self._thread.start()
-            self._known.lock.notify()
+            self._wake()
+
+    def loaded(self) -> None:
+        """Say that a backlog was read to its end: tables that began with it have no equality deletes in the end.
+
+        So that readers that do not know these can read a table after its first load, which has few updates or none.
+        """
+        with self._known.lock:
+            for table in self._known.tables.values():
+                table.due = table.due or (table.loads and table.rows > 0)
+                table.loads = False
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._thread.is_alive() and not self._ended.is_set() and self._due_tables():
+            self._thread.start()
+        self._known.lock.notify()
+
+    def _due_tables(self) -> list[_Table]:
+        return [one for one in self._known.tables.values() if one.due]
 
     def finish(self, stop: threading.Event) -> None:
         """Wait until every conversion that is due is done or has failed, or the stop is asked for."""
         with self._known.lock:
-            while not stop.is_set() and any(one.due and not one.failures for one in self._known.tables.values()):
+            while not stop.is_set() and any(not one.failures for one in self._due_tables()):
                 self._known.lock.wait(_TICK_SECONDS)
 
     def stop(self) -> None:
@@ -121,7 +145,7 @@ class Conversions:
 
     def _next(self) -> _Table | None:
         with self._known.lock:
-            ready = [one for one in self._known.tables.values() if one.due and one.begin_at <= time.monotonic()]
+            ready = [one for one in self._due_tables() if one.begin_at <= time.monotonic()]
             if not ready:
                 self._known.lock.wait(_TICK_SECONDS)
             return min(ready, key=lambda one: one.begin_at, default=None)

@@ -71,7 +71,7 @@ class Flow:
         self._log = Log(layout.name)
         self._spark = spark
         self._due = Due(layout.flush_seconds)
-        self._ends_backlog = False
+        self._backlog_end = 0
 
     def run(self) -> None:
         """Run until nothing is left (`once`) or the stop is asked for; then all that was read is committed.
@@ -151,7 +151,7 @@ class Flow:
                 return
             self._status.set_state("running")
             self._write(self._ledger.last_batch + 1, planned_next)
-            if self._ends_backlog:
+            if self._backlog_end == self._ledger.last_batch:
                 self._committer.commit_soon()
             self._status.set_state("waiting")
 
@@ -188,8 +188,8 @@ class Flow:
             most = min(most, _FIRST_BYTES)
         is_due = self._due.look(backlog, most)
         planned = source.plan(position, most) if is_due or (self._once and backlog) else None
-        if planned is not None:
-            self._ends_backlog = self._due.took(planned, backlog, most)
+        if planned is not None and self._due.took(planned, backlog, most):
+            self._backlog_end = self._ledger.last_batch + 1
         return planned
 
     def _write(self, batch: int, planned: Planned) -> None:
@@ -216,6 +216,8 @@ class Flow:
         planned = self._ledger.begun(batch)
         assert planned is not None
         self._layout.source.acknowledge(planned)
+        if batch == self._backlog_end:
+            self._conversions.loaded()
 
     def _committed(self, catalog: str, target: Target, outcome: Outcome) -> None:
         """Look at a table after a commit: others may have changed it, and it may have too many equality deletes."""

@@ -297,3 +297,42 @@ def test_user_text_stays_text(holds, shows, text):
 def test_columns_named_like_our_variables_do_no_harm(holds):
     assert holds('/a == 1 and /a < 2 and getMetadata("fields") == 5', {"a": 1}, fields=5, fields_=6, x=7, s=8)
     assert holds('substringAfter(getMetadata("x"), getMetadata("s")) == "c"', {}, x="abc", s="b")
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ('/path == "/index.html"', "/index.html"),
+        ('/path == "/my-page"', "/my-page"),
+        ('"/index.html" != /path', "/index.html"),
+        ('/path =~ "/api/.*"', "/api/.*"),
+        ('getMetadata("path") == "/my-page"', "/my-page"),
+        ('length("/path") > 3', "/path"),
+    ],
+)
+def test_text_that_begins_with_a_slash_where_it_is_read_otherwise_is_doubted_once(text: str, quoted: str) -> None:
+    [doubt] = compile_condition(text).doubts
+    assert f'"{quoted}"' in doubt
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '/path == """/index.html"""',
+        '"/my-field" == 5',
+        '"/my-field" == /other',
+        '"/my-field" typeof integer',
+        'startsWith(/path, "/api")',
+        '/path in {"""/a""", "b"}',
+        'getMetadata("/a/b") == 1',
+    ],
+)
+def test_text_and_fields_as_they_are_meant_are_not_doubted(text: str) -> None:
+    assert not compile_condition(text).doubts
+
+
+def test_text_that_begins_with_a_slash_takes_three_quotes() -> None:
+    [doubt] = compile_condition('/path == "/index.html"').doubts
+    assert '"""/index.html"""' in doubt
+    with pytest.raises(ExpressionSyntaxError, match='three quotes: """/a"""'):
+        compile_condition('/path in {"/a"}')

@@ -10,6 +10,8 @@ from calve.expression import ExpressionSyntaxError, compile_format
 
 EVENT = {
     "s": "a.b.c",
+    "path": "/app/main.py",
+    "app": "q",
     "e": "",
     "u": "é😀x",
     "l": [1, "x", None, {"q": 1}],
@@ -50,6 +52,13 @@ EVENT = {
         ('substringAfterLast(/s, ".")', "c"),
         ('substringBefore(/s, ".")', "a"),
         ('substringBeforeLast(/s, ".")', "a.b"),
+        ('substringAfter(/path, "/")', "app/main.py"),
+        ('substringAfterLast(/path, "/")', "main.py"),
+        ('substringBefore("/app/main.py", "/m")', "/app"),
+        ('substringAfter(/path, "/app/")', "main.py"),
+        ('contains(/path, "/app")', "true"),
+        ('startsWith(/path, "/app")', "true"),
+        ('length("/app")', "4"),
         ('substringAfter(/s, "q")', "a.b.c"),
         ('substringBeforeLast(/s, "q")', "a.b.c"),
         ('substringAfterLast(/s, "")', "a.b.c"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from calve.errors import CalveError, SettingsError
+from calve.pipeline.plugins import PLUGINS
 from calve.settings import Plugins, SettingsErrors, parse, parse_text
 
 Read = Callable[..., Any]
@@ -174,6 +175,21 @@ def test_what_is_ignored_is_a_warning_with_its_line(plugins: Plugins) -> None:
         "f:1:1: extension: is ignored; Calve has no such extensions",
         "f:4:3: p.buffer: is ignored: Calve needs no buffer between source and sinks",
     ]
+
+
+def test_a_doubtful_expression_is_a_warning_with_its_line() -> None:
+    text = """
+p:
+  source: {http: {}}
+  route:
+    - page: /path == "/index.html"
+    - other: 'startsWith(/path, "/index")'
+  sink:
+    - opensearch: {hosts: [http://localhost:9200], index: a, routing: '${"/tenant"}'}
+"""
+    first, second = parse_text(text, PLUGINS, name="f").warnings
+    assert str(first).startswith('f:5:13: p.route[0].page: "/index.html" is the field of that name')
+    assert str(second).startswith('f:8:71: p.sink[0].opensearch.routing: "/tenant" is the field of that name')
 
 
 def test_a_file_without_pipelines_is_refused(refused: Read) -> None:

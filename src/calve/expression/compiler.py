@@ -5,6 +5,7 @@ from __future__ import annotations
 from calve.expression import value
 from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.functions import call
+from calve.expression.lexer import is_plain
 from calve.expression.operators import BINARY, UNARY, member, type_of
 from calve.expression.probe import refusal
 from calve.expression.regex import check_pattern
@@ -43,6 +44,9 @@ def finish(sql: str, text: str, scope: Scope) -> str:
     return complete
 
 
+_COMPARISONS = ("==", "!=", "=~", "!~")
+
+
 class _Compiler:
     def __init__(self, text: str, scope: Scope) -> None:
         self.text = text
@@ -52,6 +56,8 @@ class _Compiler:
         if isinstance(node, Literal):
             return value.literal(node.value)
         if isinstance(node, Pointer):
+            if node.quoted and is_plain(node.path):
+                self.doubt(node)
             return value.field(self.scope, node.path)
         if isinstance(node, Unary):
             return UNARY[node.operator](self.value(node.operand))
@@ -73,8 +79,16 @@ class _Compiler:
         for link in reversed(chain):
             if link.operator in ("=~", "!~"):
                 self.check_match(link)
+            if link.operator in _COMPARISONS and isinstance(link.left, Pointer | Call):
+                self.doubt(link.right)
             result = BINARY[link.operator](result, self.value(link.right))
         return result
+
+    def doubt(self, node: Node) -> None:
+        """Note a field in quotes where text is probably meant."""
+        if isinstance(node, Pointer) and node.quoted:
+            message = f'"{node.path}" is the field of that name, as in Data Prepper'
+            self.scope.doubts.append(f'{message}; text that begins with / takes three quotes: """{node.path}"""')
 
     def check_match(self, node: Binary) -> None:
         for side in (node.left, node.right):

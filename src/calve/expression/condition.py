@@ -21,10 +21,12 @@ class Condition:
         sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, and false where an event cannot
             be evaluated.
         metadata: The metadata attributes it asks for.
+        doubts: What in it is hardly meant as it is read, as messages.
     """
 
     sql: str
     metadata: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
 
 
 def compile_condition(text: str, metadata: Collection[str] = ()) -> Condition:
@@ -46,4 +48,4 @@ def compile_condition(text: str, metadata: Collection[str] = ()) -> Condition:
     sql = f"coalesce({value.boolean}, false)" if value.nullable else value.boolean
     if value.fault:
         sql = f"(NOT ({' OR '.join(value.fault)}) AND {sql})"
-    return Condition(finish(sql, text, scope), frozenset(scope.used))
+    return Condition(finish(sql, text, scope), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))

@@ -23,6 +23,7 @@ class _Function:
     """`signatures`: per allowed number of arguments, what each must be; `...` repeats the one before it.
 
     `key`: a string in quotes, given to `build` as a str. `field`: a pointer. `text`: a string, a field or a function.
+    As in Data Prepper, what is in quotes is text among arguments, even if it begins with `/`.
     """
 
     build: Callable[..., Value]
@@ -81,6 +82,10 @@ def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
     kinds = function.kinds(len(node.arguments))
     if kinds is None:
         raise ArgumentError(f"{node.name}() does not take {len(node.arguments)} arguments", node.at, _usage(function))
+    if kinds[:1] == ("text",) and isinstance(first := node.arguments[0], Pointer) and first.quoted:
+        scope.doubts.append(
+            f'"{first.path}" is text as an argument of {node.name}(); a field is written without quotes'
+        )
     given = [
         _argument(node.name, argument, kind, compiled) for argument, kind in zip(node.arguments, kinds, strict=True)
     ]
@@ -97,7 +102,7 @@ def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value
     if kind == "field" and isinstance(node, Pointer):
         return compiled(node)
     if kind == "text" and isinstance(node, (Literal, Pointer, Call)):
-        found = compiled(node)
+        found = compiled(node if text is None else Literal(text, node.at))
         if found.string is not None:
             return found
     raise ArgumentError(f"{name}() cannot take this", node.at, f"It takes {_WORDS[kind]} here")

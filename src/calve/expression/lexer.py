@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from calve.expression.errors import ExpressionSyntaxError
 
-__all__ = ["Token", "tokens"]
+__all__ = ["Token", "is_plain", "tokens"]
 
 _WORDS = r"(?<= )(?:and|or|in|not in|typeof)(?= )|not(?= )"
+_POINTER = r"(?:/[A-Za-z0-9_.@]+)+"
 _TOKENS = re.compile(
     rf"""(?P<blank>[ \t\r\n]+)
     |(?P<operator>(?-x:{_WORDS})|==|!=|=~|!~|<=|>=|[<>+\-*%(),{{}}]|/(?![A-Za-z0-9_.@]))
-    |(?P<pointer>(?:/[A-Za-z0-9_.@]+)+)
+    |(?P<pointer>{_POINTER})
     |(?P<float>(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE]-?[0-9]+)?(?![A-Za-z0-9_.]))
     |(?P<integer>(?:0|[1-9][0-9]*)(?![A-Za-z0-9_.]))
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
@@ -47,6 +48,11 @@ class Token:
     kind: str
     text: str
     at: int
+
+
+def is_plain(pointer: str) -> bool:
+    """Return whether a pointer needs no quotes."""
+    return re.fullmatch(_POINTER, pointer) is not None
 
 
 def tokens(text: str) -> Iterator[Token]:

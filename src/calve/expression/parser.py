@@ -90,7 +90,7 @@ class _Parser:
         found = self.listed("}")
         for node in found:
             if not isinstance(node, Literal):
-                raise self.error("a set holds literals only", node.at, 'Write {"a", "b"} or {1, 2}')
+                raise self.error("a set holds literals only", node.at, _literal_hint(node))
         return tuple(node for node in found if isinstance(node, Literal))
 
     def operand(self, least: int) -> Node:
@@ -169,6 +169,12 @@ class _Parser:
 
     def error(self, problem: str, at: int, hint: str = "") -> ExpressionSyntaxError:
         return ExpressionSyntaxError(problem, self.text, at, hint=hint)
+
+
+def _literal_hint(node: Node) -> str:
+    if isinstance(node, Pointer) and node.quoted:
+        return f'Text that begins with / takes three quotes: """{node.path}"""'
+    return 'Write {"a", "b"} or {1, 2}'
 
 
 def _folded(node: Node) -> Node:

@@ -46,11 +46,13 @@ class Scope:
 
     Attributes:
         used: The attributes that the expression asks for, whether they exist or not.
+        doubts: What is hardly meant as it is read, as messages.
     """
 
     def __init__(self, metadata: Collection[str]) -> None:
         self.metadata = metadata
         self.used: set[str] = set()
+        self.doubts: list[str] = []
         self._paths: dict[str, int] = {}
 
     def field(self, path: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from calve.errors import SettingsError
 from calve.settings.bind import INVALID, Binder
 from calve.settings.connectors import Ends
 from calve.settings.leaf import scalar_text
@@ -43,14 +42,12 @@ class Assembly:
         name: The pipeline's name.
 
     Attributes:
-        binder: Collects the errors.
-        warnings: What is odd but no error.
+        binder: Collects the errors and warnings.
         ends: Source and sinks, as far as they are right, even if the pipeline is not; None: not even a map was found.
     """
 
     def __init__(self, plugins: Plugins, name: str) -> None:
         self.binder = Binder()
-        self.warnings: list[Problem] = []
         self.ends: Ends | None = None
         self._plugins = plugins
         self._name = name
@@ -72,7 +69,7 @@ class Assembly:
         self.ends = Ends(self._name, _sound([source])[0], _sound(sinks), places)
         if "buffer" in node.value:
             message = "is ignored: Calve needs no buffer between source and sinks"
-            self.warnings.append(Problem(node.keys["buffer"], self._path("buffer"), message))
+            self.binder.warnings.append(Problem(node.keys["buffer"], self._path("buffer"), message))
         if self.binder.problems:
             return None
         return PipelineSettings(
@@ -122,7 +119,7 @@ class Assembly:
             return INVALID
         if value is not INVALID:
             for key, message in common.oddities(getattr(value, "needs", dict)()):
-                self.warnings.append(Problem(locate(node, key), self._path(f"{here}.{key}"), message))
+                self.binder.warnings.append(Problem(locate(node, key), self._path(f"{here}.{key}"), message))
         lists = {key: tuple(getattr(common, key)) for key in shared}
         gates = (Gate(self._name, routes, lists["routes"]),) if lists["routes"] else ()
         return SinkEntry(name, value, here, node.at.line, self._name, gates, **lists)
@@ -159,11 +156,8 @@ class Assembly:
         if isinstance(node.value, dict | list) or not text.strip():
             self._wrong(node, path, f"expected a condition, found {kind(node)}")
             return
-        try:
-            if self._plugins.condition and not node.broken:
-                self._plugins.condition(text)
-        except SettingsError as error:
-            self._wrong(node, path, str(error))
+        if self._plugins.condition and not node.broken:
+            self.binder.passes(self._plugins.condition, text, node.place, self._path(path))
 
     def _plugin(self, node: Node, path: str, known: Mapping[str, type]) -> Any:
         named = self._named(node, path, path.partition("[")[0], known)

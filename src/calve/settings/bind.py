@@ -23,10 +23,12 @@ class Binder:
 
     Attributes:
         problems: What was found so far.
+        warnings: What is odd but no error.
     """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
 
     def record(self, settings: type, node: Node, path: str, others: Iterable[str] = ()) -> Any:
         """Make an instance of a settings class from a map (or nothing), or `INVALID`.
@@ -78,6 +80,16 @@ class Binder:
         self.problems.append(Problem(place, path, message))
         return INVALID
 
+    def passes(self, check: Callable[[Any], object], value: Any, place: Location, path: str) -> bool:
+        """Return whether a value passes a check; the `doubts` of what the check returns become warnings."""
+        try:
+            found = check(value)
+        except SettingsError as error:
+            self.wrong(place, path, str(error))
+            return False
+        self.warnings += [Problem(place, path, doubt) for doubt in getattr(found, "doubts", ())]
+        return True
+
     def known_keys(self, node: Node, path: str, allowed: Iterable[str], listed: Iterable[str]) -> None:
         """Note every key of a map which is not allowed; `listed` are those to name in the message."""
         wanted = set(allowed)
@@ -98,11 +110,8 @@ class Binder:
             return INVALID
         if option.option.later and bound != option.default:
             return self.wrong(child.at, here, "is not available in this version of Calve")
-        try:
-            if option.option.check:
-                option.option.check(bound)
-        except SettingsError as error:
-            return self.wrong(child.place, here, str(error))
+        if option.option.check and not self.passes(option.option.check, bound, child.place, here):
+            return INVALID
         return bound
 
     def _check(self, made: Any, node: Node, path: str) -> None:

@@ -45,7 +45,8 @@ class Option:
         aliases: Other names of the key.
         later: Not built yet: any value but the default is an error.
         unit: What a number without a unit means where a duration is expected; without it such a number is an error.
-        check: Looks at a value on its own; the `SettingsError` it raises is reported where the value stands.
+        check: Looks at a value on its own; the `SettingsError` it raises is reported where the value stands, the
+            `doubts` of what it returns as warnings.
     """
 
     doc: str = ""

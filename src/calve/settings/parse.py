@@ -65,7 +65,7 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
         pipelines.append(assembly.pipeline(node))
         ends.append(assembly.ends)
         problems += assembly.binder.problems
-        warnings += assembly.warnings
+        warnings += assembly.binder.warnings
     if not pipelines and not problems:
         problems.append(Problem(Location(source), "", "no pipeline is defined"))
     problems += faults(list(filter(None, ends)), merged.entries.keys() - {*TOP_LEVEL})

@@ -15,7 +15,7 @@ from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
 from calve.convert.type_text import parse_type
 from calve.errors import SettingsError
-from calve.expression import compile_format
+from calve.expression import Format, compile_format
 from calve.route.names import fault
 from calve.settings import Size, option
 from calve.settings.catalog import catalog_faults
@@ -27,10 +27,11 @@ _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
 
 
-def _check_table_name(text: str) -> None:
-    static = compile_format(text).static
-    if static is not None and (bad := fault(static)):
+def _check_table_name(text: str) -> Format:
+    name = compile_format(text)
+    if name.static is not None and (bad := fault(name.static)):
         raise SettingsError(bad)
+    return name
 
 
 def _check_letter_table(text: str) -> None:

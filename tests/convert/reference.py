@@ -16,6 +16,8 @@ from fractions import Fraction
 
 from pyiceberg import types as t
 
+FIRST_DAY, LAST_DAY = -719162, 2932896  # of the years 1 to 9999, since 1970
+
 
 class Text(str):
     """The text of a JSON number."""
@@ -176,8 +178,8 @@ def temporal(v, name, text):
     per_second = 10**9 if name.endswith("_ns") else 10**6
     if name == "date":
         if not text:
-            return whole(numeric(v), -(2**31), 2**31 - 1)
-        return whole(instant(v) / 86400, -(10**9), 10**9)
+            return whole(numeric(v), FIRST_DAY, LAST_DAY)
+        return whole(instant(v) / 86400, FIRST_DAY, LAST_DAY)
     if name == "time":
         if not text:
             return whole(numeric(v) * 1000, 0, 86400 * 10**6 - 1)
@@ -186,6 +188,8 @@ def temporal(v, name, text):
             raise NotCoercible
         return whole(clock(*found.groups()) * 10**6, 0, 86400 * 10**6 - 1)
     seconds = instant(v) if text else numeric(v) / 1000
+    if not FIRST_DAY * 86400 <= seconds < (LAST_DAY + 1) * 86400:
+        raise NotCoercible
     return whole(seconds * per_second, -(2**63), 2**63 - 1)
 
 

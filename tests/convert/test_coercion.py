@@ -45,6 +45,8 @@ COERCED = [
     ("timestamptz", '"2026-03-01"', 1772323200000000), ("timestamp_ns", '"2026-03-01T12:00:00.123456789"', 1772366400123456789),
     ("timestamptz_ns", "1772366400123", 1772366400123000000), ("timestamp", '"2026-03-01T12:00:00.1234560"', 1772366400123456),
     ("date", '"2026-03-01"', 20513), ("date", "20513", 20513), ("date", '"2026-03-01T00:00:00Z"', 20513),
+    ("timestamptz", "253402300799999", 253402300799999000), ("timestamptz", "-62135596800000", -62135596800000000),
+    ("date", "2932896", 2932896), ("date", '"0001-01-01"', -719162), ("timestamp_ns", "9223372036854", 9223372036854000000),
     ("time", '"12:00:00.5"', 43200500000), ("time", "1500", 1500000), ("time", '"12:30"', 45000000000),
     ("binary", '"YWJj"', b"abc"), ("fixed[3]", '"YWJj"', b"abc"),
     ("uuid", '"550e8400-e29b-41d4-a716-446655440000"', bytes.fromhex("550e8400e29b41d4a716446655440000")),
@@ -70,6 +72,9 @@ NOT_COERCIBLE = [
     ("timestamp", '"2026-02-30T00:00:00"'), ("timestamp", '"24:00"'), ("timestamp", '"2026-03-01T24:00:00Z"'), ("date", '"2026-03-01T01:00:00"'),
     ("date", "1.5"), ("time", "86400000"), ("time", '"24:00:00"'), ("binary", '"YWI"'), ("binary", "12"), ("fixed[2]", '"YWJj"'),
     ("uuid", '"550e8400"'), ("struct<a: int>", "1"), ("struct<a: int required>", "{}"), ("struct<a: int>", '{"a":"x"}'),
+    ("timestamp", "253402300800000"), ("timestamptz", "-62135596800001"), ("timestamptz", "1700000000000000"), ("date", "2932897"),
+    ("date", "-719163"), ("timestamptz", '"0001-01-01T00:00:00+01:00"'), ("timestamp", '"9999-12-31T23:30:00-01:00"'),
+    ("date", "1700000000000"), ("timestamp_ns", "9223372036855"), ("timestamptz_ns", '"2263-01-01T00:00:00Z"'), ("timestamp", "1e400"),
     ("list<int>", '[1,"x"]'), ("list<int>", "{}"), ("map<int, string>", '{"x":"y"}'), ("map<int, string>", '{"1":"a","01":"b"}'),
 ]  # fmt: skip
 
@@ -84,6 +89,23 @@ def test_a_value_that_does_not_fit_is_null_and_counted_or_rejected(kind, text):
         assert converted.rejects["code"].to_pylist() == ["NOT_COERCIBLE"]
         assert converted.rejects["field"][0].as_py().startswith("v")
         assert converted.rows.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("timestamptz", "1700000000000000", "is outside of the years 1 to 9999, all that a column of type timestamptz can hold: "
+         "a number is read as epoch milliseconds, and seems to be microseconds"),
+        ("timestamp_ns", "1700000000000000000", "is outside of the years 1677 to 2262, all that a column of type timestamp_ns can "
+         "hold: a number is read as epoch milliseconds, and seems to be nanoseconds"),
+        ("date", "1700000000000", "is outside of the years 1 to 9999, all that a column of type date can hold: "
+         "a number is read as days since 1970"),
+        ("timestamp", '"9999-12-31T23:59:59-01:00"', "is outside of the years 1 to 9999, all that a column of type timestamp can hold"),
+    ],
+)  # fmt: skip
+def test_a_time_that_readers_do_not_know_tells_what_it_was_read_as(kind, text, reason):
+    [reject] = convert({"v": kind}, f'{{"v":{text}}}', on_type_mismatch="dlq").rejects.to_pylist()
+    assert reject["reason"] == f"{json.loads(text)} {reason}"
 
 
 def test_extra_fields_are_ignored():

@@ -8,7 +8,7 @@ import re
 
 from calve.event.reject import cut
 
-__all__ = ["MismatchError", "date", "time", "timestamp"]
+__all__ = ["DAYS_BEFORE_1970", "LAST_DAY", "MismatchError", "date", "time", "timestamp"]
 
 _DAY = r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
 _CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
@@ -16,6 +16,10 @@ _ZONE = r" ?(?:([Zz])|([+-])([0-9]{2})(?::?([0-9]{2}))?)"
 _STAMP = re.compile(f"{_DAY}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?").fullmatch
 _TIME = re.compile(_CLOCK).fullmatch
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
+DAYS_BEFORE_1970 = _EPOCH - datetime.date.min.toordinal()
+"""From the first day of year 1, the earliest that readers of tables know."""
+LAST_DAY = datetime.date.max.toordinal() - _EPOCH
+"""The last day of year 9999, since 1970."""
 _DAY_SECONDS = 86_400
 
 

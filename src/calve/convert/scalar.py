@@ -180,7 +180,7 @@ def _uuid(value: Any) -> bytes:
 
 def _temporal(parse: Callable[[str, int], int], unit: int, millis: int | None, kind: str) -> Read:
     """Strings by `parse`; numbers counted in `millis` units each (None: as they are)."""
-    low, high = (-(2**31), 2**31 - 1) if kind == "date" else (-(2**63), 2**63 - 1)
+    low, high = _range(kind, unit)
 
     def read(value: Any) -> int:
         if type(value) is str:
@@ -188,16 +188,41 @@ def _temporal(parse: Callable[[str, int], int], unit: int, millis: int | None, k
         else:
             exact = _exact(value, kind)
             if exact.adjusted() > 20:
-                raise bad(value, kind)
+                raise _out_of_range(value, kind, millis)
             exact = _WIDE.multiply(exact, Decimal(millis or 1))
             if exact != exact.to_integral_value(context=_WIDE):
                 raise bad(value, kind)
             number = int(exact)
-        if not low <= number <= high or (kind == "time" and not 0 <= number < 86_400 * unit):
-            raise bad(value, kind)
+        if not low <= number <= high:
+            raise _out_of_range(value, kind, millis)
         return number
 
     return read
+
+
+def _range(kind: str, unit: int) -> tuple[int, int]:
+    """Give the least and the greatest value: of dates and timestamps what all readers know, the years 1 to 9999."""
+    if kind == "date":
+        return -moment.DAYS_BEFORE_1970, moment.LAST_DAY
+    if kind == "time":
+        return 0, 86_400 * unit - 1
+    first, last = -moment.DAYS_BEFORE_1970 * 86_400 * unit, (moment.LAST_DAY + 1) * 86_400 * unit - 1
+    return max(first, -(2**63)), min(last, 2**63 - 1)
+
+
+def _out_of_range(value: Any, kind: str, millis: int | None) -> MismatchError:
+    """Say that a date or time is none that its column can hold, and why an epoch number may be too large."""
+    if kind == "time":
+        return bad(value, kind)
+    years = "the years 1677 to 2262" if kind.endswith("_ns") else "the years 1 to 9999"
+    outside = f"{cut(value)} is outside of {years}, all that a column of type {kind} can hold"
+    if type(value) is str:
+        return MismatchError(outside)
+    read_as = "epoch milliseconds" if millis else "days since 1970"
+    digits = Decimal(value).adjusted() + 1
+    units = {range(15, 18): "microseconds", range(18, 21): "nanoseconds"}
+    seems = next((f", and seems to be {name}" for sizes, name in units.items() if millis and digits in sizes), "")
+    return MismatchError(f"{outside}: a number is read as {read_as}{seems}")
 
 
 def _unknown(value: Any) -> None:

@@ -233,7 +233,7 @@ def _decimal(kind: iceberg.DecimalType, raw: str) -> tuple[str, str]:
 
 
 def _date(raw: str, bare: str) -> tuple[str, str]:
-    text, whole = f"starts_with({raw}, '\"')", f"regexp_full_match({raw}, '-?[0-9]{{1,6}}')"
+    text, whole = f"starts_with({raw}, '\"')", f"regexp_full_match({raw}, '-?[0-9]{{1,5}}|[0-9]{{6}}')"
     iso = f"try_cast({bare} AS DATE)"
     value = f"CASE WHEN {text} THEN {iso} WHEN {whole} THEN DATE '1970-01-01' + try_cast({raw} AS INTEGER) END"
     form = f"{_form(raw, '[0-9]{4}-[0-9]{2}-[0-9]{2}')} AND NOT starts_with({raw}, '\"0000') AND {iso} IS NOT NULL"

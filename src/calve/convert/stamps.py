@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.convert.moment import DAYS_BEFORE_1970, LAST_DAY
+
 __all__ = ["read_stamps"]
 
 _Ints = npt.NDArray[np.int64]
@@ -20,7 +22,8 @@ _Words = npt.NDArray[np.uint64]
 _Mask = npt.NDArray[np.bool_]
 _Cells = npt.NDArray[np.uint8]
 _BLOCK = 8192  # rows whose numbers stay in the processor's cache
-_SHORT, _DAY_SECONDS, _EPOCH_DAYS = 19, 86_400, 719_162  # characters without a fraction; days from year 1 to 1970
+_SHORT, _DAY_SECONDS, _EPOCH_DAYS = 19, 86_400, DAYS_BEFORE_1970  # characters without a fraction
+_FIRST_MILLI, _LAST_MILLI = -_EPOCH_DAYS * 86_400_000, (LAST_DAY + 1) * 86_400_000 - 1
 
 
 class _Form(NamedTuple):
@@ -155,4 +158,5 @@ def _millis(texts: pa.Array, digits: int) -> tuple[_Ints, _Mask]:
     most = 12 if digits == 9 else 15
     whole = pc.match_substring_regex(texts, f"^-?[0-9]{{1,{most}}}$")
     numbers = pc.if_else(whole, texts, "0").cast(pa.int64()).to_numpy()
-    return numbers * 10 ** (digits - 3), whole.to_numpy(zero_copy_only=False)
+    proven = whole.to_numpy(zero_copy_only=False) & (numbers >= _FIRST_MILLI) & (numbers <= _LAST_MILLI)
+    return numbers * 10 ** (digits - 3), proven

@@ -1,4 +1,4 @@
-"""What a connector's schema says of a row's fields, as nodes: the columns that hold the rows which the decoder makes.
+"""What the schema of a connector or of a typed source says of a row's fields, as nodes: the columns that hold its rows.
 
 A field that the schema names is of the type that it says, whatever its values look like. `time` and nanoseconds are
 strings: Spark, which maintains tables and finds older rows, can read no table that has such a column (Iceberg 1.12).
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calve.convert.node import ELEMENT, VALUE, Kind, Node, join
+from calve.convert.node import ELEMENT, KEY, VALUE, Kind, Node, join
 from calve.convert.select import literal
 from calve.event import duck
 from calve.event.columns import JSON, SCHEMA
@@ -34,8 +34,13 @@ _KINDS = {
     "float64": Kind.DOUBLE,
     "string": Kind.STRING,
     "bytes": Kind.BINARY,
+    "date": Kind.DATE,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamptz": Kind.TIMESTAMPTZ,
+    "uuid": Kind.UUID,
+    "null": Kind.NULL,
 }
-"""Connect's types; JSON's schemas say `float` and `double` where Connect says float32 and float64."""
+"""Connect's types, and those of typed sources; JSON's schemas say `float` and `double` for float32 and float64."""
 _LOGICAL = {
     "io.debezium.data.Uuid": Kind.UUID,
     "io.debezium.time.IsoDate": Kind.DATE,
@@ -88,7 +93,7 @@ def overlay(told: Node, seen: Node) -> Node:
         value = told.fields[VALUE]
         for node in seen.fields.values():
             value = join(value, overlay(told.fields[VALUE], node))
-        return Node(Kind.MAP, {VALUE: value})
+        return Node(Kind.MAP, {**told.fields, VALUE: value})
     return told
 
 
@@ -112,17 +117,21 @@ def _holds_struct(node: Node) -> bool:
 
 def _node(each: Field) -> Node:
     """Give the kind of the values that the decoder makes of a field's."""
-    if each.logical == DECIMAL:
+    if each.logical == DECIMAL or each.kind == "decimal":
         return _decimal(each)
+    if each.kind == "fixed":
+        return Node(Kind.FIXED, digits=(each.precision, 0))
     if each.logical in EPOCHS:
         return Node(_epoch(*EPOCHS[each.logical]))
     if each.logical in _LOGICAL:
         return Node(_LOGICAL[each.logical])
     if each.kind == "struct":
         return Node(Kind.STRUCT, {inner.name: _node(inner) for inner in each.fields})
-    if each.kind in ("array", "map") and each.fields and not each.pairs:
-        below, kind = (ELEMENT, Kind.LIST) if each.kind == "array" else (VALUE, Kind.MAP)
-        return Node(kind, {below: _node(each.fields[0])})
+    if each.kind == "array" and each.fields:
+        return Node(Kind.LIST, {ELEMENT: _node(each.fields[0])})
+    if each.kind == "map" and each.fields and not each.pairs:
+        keys = _node(each.fields[1]) if len(each.fields) > 1 else Node(Kind.STRING)
+        return Node(Kind.MAP, {VALUE: _node(each.fields[0]), KEY: keys})
     return Node(_KINDS.get(each.kind, Kind.STRING))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg import types as iceberg
 
-from calve.convert.node import ELEMENT, VALUE, Kind, Node, join
+from calve.convert.node import ELEMENT, KEY, VALUE, Kind, Node, join
 from calve.convert.table import Table
 from calve.convert.widen import widened
 
@@ -96,7 +96,8 @@ def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool =
     if isinstance(kind, iceberg.ListType) and ELEMENT in node.fields and node.kind is not Kind.STRUCT:
         fields = {ELEMENT: known_fields(node.fields[ELEMENT], kind.element_type, case_insensitive)}
     elif isinstance(kind, iceberg.MapType) and node.kind is not Kind.LIST:
-        below = [known_fields(each, kind.value_type, case_insensitive) for each in node.fields.values()]
+        values = [node.fields[VALUE]] if node.kind is Kind.MAP else list(node.fields.values())
+        below = [known_fields(each, kind.value_type, case_insensitive) for each in values]
         joined = Node(Kind.KNOWN)
         for each in below:
             joined = join(joined, each)
@@ -136,9 +137,12 @@ def column_type(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType |
         case Kind.MAP:
             key, number = budget.next_id(), budget.next_id()
             value = column_type(node.fields[VALUE], budget, (*path, VALUE)) or iceberg.StringType()
-            return iceberg.MapType(key, iceberg.StringType(), number, value, value_required=False)
+            by = column_type(node.fields[KEY], budget, (*path, KEY)) or iceberg.StringType()
+            return iceberg.MapType(key, by, number, value, value_required=False)
         case Kind.DECIMAL:
             return iceberg.DecimalType(max(sum(node.digits), 1), node.digits[1])
+        case Kind.FIXED:
+            return iceberg.FixedType(node.digits[0])
     return _PLAIN.get(node.kind, iceberg.StringType)()
 
 

@@ -6,9 +6,9 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ELEMENT", "VALUE", "Kind", "Node", "join"]
+__all__ = ["ELEMENT", "KEY", "VALUE", "Kind", "Node", "join"]
 
-ELEMENT, VALUE = "element", "value"  # Iceberg's names below a list and a map
+ELEMENT, KEY, VALUE = "element", "key", "value"  # Iceberg's names below a list and a map
 
 
 class Kind(enum.StrEnum):
@@ -33,6 +33,7 @@ class Kind(enum.StrEnum):
     TIMESTAMPTZ = "timestamptz"
     UUID = "uuid"
     BINARY = "binary"
+    FIXED = "fixed"
     MAP = "map"
 
 
@@ -42,8 +43,9 @@ class Node:
 
     Attributes:
         kind: What it holds.
-        fields: What is below it, in the order of first appearance (a list: its `element`, a map: its `value`).
-        digits: Of a decimal: how many there are before and after the point.
+        fields: What is below it, in the order of first appearance (a list: its `element`, a map: its `value` and
+            `key`).
+        digits: Of a decimal: how many there are before and after the point; of a fixed: its length, and 0.
     """
 
     kind: Kind
@@ -51,8 +53,8 @@ class Node:
     digits: tuple[int, int] = (0, 0)
 
     def to_json(self) -> Any:
-        """Give it as JSON values: the kind, or the kind with [name, field] pairs, or with a decimal's digits."""
-        if self.kind is Kind.DECIMAL:
+        """Give it as JSON values: the kind, or the kind with [name, field] pairs, or with its digits."""
+        if self.kind in (Kind.DECIMAL, Kind.FIXED):
             return [self.kind.value, list(self.digits)]
         if not self.fields:
             return self.kind.value
@@ -63,8 +65,8 @@ class Node:
         """Read what `to_json` gave."""
         if isinstance(data, str):
             return Node(Kind(data))
-        if data[0] == Kind.DECIMAL:
-            return Node(Kind.DECIMAL, digits=(data[1][0], data[1][1]))
+        if data[0] in (Kind.DECIMAL, Kind.FIXED):
+            return Node(Kind(data[0]), digits=(data[1][0], data[1][1]))
         return Node(Kind(data[0]), {name: Node.from_json(below) for name, below in data[1]})
 
 
@@ -76,6 +78,7 @@ _WIDER = {
     frozenset({Kind.LONG, Kind.FLOAT}): Kind.DOUBLE,
     frozenset({Kind.LONG, Kind.DOUBLE}): Kind.DOUBLE,
     frozenset({Kind.FLOAT, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.FIXED, Kind.BINARY}): Kind.BINARY,
     frozenset({Kind.EMPTY_OBJECT, Kind.STRUCT}): Kind.STRUCT,
     frozenset({Kind.EMPTY_OBJECT, Kind.MAP}): Kind.MAP,
     frozenset({Kind.EMPTY_ARRAY, Kind.LIST}): Kind.LIST,
@@ -94,6 +97,8 @@ def join(first: Node, second: Node) -> Node:
         return _decimal(first, second)
     if Kind.KNOWN in (first.kind, second.kind):
         kind = Kind.KNOWN
+    elif first.kind is second.kind is Kind.FIXED:
+        return first if first.digits == second.digits else Node(Kind.BINARY)
     elif first.kind is second.kind:
         kind = first.kind
     else:

@@ -182,7 +182,7 @@ class Decoder:
             found = found.take(pc.sort_indices(found["at"]))  # stable
         at = duck.whole(found["at"])
         whole = len(at) == len(events) and len(parts) == 1
-        rows = events.drop_columns([name for name in (MALFORMED, *self._kinds) if name in events.column_names])
+        rows = events.drop_columns([name for name in (MALFORMED, SCHEMA, *self._kinds) if name in events.column_names])
         rows = rows if whole else rows.take(at)
         rows = rows.rename_columns([ORIGINAL if name == EVENT else name for name in rows.column_names])
         rows = rows.add_column(0, EVENT, found["event"].cast(pa.binary()))

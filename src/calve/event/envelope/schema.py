@@ -19,11 +19,12 @@ class Field:
 
     Attributes:
         name: The field's name; empty for an element of an array or a map.
-        kind: Connect's type: `int32`, `string`, `struct`, …
+        kind: Connect's type: `int32`, `string`, `struct`, …; a typed source also says `date`, `timestamp`,
+            `timestamptz`, `uuid`, `decimal`, `fixed` and `null`.
         logical: The logical type's name, empty if there is none.
-        scale: The scale of a `Decimal`.
-        fields: The fields of a struct, or the values' schema of an array or a map.
-        precision: The digits of a `Decimal`; 0 where they are not told.
+        scale: The scale of a decimal.
+        fields: The fields of a struct; the values' schema of an array or a map, then that of the map's keys if known.
+        precision: The digits of a decimal, 0 where they are not told; the length of a `fixed`.
         pairs: Whether JSON has a map as an array of pairs, because its keys are no strings.
     """
 

@@ -107,7 +107,7 @@ def _messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             texts = pa.array([_decoded(line) for line in lines.to_pylist()], pa.string())
             no_text = pa.scalar("The line is not UTF-8", pa.string())
             reasons = pc.coalesce(reasons, pc.if_else(texts.is_valid(), None, no_text))
-        objects = to_json(pa.table({"message": texts})).combine_chunks().cast(pa.binary())
+        objects = to_json(pa.table({"message": texts})).combine_chunks()
         events = pc.if_else(reasons.is_null(), objects, lines)
         yield pa.record_batch([events, reasons, *others], schema=batch.schema)
 

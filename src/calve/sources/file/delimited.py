@@ -81,7 +81,7 @@ class _Table:
         # The parser's names are c0, c1, …: those of the file may repeat, and then the last one stands.
         last = {name: index for index, name in enumerate(self._names)}
         events = to_json(pa.table([batch.column(index) for index in last.values()], names=list(last)))
-        yield from self._rows.batches(events.combine_chunks().cast(pa.binary()), numbers)
+        yield from self._rows.batches(events.combine_chunks(), numbers)
         yield from self.rejected()
 
     def rejected(self) -> Iterator[pa.RecordBatch]:

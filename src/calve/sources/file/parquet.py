@@ -1,13 +1,13 @@
-"""Parquet: rows as JSON objects."""
+"""Parquet: rows as JSON objects, with what the file says of their types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import duckdb
 import pyarrow as pa
 from pyarrow import parquet
 
+from calve.sources.file.declared import declaration, without_empty_nanoseconds
 from calve.sources.file.json_text import to_json
 from calve.sources.file.rows import Rows, row_numbers
 
@@ -38,10 +38,12 @@ def _read_group(
     done = 0
     try:
         for batch in opened.iter_batches(_BATCH_ROWS, row_groups=[index], use_threads=False):
-            events = to_json(pa.Table.from_batches([batch])).combine_chunks().cast(pa.binary())
-            yield from rows.batches(events, row_numbers(row + done, len(events)))
-            done += len(events)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, duckdb.Error, OSError) as error:
+            batch = without_empty_nanoseconds(batch)
+            declared = declaration(batch.schema.remove_metadata())
+            for events in to_json(pa.Table.from_batches([batch])).chunks:
+                yield from rows.batches(events, row_numbers(row + done, len(events)), None, declared)
+                done += len(events)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         first, length = _extent(opened.metadata.row_group(index))
         file.seek(first)
         file.read(length)  # raises where the storage failed, not the data

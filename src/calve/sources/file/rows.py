@@ -9,12 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from calve.event.columns import EVENT, MALFORMED
+from calve.event.columns import SCHEMA as DECLARED
 from calve.sources.source import READ_ROWS
 
 __all__ = ["REMAINS_BYTES", "SCHEMA", "Rows", "row_numbers"]
 
 SCHEMA = pa.schema(
-    [(EVENT, pa.binary()), (MALFORMED, pa.string()), ("file_path", pa.string()), ("file_row", pa.int64())]
+    [
+        (EVENT, pa.binary()),
+        (MALFORMED, pa.string()),
+        ("file_path", pa.string()),
+        ("file_row", pa.int64()),
+        (DECLARED, pa.dictionary(pa.int32(), pa.string())),
+    ]
 )
 REMAINS_BYTES = 64 << 10
 """How much of a text that cannot be an event is kept beside the reason."""
@@ -31,16 +38,30 @@ class Rows:
     path: str
 
     def batches(
-        self, events: pa.Array, numbers: pa.Array | None, malformed: pa.Array | None = None
+        self,
+        events: pa.Array,
+        numbers: pa.Array | None,
+        malformed: pa.Array | None = None,
+        declaration: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Give binary events in batches of at most `READ_ROWS`; `numbers` are their lines or rows from 1, if known."""
+        """Yield binary events in batches of at most `READ_ROWS`.
+
+        Args:
+            events: Their texts.
+            numbers: Their lines or rows from 1, if known.
+            malformed: The reasons why some are no events.
+            declaration: What the file says of their fields (`declared.declaration`), if it is typed.
+        """
         count = len(events)
         numbers = pa.nulls(count, pa.int64()) if numbers is None else numbers
         malformed = pa.nulls(count, pa.string()) if malformed is None else malformed
         paths = pa.repeat(pa.scalar(self.path, pa.string()), min(count, READ_ROWS))
+        codes = pa.repeat(pa.scalar(None if declaration is None else 0, pa.int32()), len(paths))
+        declared = pa.DictionaryArray.from_arrays(codes, pa.array([declaration] if declaration else [], pa.string()))
         for start in range(0, count, READ_ROWS):
             part = [column.slice(start, READ_ROWS) for column in (events, malformed, numbers)]
-            yield pa.record_batch([part[0], part[1], paths.slice(0, len(part[0])), part[2]], schema=SCHEMA)
+            others = [column.slice(0, len(part[0])) for column in (paths, declared)]
+            yield pa.record_batch([part[0], part[1], others[0], part[2], others[1]], schema=SCHEMA)
 
     def rejects(self, found: list[tuple[bytes, str, int]]) -> Iterator[pa.RecordBatch]:
         """Give texts that are no events, each with its reason and its row."""

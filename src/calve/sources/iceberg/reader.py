@@ -10,7 +10,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from calve.errors import SourceError
-from calve.event.columns import EVENT
+from calve.event.columns import EVENT, SCHEMA
+from calve.sources.iceberg.declared import declaration
+from calve.sources.iceberg.spool import Spools
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
 __all__ = ["METADATA", "ORIGIN", "IcebergReader"]
@@ -33,7 +35,7 @@ ORIGIN = "iceberg_table_name"
 class IcebergReader:
     """Reads files of spools; pickled into the tasks.
 
-    Columns: `event`, and of `METADATA` those that are wanted.
+    Columns: `event`, `_schema`, and of `METADATA` those that are wanted.
 
     Attributes:
         folder: Where the spools are.
@@ -48,12 +50,17 @@ class IcebergReader:
         names = [name for name in METADATA if self.metadata is None or name in {*self.metadata, ORIGIN}]
         schema = pa.schema([(EVENT, pa.binary()), *((name, METADATA[name]) for name in names)])
         file = Path(self.folder, split.body["spool"], split.body["part"])
+        table = Spools(Path(self.folder)).table(split.body["spool"])
+        declared = pa.array([declaration(table.schema_json)] if table else [], pa.string())
         try:
             with parquet.ParquetFile(file, memory_map=True) as opened:
                 rows = max(1, opened.metadata.num_rows)
                 fitting = READ_BYTES * rows // max(split.size_bytes, 1)
                 for batch in opened.iter_batches(max(1, min(READ_ROWS, fitting)), columns=[EVENT, *names]):
-                    yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
+                    events = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+                    codes = pa.repeat(pa.scalar(0 if table else None, pa.int32()), len(events))
+                    told = pa.DictionaryArray.from_arrays(codes, declared)
+                    yield from events.append_column(SCHEMA, told).to_batches()
         except (OSError, pa.ArrowInvalid) as error:
             hint = "Put the state folder back as it was; changes that are not committed are kept there"
             raise SourceError(f"{file} cannot be read: {error}", step="read", target=str(file), hint=hint) from error

@@ -7,7 +7,7 @@ import pytest
 
 from calve.errors import SourceUnavailableError
 from calve.observe.log import Log, configure
-from calve.observe.progress import Progress, summary
+from calve.observe.progress import Progress, ending, summary
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.observe.terminal import CLEAR, Terminal
 
@@ -49,6 +49,25 @@ def test_the_line_names_what_is_wrong() -> None:
     status = working()
     status.trouble(SourceUnavailableError("Kafka does not answer", step="read"))
     assert summary(status.report()).endswith("error: Kafka does not answer")
+
+
+def test_the_last_line_says_what_this_run_did_and_the_codes_of_its_rejects() -> None:
+    status = PipelineStatus("orders", working().totals())
+    status.keeps_dead_letters_in(["a.letters"])
+    status.batch_written(BatchCounts(2, 1_204, rejects={"": {"MALFORMED": 2}, "a.b": {"NOT_COERCIBLE": 11}}), 1)
+    status.rejected("a.b", {"NOT_COERCIBLE": 1})
+    for table, rows in (("a.b", 1_100), ("a.c", 90), ("a.letters", 14)):
+        status.table_committed(table, rows, 1)
+    status.set_state("stopped")
+    assert ending(status.report(), "calve dlq show") == (
+        "stopped · 1,204 events · 1,190 rows in 2 tables · 14 rejected (NOT_COERCIBLE 12, MALFORMED 2): calve dlq show"
+    )
+
+
+def test_the_last_line_of_a_run_that_rejected_nothing_names_no_command() -> None:
+    status = PipelineStatus("orders", working().totals())
+    status.set_state("stopped")
+    assert ending(status.report(), "calve dlq show") == "stopped · 0 events · 0 rows in 0 tables"
 
 
 def test_on_a_terminal_one_line_is_redrawn_below_the_log(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import calve.pipeline.run as pipelines_run
 from calve.cli import failures, options
@@ -58,6 +60,12 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     with ExitStack() as stack:
         watch = stack.enter_context(Watch())
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"]))
-        stack.enter_context(Progress(watch.reports, terminal, json=json_log))
+        stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=_show_rejects(ctx)))
         code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch), watch)
     ctx.exit(code)
+
+
+def _show_rejects(ctx: click.Context) -> str:
+    """Return the command that shows the rejects of this run, with the options that it needs."""
+    is_given = ctx.get_parameter_source("state") is not ParameterSource.DEFAULT
+    return "calve dlq show" + (f" --state {shlex.quote(ctx.params['state'])}" if is_given else "")

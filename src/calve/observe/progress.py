@@ -12,10 +12,11 @@ from calve.observe.terminal import Terminal
 from calve.observe.ticker import Ticker
 from calve.observe.words import ago, amount, many, size
 
-__all__ = ["Progress", "summary"]
+__all__ = ["Progress", "ending", "summary"]
 
 REDRAW_SECONDS = 0.5
 LINE_SECONDS = 10.0
+_ENDED = ("stopped", "failed")
 
 Reports = Callable[[], list[PipelineReport]]
 
@@ -23,15 +24,30 @@ Reports = Callable[[], list[PipelineReport]]
 class Progress:
     """Shows reports until it is left: redrawn on a terminal, else a line every ten seconds in which something moved.
 
-    With `json` the lines are records of the log. The last line of a pipeline says how it ended, once.
+    With `json` the lines are records of the log. The last line of a pipeline says how it ended and what this run did,
+    once.
+
+    Args:
+        reports: Returns what is known now.
+        terminal: Where the live line goes.
+        json: Whether the log is JSON.
+        show_rejects: The command that shows what was rejected.
+        clock: Monotonic seconds.
     """
 
     def __init__(
-        self, reports: Reports, terminal: Terminal, *, json: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        reports: Reports,
+        terminal: Terminal,
+        *,
+        json: bool = False,
+        show_rejects: str = "calve dlq show",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reports = reports
         self._terminal = terminal
         self._json = json
+        self._show_rejects = show_rejects
         self._clock = clock
         self._lines_due = clock() + LINE_SECONDS
         self._told: dict[str, tuple[object, ...]] = {}
@@ -66,13 +82,14 @@ class Progress:
             moved = (report.state, report.events, report.rows, report.lag_rows, len(report.errors))
             if self._told.get(report.pipeline) != moved:
                 self._told[report.pipeline] = moved
-                Log(report.pipeline).info(summary(report), **(_fields(report) if self._json else {}))
+                text = ending(report, self._show_rejects) if report.state in _ENDED else summary(report)
+                Log(report.pipeline).info(text, **(_fields(report) if self._json else {}))
 
 
 def summary(report: PipelineReport) -> str:
     """Give a report as one short line, without the pipeline's name."""
     parts: list[str] = [report.state]
-    if report.events_per_second >= 1 and report.state not in ("stopped", "failed"):
+    if report.events_per_second >= 1 and report.state not in _ENDED:
         parts.append(f"{amount(report.events_per_second)} events/s")
     parts.append(f"{many(report.rows, 'row')} in {many(len(report.targets), 'table')}")
     if report.lag_rows > 0:
@@ -83,9 +100,27 @@ def summary(report: PipelineReport) -> str:
         parts.append(f"last commit {ago(report.last_commit)}")
     if rejects := sum(report.rejects.values()):
         parts.append(many(rejects, "reject"))
+    return " · ".join(parts + _errors(report))
+
+
+def ending(report: PipelineReport, show_rejects: str) -> str:
+    """Return how a run ended and what it did, with its rejects by code, without the pipeline's name."""
+    rows = {name: count for name, count in report.run.rows.items() if name not in report.dead_letter_tables}
+    tables = sum(count > 0 for count in rows.values())
+    parts = [
+        report.state,
+        many(report.run.events, "event"),
+        f"{many(sum(rows.values()), 'row')} in {many(tables, 'table')}",
+    ]
+    if rejects := report.run.rejects:
+        codes = ", ".join(f"{code} {count:,}" for code, count in sorted(rejects.items(), key=lambda one: -one[1]))
+        parts.append(f"{sum(rejects.values()):,} rejected ({codes}): {show_rejects}")
+    return " · ".join(parts + _errors(report))
+
+
+def _errors(report: PipelineReport) -> list[str]:
     held = [f"{name}: {table.error.message}" for name, table in report.tables.items() if table.error]
-    parts += [f"error: {text}" for text in [error.message for error in report.errors] + held]
-    return " · ".join(parts)
+    return [f"error: {text}" for text in [error.message for error in report.errors] + held]
 
 
 def _fields(report: PipelineReport) -> dict[str, object]:
@@ -96,6 +131,7 @@ def _fields(report: PipelineReport) -> dict[str, object]:
         "rows": report.rows,
         "tables": len(report.tables),
         "rejects": sum(report.rejects.values()),
+        "rejects_of_run": report.run.rejects,
         "lag_rows": report.lag_rows,
         "lag_bytes": report.lag_bytes,
         "last_commit": report.last_commit,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["PipelineReport", "State", "TableReport", "Trouble", "now"]
+__all__ = ["PipelineReport", "RunReport", "State", "TableReport", "Trouble", "now"]
 
 State = Literal["starting", "running", "waiting", "draining", "stopped", "failed", "holding"]
 """starting · running (a batch is being worked on) · waiting (nothing new) · draining (asked to stop) · stopped ·
@@ -65,6 +65,15 @@ class TableReport:
 
 
 @dataclass
+class RunReport:
+    """What the process has done so far: events that it read, rows by table, rejects by code."""
+
+    events: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    rejects: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
 class PipelineReport:
     """One pipeline.
 
@@ -75,7 +84,8 @@ class PipelineReport:
         dlq: The folders or object-store prefixes that its rejects go to; none: the default folder.
         files: How those of the last batch came about, and why so.
         dead_letter_tables: The tables that its rejects go to; they are among `tables`.
-        events: Events read since the pipeline's first start, as are all counts here.
+        run: The counts of the process alone.
+        events: Events read since the pipeline's first start, as are all counts but those of `run`.
         events_per_second: Over about the last ten seconds.
         passed_over: Records of change streams that are about no row: tombstones, control records.
         rejects: By code, over all tables and over events that have none.
@@ -95,6 +105,7 @@ class PipelineReport:
     dlq: list[str] = field(default_factory=list)
     files: str = ""
     dead_letter_tables: list[str] = field(default_factory=list)
+    run: RunReport = field(default_factory=RunReport)
     events: int = 0
     events_per_second: float = 0.0
     bytes: int = 0

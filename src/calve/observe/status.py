@@ -103,11 +103,13 @@ class PipelineStatus:
             report.batches += 1
             report.last_batch, report.last_batch_seconds = counts.batch, seconds
             report.events += counts.events
+            report.run.events += counts.events
             report.bytes += counts.bytes
             report.unrouted += counts.unrouted
             report.passed_over += counts.passed_over
             for table, codes in counts.rejects.items():
                 _add(report.rejects, codes)
+                _add(report.run.rejects, codes)
                 if self._lists(table):
                     _add(self._table(table).rejects, codes)
             for table, columns in counts.nulled.items():
@@ -118,6 +120,7 @@ class PipelineStatus:
         """Count events of a table that only its commit turned away."""
         with self._lock:
             _add(self._report.rejects, codes)
+            _add(self._report.run.rejects, codes)
             _add(self._table(table).rejects, codes)
 
     def table_committed(self, table: str, rows: int, snapshot_id: int | None, at: datetime | None = None) -> None:
@@ -125,6 +128,7 @@ class PipelineStatus:
         with self._lock:
             report = self._table(table)
             report.rows += rows
+            _add(self._report.run.rows, {table: rows})
             report.commits += 1
             report.snapshot_id, report.last_commit = snapshot_id, at or now()
             report.error = None

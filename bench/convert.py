@@ -115,7 +115,7 @@ def main(rounds: int) -> None:
     }
     for name, rows in inputs.items():
         cases[name] = partial(Converter(table, looking).convert, rows)
-    plain = Converter(table)
+    plain = Converter(table, ConvertOptions(count_ignored=True))
     cases["every row has an ignored field"] = lambda: plain.convert(inputs["every row has a new field"])
     cases["infer a schema"] = lambda: infer(clean)
     known = infer(clean)

@@ -67,6 +67,29 @@ def convert(event, schema, mismatch="null", case_insensitive=False, include=(), 
     return ("row", row, nulled)
 
 
+def ignored(event, schema, case_insensitive=False, include=(), exclude=()):
+    """Name the fields of an event without a column, as dotted paths."""
+    value = {k: v for k, v in json.loads(event).items() if k not in exclude and (not include or k in include)}
+    return set(strangers(value, schema.as_struct(), case_insensitive, ""))
+
+
+def strangers(value, kind, ci, path):
+    if isinstance(kind, t.ListType) and isinstance(value, list):
+        for item in value:
+            yield from strangers(item, kind.element_type, ci, f"{path}element.")
+    if isinstance(kind, t.MapType) and isinstance(value, dict):
+        for item in value.values():
+            yield from strangers(item, kind.value_type, ci, f"{path}value.")
+    if isinstance(kind, t.StructType) and isinstance(value, dict):
+        for key, item in value.items():
+            same = [f for f in kind.fields if f.name == key]
+            alike = [f for f in kind.fields if ci and f.name.casefold() == key.casefold()]
+            for column in (same or alike)[:1]:
+                yield from strangers(item, column.field_type, ci, f"{path}{column.name}.")
+            if not same and not alike:
+                yield path + key
+
+
 def renamed(value, names, case_insensitive):
     if not case_insensitive:
         return value

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import random
 import re
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,19 +64,22 @@ def test_random_events_become_what_the_design_says(through_sound, seed, mismatch
         rows = found.rows
         positions = rows["row"].to_pylist()
     options = ConvertOptions(look_for_unknown=unknown, on_type_mismatch=mismatch, case_insensitive=ci, fields=fields)
+    options = dataclasses.replace(options, count_ignored=not unknown)
     converted = Converter(table_of(schema), options).convert(rows)
-    nulled: dict[str, int] = {}
+    nulled, ignored = Counter[str](), Counter[str]()
     for row, values in zip(converted.row.to_pylist(), plain_rows(converted.rows), strict=True):
         got[positions[row]] = values
     for reject in converted.rejects.to_pylist():
         got[positions[reject["row"]]] = ("reject", reject["code"])
     for event, want, have in zip(events, expected, got, strict=True):
         if want[0] == "row":
-            for name in want[2]:
-                nulled[name] = nulled.get(name, 0) + 1
+            nulled.update(want[2])
+            if not unknown:
+                ignored.update(reference.ignored(event, schema, ci, fields.include, fields.exclude))
         assert repr(have) == repr(want[1] if want[0] == "row" else want), f"{event!r}\n{schema}"
     assert repr(through_parquet(converted.rows)) == repr(plain_rows(converted.rows))
-    assert converted.nulled == nulled
+    assert (converted.nulled, set(converted.reasons)) == (nulled, set(nulled))
+    assert converted.ignored == ignored
     assert converted.row.to_pylist() == sorted(converted.row.to_pylist())
 
 

@@ -28,7 +28,9 @@ def test_events_of_many_tables_become_together_what_they_become_table_by_table(s
     rows = pa.table({"event": pa.array([maker.event(schema) for _ in range(ROWS)], pa.binary())})
     rows = sound(rows).rows if through_sound else rows
     owners = np.array([rnd.randrange(tables) for _ in range(len(rows))], np.int32)
-    converter = Converter(table_of(schema), ConvertOptions(look_for_unknown=True, on_type_mismatch=mismatch))
+    converter = Converter(
+        table_of(schema), ConvertOptions(look_for_unknown=True, on_type_mismatch=mismatch, count_ignored=True)
+    )
     together = dict(converter.convert_for(rows, owners))
     assert sorted(together) == np.unique(owners).tolist()
     for owner, found in together.items():
@@ -39,6 +41,7 @@ def test_events_of_many_tables_become_together_what_they_become_table_by_table(s
         rejects = [{**one, "row": at[one["row"]]} for one in own.rejects.to_pylist()]
         assert found.rejects.to_pylist() == rejects
         assert (found.nulled, found.unknown) == (own.nulled, own.unknown)
+        assert (found.reasons, found.ignored) == (own.reasons, own.ignored)
 
 
 def test_no_events_are_of_no_table():

@@ -85,4 +85,4 @@ def test_events_with_fields_that_are_not_written_stay_on_the_fast_path():
     schema = schema_from_columns([{"name": name, "type": "long"} for name in "abc"])
     select = compile_select(schema, all_but("b"))
     taken = FastPath(select, case_insensitive=False, leave_unknown=True).take(rows_of({"a": 1, "b": [2], "c": 3}))
-    assert (taken.rows.tolist(), taken.unknown.tolist()) == ([0], [])
+    assert (taken.rows.tolist(), taken.unknown.rows.tolist()) == ([0], [])

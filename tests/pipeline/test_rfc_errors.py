@@ -87,7 +87,10 @@ def test_an_event_is_a_dead_letter_and_the_others_are_written(tmp_path: Path, ro
 
 def test_an_optional_column_is_null_where_a_value_is_not_coercible(tmp_path: Path) -> None:
     receipt = task(tmp_path, GOOD, b'{"id":2,"n":"two"}')
-    assert ([one["rows"] for one in receipt["tables"]], receipt["nulled"]) == ([2], [["ns.t", {"n": 1}]])
+    assert ([one["rows"] for one in receipt["tables"]], receipt["nulled"]) == (
+        [2],
+        [["ns.t", {"n": 1}, {"n": "'two' is no int"}]],
+    )
     assert dead_letters(tmp_path) == []
 
 

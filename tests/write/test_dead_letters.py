@@ -92,6 +92,9 @@ def test_rejects_of_a_table_become_rows_with_a_key_of_their_own_and_no_file(tmp_
         "theirs": None,
     }  # fmt: skip
     assert found[0]["timestamp"].tzinfo
-    assert queue.close() == {"counts": {"a.b": {"MALFORMED": 2}, "": {"MALFORMED": 1}}}
+    assert queue.close() == {
+        "counts": {"a.b": {"MALFORMED": 2}, "": {"MALFORMED": 1}},
+        "examples": {"a.b": {"MALFORMED": "f: why"}, "": {"MALFORMED": "f: why"}},
+    }
     publish([{"counts": {}}], {})
     assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from calve.acknowledge.completeness import EventTime, Target, complete_through, event_times, newest, summary
+from calve.observe import tally
 from calve.observe.status import BatchCounts, PipelineStatus
 
 __all__ = ["Progress", "counts"]
@@ -96,16 +97,17 @@ class Progress:
 
 def counts(record: Mapping[str, Any]) -> BatchCounts:
     """Give what a staged batch held."""
-    rejects: dict[str, dict[str, int]] = {}
+    sums = (record["batch"], record["events"], record["bytes"], record["unrouted"])
+    found = BatchCounts(*sums, passed_over=record.get("passed_over", 0))
     for file in record["rejects"]:
         for table, codes in file["counts"].items():
-            known = rejects.setdefault(table, {})
-            for code, count in codes.items():
-                known[code] = known.get(code, 0) + count
-    nulled: dict[str, dict[str, int]] = {}
-    for table, columns in record["nulled"]:
-        known = nulled.setdefault(table, {})
-        for column, count in columns.items():
-            known[column] = known.get(column, 0) + count
-    sums = (record["batch"], record["events"], record["bytes"], record["unrouted"])
-    return BatchCounts(*sums, rejects, nulled, record.get("passed_over", 0))
+            tally.add(found.rejects.setdefault(table, {}), codes)
+        for table, examples in file.get("examples", {}).items():
+            found.examples[table] = examples | found.examples.get(table, {})
+    for table, columns, *reasons in record["nulled"]:  # earlier versions staged no reasons and no ignored fields
+        tally.add(found.nulled.setdefault(table, {}), columns)
+        for one in reasons:
+            found.reasons[table] = one | found.reasons.get(table, {})
+    for table, fields in record.get("ignored", ()):
+        tally.add_bounded(found.ignored.setdefault(table, {}), fields)
+    return found

@@ -136,6 +136,8 @@ def _table(table: TableFate) -> Iterator[str]:
         yield from (f"  {line}" for line in statement.splitlines())
     for column, count in table.nulled.items():
         yield harmless(f"  {column}: {many(count, 'value')} not coercible to its type would become NULL")
+    for name, count in table.ignored.items():
+        yield harmless(f"  {name}: has no column, and would not be written for {many(count, 'event')}")
 
 
 def _summary(found: Trial) -> str:

@@ -23,10 +23,11 @@ from calve.convert.options import ConvertOptions
 from calve.convert.places import placed, put
 from calve.convert.select import compile_select
 from calve.convert.table import Table
+from calve.convert.unknown import NO_UNKNOWN, UnknownFields
 from calve.convert.widen import widened
 from calve.errors import ConvertError
 from calve.event.columns import EVENT
-from calve.event.reject import rejects_table
+from calve.event.reject import encodable, rejects_table
 
 __all__ = ["ConvertOptions", "Converted", "Converter"]
 
@@ -41,6 +42,8 @@ class Converted:
         rejects: The other rows (`REJECTS`).
         nulled: How many values of each optional column were not coercible and became null.
         unknown: The fields that have no column or need a wider one, if they were looked for and there are any.
+        reasons: Why the first value of each column in `nulled` became null.
+        ignored: How many events have each field without a column (dotted path), if these are to be counted.
     """
 
     rows: pa.Table
@@ -48,6 +51,8 @@ class Converted:
     rejects: pa.Table
     nulled: dict[str, int] = field(default_factory=dict)
     unknown: Inferred | None = None
+    reasons: dict[str, str] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
 
 
 class Converter:
@@ -92,10 +97,11 @@ class Converter:
         outcome = self._exact.convert(zip(slow.tolist(), events, strict=True), taken.doubtful)
         strange = np.zeros(0, np.int64)
         if self._options.look_for_unknown:
-            strange = np.union1d(taken.unknown, np.array(outcome.strange, np.int64))
+            strange = np.union1d(taken.unknown.rows, np.array(outcome.strange, np.int64))
             strange = np.union1d(strange, told_by(rows, self._is_wider))
+        ignored = taken.unknown.join(UnknownFields.of(outcome.ignored)) if self._options.count_ignored else NO_UNKNOWN
         table, positions = self._assemble(taken, outcome)
-        return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange, outcome.wider)
+        return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange, outcome.wider, ignored)
 
     def _is_wider(self, schema: str) -> bool:
         """Whether the columns are too narrow for rows of a schema, and can be widened."""
@@ -132,8 +138,10 @@ class Converter:
 
 
 def _converted(found: Found, unknown: Inferred | None) -> Converted:
-    nulled = Counter(column for _, column in found.nulled)
-    return Converted(found.rows, pa.array(found.row), rejects_table(found.rejects), dict(nulled), unknown)
+    nulled = Counter(column for _, (column, _) in found.nulled)
+    reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
+    rejects, ignored = rejects_table(found.rejects), found.ignored.counts()
+    return Converted(found.rows, pa.array(found.row), rejects, dict(nulled), unknown, reasons, ignored)
 
 
 def _others(rows: int, taken: Rows) -> Rows:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from calve.convert.node import Node
+from calve.convert.unknown import UnknownFields
 from calve.event.reject import Reject
 
 __all__ = ["Found", "Owners", "divide"]
@@ -29,17 +30,19 @@ class Found(NamedTuple):
         rows: The good rows, typed.
         row: Their positions, ascending.
         rejects: The other rows.
-        nulled: Values that were not coercible and became null: position and column.
-        strange: Positions of events that may have fields without a column.
+        nulled: Values that were not coercible and became null: position, and column with reason.
+        strange: Positions of events that may have fields without a column, where columns are added for them.
         wider: Values that fit only a wider column: position, and what the table needs.
+        ignored: Written events with fields that have no column, where none is added for them.
     """
 
     rows: pa.Table
     row: _Rows
     rejects: list[Reject]
-    nulled: list[tuple[int, str]]
+    nulled: list[tuple[int, tuple[str, str]]]
     strange: _Rows
     wider: list[tuple[int, Node]]
+    ignored: UnknownFields
 
 
 def divide(found: Found, owners: Owners) -> Iterator[tuple[int, Found]]:
@@ -52,14 +55,16 @@ def divide(found: Found, owners: Owners) -> Iterator[tuple[int, Found]]:
     rows, row = found.rows.take(pa.array(order)), found.row[order]
     strange_order, strange_bounds = _sorted(owners[found.strange], present)
     strange = found.strange[strange_order]
+    ignored_order, ignored_bounds = _sorted(owners[found.ignored.rows], present)
+    ignored = found.ignored.take(ignored_order)
     rejects: dict[int, list[Reject]] = defaultdict(list)
     for reject in found.rejects:
         rejects[int(owners[reject.row])].append(reject)
     nulled, wider = _by_owner(found.nulled, owners), _by_owner(found.wider, owners)
     for number, owner in enumerate(present):
-        mine, odd = slice(*bounds[number : number + 2]), slice(*strange_bounds[number : number + 2])
-        part = rows.slice(mine.start, mine.stop - mine.start)
-        yield owner, Found(part, row[mine], rejects[owner], nulled[owner], strange[odd], wider[owner])
+        mine, odd, left = (slice(*each[number : number + 2]) for each in (bounds, strange_bounds, ignored_bounds))
+        part, without = rows.slice(mine.start, mine.stop - mine.start), ignored.take(left)
+        yield owner, Found(part, row[mine], rejects[owner], nulled[owner], strange[odd], wider[owner], without)
 
 
 def _by_owner(found: list[tuple[int, T]], owners: Owners) -> dict[int, list[tuple[int, T]]]:

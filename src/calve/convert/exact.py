@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from calve.convert.node import ELEMENT, VALUE, Kind, Node
 from calve.convert.options import ConvertOptions
 from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
+from calve.convert.unknown import finder
 from calve.convert.widen import needed, widest
 from calve.event.reject import Code, Reject
 from calve.event.strict import MalformedError, parse_object
@@ -71,18 +72,20 @@ class Outcome:
         rows: The positions of the good rows.
         parts: Of good rows of which only some columns were asked for: by the number of a column, values by position.
         rejects: The others.
-        nulled: Values that were not coercible and became null: position and column of each.
+        nulled: Values that were not coercible and became null: position of each, and column with reason.
         strange: The positions of those that may have fields without a column.
         wider: Values that fit only a wider column: position, and what the table needs (`widen.needed`).
+        ignored: The good rows with fields without a column, if these are counted: positions, and dotted paths.
     """
 
     columns: list[tuple[Any, ...]]
     rows: list[int]
     parts: dict[int, dict[int, Any]]
     rejects: list[Reject]
-    nulled: list[tuple[int, str]]
+    nulled: list[tuple[int, tuple[str, str]]]
     strange: list[int]
     wider: list[tuple[int, Node]]
+    ignored: list[tuple[int, tuple[str, ...]]]
 
 
 class Exact:
@@ -96,20 +99,20 @@ class Exact:
     def __init__(self, schema: Schema, options: ConvertOptions) -> None:
         self._names = _Names([field.name for field in schema.fields], options.case_insensitive)
         self._columns = [
-            _column(field, wide, options)
-            for field, wide in zip(schema.fields, widest(schema).fields, strict=True)
+            _column(field, wide, options) for field, wide in zip(schema.fields, widest(schema).fields, strict=True)
         ]
         self._is_flat = all(isinstance(field.field_type, iceberg.PrimitiveType) for field in schema.fields)
         self._reject_mismatches = options.on_type_mismatch == "dlq"
         self._refused = options.refused
         self._fields = options.fields
         self._may_lack = options.may_lack
+        self._ignored = finder(schema.as_struct(), options.case_insensitive) if options.count_ignored else None
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]], parts: Mapping[int, list[int]]) -> Outcome:
         """Convert events given as (position, text); of those in `parts`, only the columns of these numbers."""
-        outcome, good = Outcome([], [], {}, [], [], [], []), []
+        outcome, good = Outcome([], [], {}, [], [], [], [], []), []
         for row, text in texts:
-            nulled: list[str] = []
+            nulled: list[tuple[str, str]] = []
             wider: list[Node] = []
             numbers = parts.get(row)
             try:
@@ -124,7 +127,9 @@ class Exact:
                 continue
             if not (self._is_flat and event.keys() <= self._names.known):
                 outcome.strange.append(row)
-            outcome.nulled += [(row, name) for name in nulled]
+                if self._ignored and (ignored := tuple(dict.fromkeys(self._ignored(event)))):
+                    outcome.ignored.append((row, ignored))
+            outcome.nulled += [(row, each) for each in nulled]
             outcome.wider += [(row, node) for node in wider]
             if numbers is None:
                 outcome.rows.append(row)
@@ -149,7 +154,9 @@ class Exact:
             raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event is a column")
         return event
 
-    def _values(self, event: dict[str, Any], columns: list[_Column], nulled: list[str], wider: list[Node]) -> list[Any]:
+    def _values(
+        self, event: dict[str, Any], columns: list[_Column], nulled: list[tuple[str, str]], wider: list[Node]
+    ) -> list[Any]:
         values = []
         for column in columns:
             value = event.get(column.name)
@@ -157,8 +164,7 @@ class Exact:
                 try:
                     value = column.read(value)
                 except (MismatchError, _AmbiguousError) as error:
-                    if column.wider:
-                        wider.append(column.wider(value))
+                    wider += [column.wider(value)] if column.wider else []
                     self._mismatch(column, error, nulled)
                     value = None
             elif column.required and (column.name in event or column.name not in self._may_lack):
@@ -169,14 +175,14 @@ class Exact:
             values.append(value)
         return values
 
-    def _mismatch(self, column: _Column, error: MismatchError | _AmbiguousError, nulled: list[str]) -> None:
+    def _mismatch(self, column: _Column, error: MismatchError | _AmbiguousError, nulled: list[tuple[str, str]]) -> None:
         """Make a value null that is not coercible, or reject its event."""
         if isinstance(error, _AmbiguousError):
             raise error.below(column.name)
+        path = getattr(error, "path", "")
         if column.required or self._reject_mismatches:
-            field = f"{column.name}{getattr(error, 'path', '')}"
-            raise _RejectedError(Code.NOT_COERCIBLE, field, str(error)) from None
-        nulled.append(column.name)
+            raise _RejectedError(Code.NOT_COERCIBLE, f"{column.name}{path}", str(error)) from None
+        nulled.append((column.name, f"{path[1:]}: {error}" if path else str(error)))
 
 
 def _column(field: iceberg.NestedField, wide: iceberg.NestedField, options: ConvertOptions) -> _Column:

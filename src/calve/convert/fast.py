@@ -15,6 +15,7 @@ from calve.convert.given import Given
 from calve.convert.keys import Shapes, closer_look
 from calve.convert.proof import Finished, finish
 from calve.convert.select import Select
+from calve.convert.unknown import NO_UNKNOWN, UnknownFields
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
 from calve.event.scan import Texts
@@ -36,14 +37,14 @@ class Taken:
         at: The positions of these rows in the input, ascending.
         good: Which of these rows are proven.
         doubtful: The positions of rows that are proven but for some columns' values; the numbers of these columns.
-        unknown: The positions of proven rows that have fields without a column.
+        unknown: The proven rows that have fields without a column.
     """
 
     found: pa.Table | None
     at: Rows
     good: _Mask
     doubtful: dict[int, list[int]]
-    unknown: Rows
+    unknown: UnknownFields
 
     @property
     def rows(self) -> Rows:
@@ -53,7 +54,7 @@ class Taken:
 
 def nothing() -> Taken:
     """Take none of some rows."""
-    return Taken(None, _NONE, np.zeros(0, bool), {}, _NONE)
+    return Taken(None, _NONE, np.zeros(0, bool), {}, NO_UNKNOWN)
 
 
 class FastPath:
@@ -90,10 +91,11 @@ class FastPath:
         if JSON not in rows.column_names:
             good[self._lenient(given, look.odd)] = False
         if self._leave_unknown:
-            good[look.unknown] = False
+            good[look.unknown.rows] = False
         at = at[given.at]
         doubtful = self._doubtful(finished, at, good)
-        return Taken(finished.rows, at, good, doubtful, at[look.unknown[good[look.unknown]]])
+        unknown = look.unknown.take(good[look.unknown.rows])
+        return Taken(finished.rows, at, good, doubtful, unknown._replace(rows=at[unknown.rows]))
 
     def _doubtful(self, finished: Finished, at: Rows, good: _Mask) -> dict[int, list[int]]:
         """Take the rows with values that are not proven out of the good ones, and give `Taken.doubtful`."""

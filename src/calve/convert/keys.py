@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from calve.convert.given import Given
 from calve.convert.select import Select, literal
+from calve.convert.unknown import NO_UNKNOWN, UnknownFields
 from calve.event import duck
 from calve.event.columns import JSON
 
@@ -33,7 +34,7 @@ class Look(NamedTuple):
     """
 
     slow: _Rows
-    unknown: _Rows
+    unknown: UnknownFields
     odd: _Rows = _NONE
 
 
@@ -46,7 +47,7 @@ def closer_look(shapes: Shapes, found: pa.Table, given: Given, good: npt.NDArray
     total = len(found) - len(others)
     empty = np.flatnonzero(_per_row(found, columns, presence) == 0) if max(counts) < total else _NONE
     if sum(counts) == given.count_colons(good):
-        return Look(empty, _NONE)
+        return Look(empty, NO_UNKNOWN)
     odd = np.flatnonzero(good & (_per_row(found, columns, presence) != given.scan.colons_by_row()[given.at]))
     slow, unknown, _ = shapes.judge(given, odd)
     return Look(np.union1d(slow, empty), unknown, odd)
@@ -78,7 +79,7 @@ class _Shape:
 
     keys: tuple[tuple[str, ...] | None, ...]
     slow: bool
-    unknown: bool
+    unknown: tuple[str, ...]
 
     def sql(self) -> str:
         tests = []
@@ -99,19 +100,19 @@ class Shapes:
     def judge(self, given: Given, odd: _Rows) -> Look:
         """Find the rows, of these odd ones, that need the exact converter or have unknown fields."""
         if not len(odd):
-            return Look(_NONE, _NONE)
+            return Look(_NONE, NO_UNKNOWN)
         self._learn(given.events(odd[:_SAMPLE]))
         events = pa.table({JSON: given.events(odd)})
         cases = " ".join(f"WHEN {shape.sql()} THEN {number}" for number, shape in enumerate(self._known))
         found = duck.run(f"SELECT CASE {cases} ELSE -1 END AS shape FROM ({self.select.keys_sql})", events=events)
-        numbers = duck.whole(found["shape"]).to_numpy()
-        slow = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.slow]
-        unknown = [odd[numbers == number] for number, shape in enumerate(self._known) if shape.unknown]
-        rest = np.flatnonzero(numbers < 0)
+        numbers = duck.whole(found["shape"]).to_numpy().copy()
+        met, rest = list(self._known), np.flatnonzero(numbers < 0)
         for shape, at in self._group(events[JSON].take(pa.array(rest))):
-            if shape.slow or shape.unknown:
-                (slow if shape.slow else unknown).append(odd[rest[at]])
-        return Look(np.concatenate([_NONE, *slow]), np.sort(np.concatenate([_NONE, *unknown])))
+            numbers[rest[at]] = len(met)
+            met.append(shape)
+        slow = np.array([shape.slow for shape in met])[numbers]
+        unknown = np.array([bool(shape.unknown) for shape in met])[numbers]
+        return Look(odd[slow], UnknownFields(odd[unknown], numbers[unknown], [shape.unknown for shape in met]))
 
     def _learn(self, sample: pa.Array) -> None:
         met = sorted(self._group(sample), key=lambda each: -len(each[1])) if len(self._known) < _KEPT else []
@@ -134,16 +135,17 @@ class Shapes:
             yield shape, rows.values.to_numpy()
 
 
-def _judge(select: Select, found: tuple[list[str] | None, ...], case_insensitive: bool) -> tuple[bool, bool]:
-    unknown = False
+def _judge(select: Select, found: tuple[list[str] | None, ...], case_insensitive: bool) -> tuple[bool, tuple[str, ...]]:
+    """Decide whether rows of a shape need the exact converter, and else which of their fields have no column."""
+    unknown: list[str] = []
     for level, keys in zip(select.levels, found, strict=True):
         names = set(keys or ())
         if len(names) < len(keys or ()):
-            return True, False
+            return True, ()
         extra = names.difference(level.names)
         if level is select.root:
             extra = {name for name in extra if name in select.fields}
         if extra and case_insensitive and {name.casefold() for name in level.names} & {x.casefold() for x in extra}:
-            return True, False
-        unknown |= bool(extra)
-    return False, unknown
+            return True, ()
+        unknown += sorted(".".join((*level.path, name)) for name in extra)
+    return False, tuple(unknown)

@@ -20,6 +20,7 @@ class ConvertOptions:
             value is `null`, or the event goes to the `dlq`.
         case_insensitive: Match field names by case first, then without.
         fields: The fields that are written; all others are as if the event did not have them.
+        count_ignored: Count the fields that have no column.
         refused: Fields (paths as in `Evolution.refused`) that cannot become columns: an event with one is rejected.
         may_lack: Required columns that are null in the row, and no reason to reject it, where the event lacks them.
     """
@@ -28,5 +29,6 @@ class ConvertOptions:
     on_type_mismatch: Literal["null", "dlq"] = "null"
     case_insensitive: bool = False
     fields: Fields = ALL_FIELDS
+    count_ignored: bool = False
     refused: frozenset[tuple[str, ...]] = frozenset()
     may_lack: frozenset[str] = frozenset()

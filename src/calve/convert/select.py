@@ -34,6 +34,7 @@ class Level:
 
     text: str
     alias: str
+    path: tuple[str, ...] = ()
     names: list[str] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
 
@@ -133,7 +134,7 @@ class _Maker:
         depth = len(path)
         if depth == len(self.depths):
             self.depths.append([])
-        level = Level(text, f"s{len(self.specs)}")
+        level = Level(text, f"s{len(self.specs)}", path)
         self.depths[depth].append(level)
         spec = self.specs[level.alias] = {}
         level.names = [each.name for each in kind.fields]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["REJECTS", "Code", "Reject", "cut", "reject_rows", "rejects_table"]
+__all__ = ["REJECTS", "Code", "Reject", "cut", "encodable", "reject_rows", "rejects_table"]
 
 REJECTS = pa.schema(
     [
@@ -57,8 +57,8 @@ def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
     columns: list[list[object]] = [
         [each.row for each in ordered],
         [each.code.value for each in ordered],
-        [_text(each.field) for each in ordered],
-        [_text(each.reason) for each in ordered],
+        [encodable(each.field) for each in ordered],
+        [encodable(each.reason) for each in ordered],
     ]
     return pa.table(columns, schema=REJECTS)
 
@@ -75,6 +75,6 @@ def cut(value: object) -> str:
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
 
 
-def _text(text: str) -> str:
-    """Replace half surrogates, which Arrow cannot hold."""
+def encodable(text: str) -> str:
+    """Replace half surrogates, which neither Arrow nor JSON can hold."""
     return text.encode("utf-8", "backslashreplace").decode()

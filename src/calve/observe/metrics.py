@@ -39,6 +39,11 @@ def _nulled(report: PipelineReport) -> Iterator[Sample]:
         yield from (([name, column], count) for column, count in table.nulled.items())
 
 
+def _ignored(report: PipelineReport) -> Iterator[Sample]:
+    for name, table in report.tables.items():
+        yield from (([name, field], count) for field, count in table.ignored.items())
+
+
 def _lag_rows(report: PipelineReport) -> float | None:
     return report.lag_rows if report.lag_rows >= 0 else None
 
@@ -56,6 +61,12 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_batches", "Batches staged.", (), _one(lambda r: r.batches)),
     ("calve_rejects", "Events in the dead-letter queue.", ("table", "code"), _rejects),
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),
+    (
+        "calve_ignored_fields",
+        "Events with a field that has no column and was not written; the field `(others)` stands for all further ones.",
+        ("table", "field"),
+        _ignored,
+    ),
     (
         "calve_superseded_events",
         "Events that an index had newer ones of, or had already.",

@@ -43,6 +43,8 @@ class TableReport:
     how many events it had newer ones.
 
     Attributes:
+        reasons: Why values became NULL: an example for each column.
+        ignored: How many events had a field that has no column, by field (`tally.MOST_NAMES`, and `tally.OTHERS`).
         valid_through: The event time through which it is complete, where the sink knows `event_time`.
         equality_deletes: Rows of equality deletes that it had after the last commit or conversion.
         converting: Whether they are being converted.
@@ -55,6 +57,8 @@ class TableReport:
     snapshot_id: int | None = None
     rejects: dict[str, int] = field(default_factory=dict)
     nulled: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
     superseded: int = 0
     valid_through: datetime | None = None
     equality_deletes: int = 0

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from calve.errors import CalveError
+from calve.observe import tally
 from calve.observe.liveness import process_started
 from calve.observe.report import PipelineReport, State, TableReport, Trouble, now
 
@@ -39,15 +40,21 @@ class BatchCounts:
     Attributes:
         rejects: By table (`""` where none is known), then by code.
         nulled: Values that became NULL because they did not fit, by table, then by column.
+        ignored: Events with a field that has no column, by table, then by field.
+        examples: The reason of one reject, by table, then by code.
+        reasons: Why one value became NULL, by table, then by column.
     """
 
     batch: int
     events: int
     bytes: int = 0
     unrouted: int = 0
-    rejects: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    nulled: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    rejects: dict[str, dict[str, int]] = field(default_factory=dict)
+    nulled: dict[str, dict[str, int]] = field(default_factory=dict)
     passed_over: int = 0
+    ignored: dict[str, dict[str, int]] = field(default_factory=dict)
+    examples: dict[str, dict[str, str]] = field(default_factory=dict)
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 class PipelineStatus:
@@ -108,27 +115,30 @@ class PipelineStatus:
             report.unrouted += counts.unrouted
             report.passed_over += counts.passed_over
             for table, codes in counts.rejects.items():
-                _add(report.rejects, codes)
-                _add(report.run.rejects, codes)
+                tally.add(report.rejects, codes)
+                tally.add(report.run.rejects, codes)
                 if self._lists(table):
-                    _add(self._table(table).rejects, codes)
+                    tally.add(self._table(table).rejects, codes)
             for table, columns in counts.nulled.items():
-                _add(self._table(table).nulled, columns)
+                tally.add(self._table(table).nulled, columns)
+                self._table(table).reasons |= counts.reasons.get(table, {})
+            for table, fields in counts.ignored.items():
+                tally.add_bounded(self._table(table).ignored, fields)
             self._samples.append((self._clock(), report.events))
 
     def rejected(self, table: str, codes: Mapping[str, int]) -> None:
         """Count events of a table that only its commit turned away."""
         with self._lock:
-            _add(self._report.rejects, codes)
-            _add(self._report.run.rejects, codes)
-            _add(self._table(table).rejects, codes)
+            tally.add(self._report.rejects, codes)
+            tally.add(self._report.run.rejects, codes)
+            tally.add(self._table(table).rejects, codes)
 
     def table_committed(self, table: str, rows: int, snapshot_id: int | None, at: datetime | None = None) -> None:
         """Count a commit of a table: its rows, its snapshot, its time (now). A held table is free again."""
         with self._lock:
             report = self._table(table)
             report.rows += rows
-            _add(self._report.run.rows, {table: rows})
+            tally.add(self._report.run.rows, {table: rows})
             report.commits += 1
             report.snapshot_id, report.last_commit = snapshot_id, at or now()
             report.error = None
@@ -241,11 +251,6 @@ def _places(dlq: str | Sequence[str]) -> list[str]:
     """A local folder is made absolute: whoever reads the status may stand somewhere else."""
     places = [dlq] if isinstance(dlq, str) else dlq
     return [place if "://" in place else os.fspath(Path(place).expanduser().absolute()) for place in places if place]
-
-
-def _add(into: dict[str, int], counts: Mapping[str, int]) -> None:
-    for key, count in counts.items():
-        into[key] = into.get(key, 0) + count
 
 
 def _again(old: Trouble | None, new: Trouble) -> Trouble:

@@ -92,7 +92,8 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
         writer: Runs its tasks.
 
     Returns:
-        The staged record: `batch`, `position`, `tables`, `documents`, `rejects`, `nulled`, counts and `since`.
+        The staged record: `batch`, `position`, `tables`, `documents`, `rejects`, `nulled`, `ignored`, counts and
+        `since`.
     """
     staged = ledger.staged(batch)
     if staged is not None:
@@ -128,5 +129,6 @@ def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> d
         "documents": [one for receipt in receipts for one in receipt["documents"]],
         "rejects": [one for receipt in receipts for one in receipt["rejects"]],
         "nulled": [one for receipt in receipts for one in receipt["nulled"]],
+        "ignored": [one for receipt in receipts for one in receipt["ignored"]],
         "steps": {step: round(sum(receipt["seconds"][step] for receipt in receipts), 3) for step in steps},
     }

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from calve.pipeline.changes import is_change, merge_net, unfit, write_net
 from calve.pipeline.job import SEEN, STEPS, Job
+from calve.pipeline.losses import Losses
 from calve.pipeline.task import attempt, reported
 from calve.write.outbox import opened
 from calve.write.writer import Writers
@@ -51,5 +52,6 @@ def _write(job: Job, writers: Writers, held: dict[tuple[Any, ...], list[pa.Table
         writers.write(key, *job.place(key), pa.concat_tables(tables))
     tables = [{**job.receipt(key, one), "event_times": {}} for key, one in writers.close().items()]
     seconds = {**dict.fromkeys(STEPS, 0.0), "write": time.perf_counter() - start}
-    nothing: dict[str, Any] = {"documents": [], "rejects": [], "misfits": [], "nulled": [], **dict.fromkeys(SEEN, 0)}
+    nothing: dict[str, Any] = {"documents": [], "rejects": [], "misfits": [], **dict.fromkeys(SEEN, 0)}
+    nothing |= Losses().receipt()
     return {"tables": tables, "first": False, "task": -1, "handed_on": 0, **nothing, "seconds": seconds}

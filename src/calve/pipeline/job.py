@@ -98,6 +98,7 @@ class SinkJob:
             on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),
             case_insensitive=self.case_insensitive,
             fields=self.fields,
+            count_ignored=not self.evolves,
             refused=self.refused.get(table.identifier, frozenset()),
         )
 

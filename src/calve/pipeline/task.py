@@ -30,6 +30,7 @@ from calve.pipeline.ahead import ahead
 from calve.pipeline.changes import hand_on_net, tell_misfit, write_net
 from calve.pipeline.gather import Crowd, Shares
 from calve.pipeline.job import LETTERS, SEEN, STEPS, DocumentJob, Job, Misfit, SinkJob, Target
+from calve.pipeline.losses import Losses
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
 from calve.route.route import Router
@@ -124,7 +125,7 @@ class _Task:
         self._converters: dict[Hashable, Converter | Reducer] = {}
         self._misfits: dict[Target, Inferred | None] = {}
         self._times: dict[Target, event_time.EventTimes] = {}
-        self._nulled: dict[Target, dict[str, int]] = {}
+        self._losses = Losses()
         self._documents = {
             number: Documents(sink.writing, sink.fields)
             for number, sink in enumerate(job.sinks)
@@ -270,9 +271,7 @@ class _Task:
         if target in self._misfits:
             return  # all its events come again in the next pass
         self._reject(target, events, converted.rejects)
-        nulled = self._nulled.setdefault(target, {})
-        for column, count in converted.nulled.items():
-            nulled[column] = nulled.get(column, 0) + count
+        self._losses.add(target, converted)
         sink = self._job.sinks[target[0]]
         assert isinstance(sink, SinkJob)
         table, properties = self._job.place(target)
@@ -322,9 +321,7 @@ class _Task:
             "documents": [one for documents in self._documents.values() for one in documents.written()],
             "rejects": [kept for kept in (one.close() for one in self._rejects) if kept],
             "misfits": [Misfit(target, inferred).to_json() for target, inferred in self._misfits.items()],
-            "nulled": [
-                [target[1], counts] for target, counts in self._nulled.items() if counts and target not in self._misfits
-            ],
+            **self._losses.receipt(self._misfits),
             "first": self._only is None,
             "task": self._number,
             "handed_on": self._outbox.parts if self._outbox else 0,

@@ -24,6 +24,7 @@ from calve.event.envelope.decoder import Decoder
 from calve.event.reject import reject_rows, rejects_table
 from calve.event.sound import sound
 from calve.event.version import versions
+from calve.observe import tally
 from calve.pipeline.job import DocumentJob, Job, Misfit, SinkJob, Target
 from calve.pipeline.layout import Layout, sink_labels
 from calve.pipeline.run import needs_s3
@@ -82,6 +83,7 @@ class TableFate:
         statements: What would be done to it first, as SQL; empty: it fits as it is.
         created: Whether it would be created.
         nulled: How many values of each column would become null because they do not fit its type.
+        ignored: How many events have each field that has no column and would not be written.
         documents: Whether it is an index of documents, whose mapping is not looked at.
     """
 
@@ -91,6 +93,7 @@ class TableFate:
     statements: list[str] = field(default_factory=list)
     created: bool = False
     nulled: dict[str, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
     documents: bool = False
 
 
@@ -242,8 +245,8 @@ class _Rehearsed:
         self._reject(target, origins, converted.rejects)
         table = self._table(sink.catalog, name)
         table.rows += len(converted.row)
-        for column, count in converted.nulled.items():
-            table.nulled[column] = table.nulled.get(column, 0) + count
+        tally.add(table.nulled, converted.nulled)
+        tally.add_bounded(table.ignored, converted.ignored)
         for row in converted.row.to_pylist():
             self._events[origins[row]].tables.append(Place(self._labels[target[0]], name))
         return None

@@ -41,7 +41,8 @@ class Reducer:
         self.key = key
         self._absences = Absences(key, options) if keep else None
         self._rows = Converter(self.table, replace(options, may_lack=frozenset(key.others) if keep else frozenset()))
-        self._deletes = Converter(key.only, replace(options, look_for_unknown=False, refused=frozenset()))
+        only_key = replace(options, look_for_unknown=False, count_ignored=False, refused=frozenset())
+        self._deletes = Converter(key.only, only_key)
         self._changes = Changes(key, self._rows.arrow_schema, upsert)
 
     def convert(self, events: pa.Table) -> Converted:

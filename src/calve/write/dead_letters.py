@@ -23,6 +23,7 @@ from calve.convert.table import Table
 from calve.durable import sync
 from calve.errors import WriteError
 from calve.event.letter import letters, line
+from calve.event.reject import cut
 from calve.write.parquet import local_path
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
@@ -65,6 +66,7 @@ class DeadLetters:
         self._labels = labels
         self._spools: dict[str, Any] = {}
         self._counts: dict[str, dict[str, int]] = {}
+        self._examples: dict[str, dict[str, str]] = {}
 
     def add(self, table: str, events: pa.Table, rejects: pa.Table) -> None:
         """Keep rejected rows.
@@ -77,16 +79,17 @@ class DeadLetters:
         if not len(rejects):
             return
         spool = self._spools.setdefault(table, tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115
-        counts = self._counts.setdefault(table, {})
+        counts, examples = self._counts.setdefault(table, {}), self._examples.setdefault(table, {})
         for entry in letters(events, rejects, {**self._labels, "table": table}):
             spool.write(line(entry))
             counts[entry["code"]] = counts.get(entry["code"], 0) + 1
+            examples.setdefault(entry["code"], ": ".join(filter(None, (cut(entry["field"]), entry["reason"]))))
 
     def forget(self, table: str) -> None:
         """Drop a table's rejects: its events are read again in another pass."""
         if (spool := self._spools.pop(table, None)) is not None:
             spool.close()
-            del self._counts[table]
+            del self._counts[table], self._examples[table]
 
     def rows(self) -> Iterator[pa.Table]:
         """Yield the entries as rows of the table that gets them; nothing where there is no such table."""
@@ -100,12 +103,12 @@ class DeadLetters:
                 number += len(lines)
 
     def close(self) -> dict[str, Any] | None:
-        """Give the counts by table and code; without a table, write the file durably, and give its two names."""
+        """Return counts and examples by table and code; without a table, write the file, and add its two names."""
         if not self._spools:
             return None
         if self._place.table:
             self._forget_all()
-            return {"counts": self._counts}
+            return {"counts": self._counts, "examples": self._examples}
         name = f"{self._name}.ndjson"
         path = f"{self._place.location}/_{name}-{self._attempt}"
         try:
@@ -117,7 +120,8 @@ class DeadLetters:
                 target=self._place.location,
                 hint="Check space and permissions of the dead-letter folder; the batch is tried again",
             ) from error
-        return {"path": path, "publish": f"{self._place.location}/{name}", "counts": self._counts}
+        published = f"{self._place.location}/{name}"
+        return {"path": path, "publish": published, "counts": self._counts, "examples": self._examples}
 
     def _forget_all(self) -> None:
         for spool in self._spools.values():

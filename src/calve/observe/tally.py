@@ -1,0 +1,32 @@
+"""Counts by name, and such as must stay small whatever the names are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["MOST_NAMES", "OTHERS", "add", "add_bounded", "largest"]
+
+MOST_NAMES = 100
+"""Names that are counted one by one, of those that events choose."""
+OTHERS = "(others)"
+"""The name of all further ones."""
+
+
+def add(into: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Add counts to others."""
+    for name, count in counts.items():
+        into[name] = into.get(name, 0) + count
+
+
+def add_bounded(into: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Add counts to others, those of new names as `OTHERS` once there are `MOST_NAMES`; no count is lost."""
+    for name, count in counts.items():
+        key = name if name in into or len(into) < MOST_NAMES else OTHERS
+        into[key] = into.get(key, 0) + count
+
+
+def largest(counts: Mapping[str, int], most: int) -> str:
+    """Show the largest counts: `debug 12, extra.a 3 and 4 more`."""
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    shown = ", ".join(f"{name} {count:,}" for name, count in ordered[:most])
+    return f"{shown} and {len(ordered) - most:,} more" if len(ordered) > most else shown

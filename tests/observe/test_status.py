@@ -8,6 +8,7 @@ import pytest
 from calve.errors import CommitError, SinkUnavailableError, SourceUnavailableError
 from calve.observe.report import PipelineReport
 from calve.observe.status import MAX_TABLES, BatchCounts, PipelineStatus
+from calve.observe.tally import MOST_NAMES, OTHERS
 
 
 class Clock:
@@ -63,6 +64,31 @@ def test_counts_go_on_from_the_totals_of_the_last_run_and_errors_do_not() -> Non
     assert report.tables["shop.orders"].commits == 2
     assert report.rejects == {"NOT_COERCIBLE": 2, "MALFORMED": 1}
     assert (report.errors, report.tables["shop.orders"].error, report.events_per_second) == ([], None, 10.0)
+
+
+def test_values_set_to_null_and_fields_without_a_column_are_counted_by_table_over_restarts() -> None:
+    counts = BatchCounts(
+        7, 10, nulled={"a.b": {"n": 2}}, reasons={"a.b": {"n": "'x' is no int"}}, ignored={"a.b": {"new": 3, "in.x": 1}}
+    )
+    first = PipelineStatus("orders")
+    first.batch_written(counts, 0.5)
+    second = PipelineStatus("orders", json.loads(json.dumps(first.totals())))
+    second.batch_written(counts, 0.5)
+    table = second.report().tables["a.b"]
+    assert (table.nulled, table.reasons, table.ignored) == (
+        {"n": 4},
+        {"n": "'x' is no int"},
+        {"new": 6, "in.x": 2},
+    )
+
+
+def test_field_names_of_a_table_are_bounded_and_no_count_is_lost() -> None:
+    status = PipelineStatus("orders")
+    for batch in range(3):
+        fields = {f"f{number}": 2 for number in range(batch * MOST_NAMES, (batch + 1) * MOST_NAMES)}
+        status.batch_written(BatchCounts(batch, 10, ignored={"a.b": fields}), 0.5)
+    ignored = status.report().tables["a.b"].ignored
+    assert (len(ignored), ignored[OTHERS]) == (MOST_NAMES + 1, 4 * MOST_NAMES)
 
 
 def test_the_same_error_again_is_counted_and_keeps_its_beginning() -> None:

@@ -58,9 +58,9 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     Log().info(f"starting {', '.join(one.title for one in parsed.pipelines)}")
     run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
     with ExitStack() as stack:
-        watch = stack.enter_context(Watch())
+        watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"]))
-        stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=_show_rejects(ctx)))
+        stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
         code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch), watch)
     ctx.exit(code)
 

@@ -12,10 +12,12 @@ from calve.cli import options
 from calve.cli.help import Command
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
+from calve.observe import tally
 from calve.observe.liveness import liveness
+from calve.observe.notices import IGNORED_HINT, NULLED_HINT
 from calve.observe.report import PipelineReport, TableReport, Trouble
 from calve.observe.status_file import read_reports
-from calve.observe.words import ago, amount, duration, many, size
+from calve.observe.words import ago, amount, duration, harmless, many, size
 
 __all__ = ["status"]
 
@@ -51,6 +53,7 @@ def _lines(report: PipelineReport) -> Iterator[str]:
     yield f"  {', '.join(_figures(report))}"
     if report.tables:
         yield from (f"  {line}" for line in _tables(report))
+    yield from (f"  {harmless(line)}" for line in _not_written(report))
     if report.files:
         yield f"  files of the last batch: {report.files}"
     if homeless := report.rejects_without_table():
@@ -99,6 +102,8 @@ def _figures(report: PipelineReport) -> Iterator[str]:
 def _tables(report: PipelineReport) -> Iterator[str]:
     tables = report.tables.values()
     more: list[tuple[str, Callable[[TableReport], str]]] = []
+    if any(table.ignored for table in tables):
+        more.append(("not written", lambda table: _counts(table.ignored)))
     if any(table.valid_through for table in tables):
         more.append(("valid through", _through))
     if any(table.superseded for table in tables):
@@ -110,6 +115,7 @@ def _tables(report: PipelineReport) -> Iterator[str]:
     yield from columns((*_HEADINGS, *(heading for heading, _ in more)), rows)
 
 
+_SHOWN = 5
 _HEADINGS = ("table", ">rows", ">commits", "last commit", "rejects", "set to NULL")
 
 
@@ -134,7 +140,19 @@ def _deletes(is_alive: bool, table: TableReport) -> str:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{key} {count:,}" for key, count in sorted(counts.items())) or "-"
+    return harmless(tally.largest(counts, _SHOWN)) or "-"
+
+
+def _not_written(report: PipelineReport) -> Iterator[str]:
+    """Explain the columns `set to NULL` and `not written`, each with the way out."""
+    for name, table in sorted(report.tables.items()):
+        for column in sorted(table.nulled, key=lambda each: -table.nulled[each])[:_SHOWN]:
+            if reason := table.reasons.get(column):
+                yield f"set to NULL in {name}, column {column}, for example: {reason}"
+    if any(table.nulled for table in report.tables.values()):
+        yield f"set to NULL: values that are not coercible. {NULLED_HINT}"
+    if any(table.ignored for table in report.tables.values()):
+        yield f"not written: fields without a column, with the number of events. {IGNORED_HINT}"
 
 
 def _trouble(error: Trouble, table: str = "", word: str = "error") -> str:

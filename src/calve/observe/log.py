@@ -1,7 +1,7 @@
 """What Calve says while it works: `HH:MM:SS pipeline message` for people, one JSON object a line for machines.
 
-A message holds names, counts and reasons, never the values of a row and never a secret. The keys of a JSON line are
-constant: `time`, `level`, `pipeline`, `message`, and the fields that the caller names.
+A message holds names, counts and reasons, never a secret, and of a row's values at most the cut one in a reason. The
+keys of a JSON line are constant: `time`, `level`, `pipeline`, `message`, and the fields that the caller names.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ import msgspec
 
 from calve.errors import CalveError
 from calve.observe import tally
+from calve.observe.batch_counts import BatchCounts
 from calve.observe.liveness import process_started
+from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport, State, TableReport, Trouble, now
 
 __all__ = ["BatchCounts", "PipelineStatus"]
@@ -33,30 +34,6 @@ MAX_TABLES = 2_000
 """Tables that are listed for their rejects alone: a wrong dynamic name must not grow the status without bound."""
 
 
-@dataclass(frozen=True)
-class BatchCounts:
-    """What a batch held, counted once, when it is staged.
-
-    Attributes:
-        rejects: By table (`""` where none is known), then by code.
-        nulled: Values that became NULL because they did not fit, by table, then by column.
-        ignored: Events with a field that has no column, by table, then by field.
-        examples: The reason of one reject, by table, then by code.
-        reasons: Why one value became NULL, by table, then by column.
-    """
-
-    batch: int
-    events: int
-    bytes: int = 0
-    unrouted: int = 0
-    rejects: dict[str, dict[str, int]] = field(default_factory=dict)
-    nulled: dict[str, dict[str, int]] = field(default_factory=dict)
-    passed_over: int = 0
-    ignored: dict[str, dict[str, int]] = field(default_factory=dict)
-    examples: dict[str, dict[str, str]] = field(default_factory=dict)
-    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
-
-
 class PipelineStatus:
     """What a pipeline is doing.
 
@@ -65,6 +42,7 @@ class PipelineStatus:
         totals: What `totals` gave when the pipeline last ran, from the ledger; counts go on from there.
         dlq: The folders or object-store prefixes that its rejects go to, when that is not the default folder.
         clock: Monotonic seconds.
+        notices: Logs what is rejected or not written.
     """
 
     def __init__(
@@ -73,10 +51,12 @@ class PipelineStatus:
         totals: Mapping[str, Any] | None = None,
         dlq: str | Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
+        notices: Notices | None = None,
     ) -> None:
         self.name = name
         self._lock = threading.Lock()
         self._clock = clock
+        self._notices = notices
         self._report = PipelineReport.from_dict({**(totals or {}), "pipeline": name})
         self._report.pid, self._report.host = os.getpid(), socket.gethostname()
         self._report.process_started = process_started(self._report.pid)
@@ -125,6 +105,8 @@ class PipelineStatus:
             for table, fields in counts.ignored.items():
                 tally.add_bounded(self._table(table).ignored, fields)
             self._samples.append((self._clock(), report.events))
+        if self._notices:
+            self._notices.log(counts)
 
     def rejected(self, table: str, codes: Mapping[str, int]) -> None:
         """Count events of a table that only its commit turned away."""
@@ -132,6 +114,8 @@ class PipelineStatus:
             tally.add(self._report.rejects, codes)
             tally.add(self._report.run.rejects, codes)
             tally.add(self._table(table).rejects, codes)
+        if self._notices:
+            self._notices.log(BatchCounts(0, 0, rejects={table: dict(codes)}))
 
     def table_committed(self, table: str, rows: int, snapshot_id: int | None, at: datetime | None = None) -> None:
         """Count a commit of a table: its rows, its snapshot, its time (now). A held table is free again."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport
 from calve.observe.status import PipelineStatus
 from calve.observe.status_file import StatusFile
@@ -20,10 +21,12 @@ class Watch:
     Used as a context manager: on the way out every status file is written a last time.
 
     Attributes:
+        show_rejects: The command that shows what was rejected.
         stop: Set when the operator asked for the end (SIGTERM, Ctrl-C); whoever runs drains then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, show_rejects: str = "calve dlq show") -> None:
+        self.show_rejects = show_rejects
         self.stop = threading.Event()
         self._lock = threading.Lock()
         self._statuses: dict[str, PipelineStatus] = {}
@@ -36,7 +39,7 @@ class Watch:
 
         Call it when this driver owns the pipeline's state: from here on its status file is written.
         """
-        status = PipelineStatus(name, totals, dlq)
+        status = PipelineStatus(name, totals, dlq, notices=Notices(name, self.show_rejects))
         with self._lock:
             self._statuses[name] = status
             self._files.append(StatusFile(status, folder))

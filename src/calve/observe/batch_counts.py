@@ -1,0 +1,31 @@
+"""What a batch held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["BatchCounts"]
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """What a batch held, counted once, when it is staged.
+
+    Attributes:
+        rejects: By table (`""` where none is known), then by code.
+        nulled: Values that became NULL because they did not fit, by table, then by column.
+        ignored: Events with a field that has no column, by table, then by field.
+        examples: The reason of one reject, by table, then by code.
+        reasons: Why one value became NULL, by table, then by column.
+    """
+
+    batch: int
+    events: int
+    bytes: int = 0
+    unrouted: int = 0
+    rejects: dict[str, dict[str, int]] = field(default_factory=dict)
+    nulled: dict[str, dict[str, int]] = field(default_factory=dict)
+    passed_over: int = 0
+    ignored: dict[str, dict[str, int]] = field(default_factory=dict)
+    examples: dict[str, dict[str, str]] = field(default_factory=dict)
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -1,0 +1,93 @@
+"""Log lines about events that were rejected, and about values that were not written: at once, then now and then.
+
+Each table and code, each table and column, and each table with fields that have no column gets a line when it first
+occurs in a run, and another one each time its count has grown tenfold.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from calve.observe import tally
+from calve.observe.batch_counts import BatchCounts
+from calve.observe.log import Log
+from calve.observe.words import harmless, many
+
+__all__ = ["IGNORED_HINT", "NULLED_HINT", "Notices"]
+
+NULLED_HINT = (
+    "To keep such events as dead letters: on_type_mismatch: dlq; to keep the values: widen the column, "
+    "or let column_types choose its type when the table is created"
+)
+IGNORED_HINT = "To add columns: schema_evolution: true; to leave fields out on purpose: exclude_keys or include_keys"
+MOST_LINES = 20
+"""Lines for one batch: a stream of random table names must not fill the log."""
+_GROWTH = 10
+_FIELDS = 5
+_Key = tuple[str, str, str]
+_Line = tuple[str, dict[str, Any]]
+
+
+class Notices:
+    """Decides when a count is worth a line, for one pipeline in one run. For any thread.
+
+    Args:
+        pipeline: Its name.
+        show_rejects: The command that shows what was rejected.
+    """
+
+    def __init__(self, pipeline: str, show_rejects: str = "calve dlq show") -> None:
+        self._log = Log(pipeline)
+        self._show = f"To see them: {show_rejects}"
+        self._lock = threading.Lock()
+        self._counts: dict[_Key, int] = {}
+        self._due: dict[_Key, int] = {}
+        self._fields: dict[str, dict[str, int]] = {}
+
+    def log(self, counts: BatchCounts) -> None:
+        """Count what a batch rejected and did not write, and log what is due."""
+        with self._lock:
+            lines = [*self._rejects(counts), *self._nulled(counts), *self._ignored(counts)]
+        for message, fields in lines[:MOST_LINES]:
+            self._log.warning(harmless(message), **fields)
+        if len(lines) > MOST_LINES:
+            self._log.warning(f"{many(len(lines) - MOST_LINES, 'more notice')} like these: see calve status")
+
+    def _rejects(self, counts: BatchCounts) -> Iterator[_Line]:
+        for table, codes in counts.rejects.items():
+            for code, count in codes.items():
+                if total := self._total(("rejected", table, code), count):
+                    example = _example(counts.examples, table, code)
+                    text = f"{table or 'no table'}: {many(total, 'event')} rejected with {code}{example}"
+                    yield text, {"table": table, "code": code, "count": total, "hint": self._show}
+
+    def _nulled(self, counts: BatchCounts) -> Iterator[_Line]:
+        for table, columns in counts.nulled.items():
+            for column, count in columns.items():
+                if total := self._total(("nulled", table, column), count):
+                    example = _example(counts.reasons, table, column)
+                    text = f"{table}: {many(total, 'value')} of {column} became NULL{example}"
+                    yield text, {"table": table, "column": column, "count": total, "hint": NULLED_HINT}
+
+    def _ignored(self, counts: BatchCounts) -> Iterator[_Line]:
+        for table, fields in counts.ignored.items():
+            known = self._fields.setdefault(table, {})
+            tally.add_bounded(known, fields)
+            if total := self._total(("ignored", table, ""), sum(fields.values())):
+                text = f"{table}: fields without a column are not written: {tally.largest(known, _FIELDS)}"
+                yield text, {"table": table, "count": total, "hint": IGNORED_HINT}
+
+    def _total(self, key: _Key, count: int) -> int:
+        """Add to a count; return it if a line is due, else 0."""
+        total = self._counts[key] = self._counts.get(key, 0) + count
+        if total < self._due.get(key, 1):
+            return 0
+        self._due[key] = total * _GROWTH
+        return total
+
+
+def _example(reasons: dict[str, dict[str, str]], table: str, name: str) -> str:
+    reason = reasons.get(table, {}).get(name)
+    return f", for example: {reason}" if reason else ""

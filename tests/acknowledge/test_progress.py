@@ -1,0 +1,36 @@
+"""What a staged record says of its batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calve.acknowledge.progress import Progress, counts
+
+RECORD: dict[str, Any] = {
+    "batch": 3, "events": 9, "bytes": 99, "unrouted": 0, "tables": [], "position": {},
+    "rejects": [{"counts": {"ns.t": {"NO_KEY": 1}}, "examples": {"ns.t": {"NO_KEY": "id: no value"}}}],
+    "nulled": [["ns.t", {"n": 1}, {"n": "first"}], ["ns.t", {"n": 2, "m": 1}, {"n": "second", "m": "other"}]],
+    "ignored": [["ns.t", {"new": 1}], ["ns.t", {"new": 2, "in.x": 5}]],
+}  # fmt: skip
+
+
+def test_the_counts_of_all_tasks_are_added_and_the_first_example_stays() -> None:
+    found = counts(RECORD)
+    assert (found.nulled, found.reasons) == ({"ns.t": {"n": 3, "m": 1}}, {"ns.t": {"n": "first", "m": "other"}})
+    assert (found.ignored, found.examples) == ({"ns.t": {"new": 3, "in.x": 5}}, {"ns.t": {"NO_KEY": "id: no value"}})
+
+
+def test_a_record_of_an_earlier_version_is_counted() -> None:
+    old = {key: value for key, value in RECORD.items() if key != "ignored"}
+    old |= {"nulled": [["ns.t", {"n": 4}]], "rejects": [{"counts": {"ns.t": {"NO_KEY": 1}}}]}
+    found = counts(old)
+    assert (found.nulled, found.reasons, found.ignored) == ({"ns.t": {"n": 4}}, {}, {})
+    assert (found.rejects, found.examples) == ({"ns.t": {"NO_KEY": 1}}, {})
+
+
+def test_a_batch_that_is_done_is_in_the_totals_once() -> None:
+    progress = Progress({}, "p")
+    for _ in range(2):
+        totals = progress.count(RECORD)
+    table = totals["tables"]["ns.t"]
+    assert (table["nulled"], table["ignored"]) == ({"n": 3, "m": 1}, {"new": 3, "in.x": 5})

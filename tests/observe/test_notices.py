@@ -1,0 +1,101 @@
+"""What is rejected or not written is logged when it first occurs, and then each time its count has grown tenfold."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from calve.observe.batch_counts import BatchCounts
+from calve.observe.log import configure
+from calve.observe.notices import IGNORED_HINT, MOST_LINES, NULLED_HINT, Notices
+from calve.observe.terminal import Terminal
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    found = io.StringIO()
+    configure(Terminal(found, False))
+    return found
+
+
+def lines(stream: io.StringIO) -> list[str]:
+    found = [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()]
+    stream.seek(0)
+    stream.truncate()
+    return found
+
+
+def nulled(count: int, reason: str = "'n/a' is no long") -> BatchCounts:
+    return BatchCounts(1, 9, nulled={"shop.orders": {"total": count}}, reasons={"shop.orders": {"total": reason}})
+
+
+def test_a_value_that_became_null_is_logged_at_once_with_why_and_the_way_out(stream: io.StringIO) -> None:
+    Notices("p").log(nulled(1))
+    said = "p warning: shop.orders: 1 value of total became NULL, for example: 'n/a' is no long. " + NULLED_HINT
+    assert lines(stream) == [said]
+
+
+def test_the_same_loss_is_logged_again_only_when_it_has_grown_tenfold(stream: io.StringIO) -> None:
+    notices, told = Notices("p"), []
+    for batch in range(1, 1200):
+        notices.log(nulled(1))
+        told += [(batch, line.split()[3]) for line in lines(stream)]
+    assert told == [(1, "1"), (10, "10"), (100, "100"), (1000, "1,000")]
+
+
+def test_a_large_batch_is_one_line_and_the_next_one_ten_times_later(stream: io.StringIO) -> None:
+    notices = Notices("p")
+    for count, due in ((500, True), (4499, False), (1, True), (1, False)):
+        notices.log(nulled(count))
+        assert bool(lines(stream)) is due
+
+
+def test_the_first_reject_of_each_table_and_code_is_logged_with_the_command_that_shows_it(stream: io.StringIO) -> None:
+    notices = Notices("p", "calve dlq show --state /s")
+    rejects = {"shop.orders": {"NOT_COERCIBLE": 2, "NO_KEY": 1}, "": {"MALFORMED": 1}}
+    notices.log(
+        BatchCounts(1, 9, rejects=rejects, examples={"shop.orders": {"NOT_COERCIBLE": "total: 'x' is no long"}})
+    )
+    assert lines(stream) == [
+        "p warning: shop.orders: 2 events rejected with NOT_COERCIBLE, for example: total: 'x' is no long."
+        " To see them: calve dlq show --state /s",
+        "p warning: shop.orders: 1 event rejected with NO_KEY. To see them: calve dlq show --state /s",
+        "p warning: no table: 1 event rejected with MALFORMED. To see them: calve dlq show --state /s",
+    ]
+    notices.log(BatchCounts(2, 9, rejects=rejects))
+    assert lines(stream) == []
+
+
+def test_fields_without_a_column_are_one_line_for_a_table_that_names_the_most_frequent(stream: io.StringIO) -> None:
+    fields = {"debug": 12, "extra.a": 30, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}
+    notices = Notices("p")
+    notices.log(BatchCounts(1, 40, ignored={"shop.orders": fields}))
+    said = "p warning: shop.orders: fields without a column are not written: extra.a 30, debug 12, b 1, c 1, d 1 and 2 more. "
+    assert lines(stream) == [said + IGNORED_HINT]
+    notices.log(BatchCounts(2, 1, ignored={"shop.orders": {"another": 1}}))
+    assert lines(stream) == []
+
+
+def test_what_strangers_wrote_cannot_steer_the_terminal(stream: io.StringIO) -> None:
+    Notices("p").log(nulled(1, "'\x1b[2J\n' is no long"))
+    assert "'\\x1b[2J\\n' is no long" in stream.getvalue()
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_many_tables_at_once_do_not_fill_the_log(stream: io.StringIO) -> None:
+    rejects = {f"shop.t{number}": {"NO_SUCH_TABLE": 1} for number in range(MOST_LINES + 5)}
+    Notices("p").log(BatchCounts(1, 99, rejects=rejects))
+    said = lines(stream)
+    assert (len(said), said[-1]) == (MOST_LINES + 1, "p warning: 5 more notices like these: see calve status")
+
+
+def test_machines_get_table_name_and_count_as_fields() -> None:
+    stream = io.StringIO()
+    configure(Terminal(stream, False), json=True)
+    Notices("p").log(nulled(3))
+    found = json.loads(stream.getvalue())
+    assert {key: found[key] for key in ("level", "table", "column", "count", "hint")} == {
+        "level": "warning", "table": "shop.orders", "column": "total", "count": 3, "hint": NULLED_HINT,
+    }  # fmt: skip

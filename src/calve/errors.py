@@ -29,8 +29,10 @@ __all__ = [
     "SinkUnavailableError",
     "SourceError",
     "SourceUnavailableError",
+    "UnprocessableError",
     "UnsupportedError",
     "Verdict",
+    "WorkerLostError",
     "WriteError",
 ]
 
@@ -69,7 +71,7 @@ class CalveError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self).__name__, self.to_dict())
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, Any]:
         """Give the error as JSON values; `from_dict` is the way back."""
         return {
             "error": type(self).__name__,
@@ -80,7 +82,7 @@ class CalveError(Exception):
         }
 
     @staticmethod
-    def from_dict(data: dict[str, str]) -> CalveError:
+    def from_dict(data: dict[str, Any]) -> CalveError:
         """Rebuild an error that an executor returned; an unknown name is a bug and comes back as `InvariantError`."""
         return _rebuild(data["error"], data)
 
@@ -157,6 +159,10 @@ class UnsupportedError(WriteError):
     verdict = Verdict.ASK
 
 
+class WorkerLostError(WriteError):
+    """A Python worker of Spark ended: killed, out of memory, or because of an event that it was given."""
+
+
 class CommitError(CalveError):
     """A commit failed for good on one table, which is held."""
 
@@ -191,8 +197,35 @@ class InvariantError(CalveError):
     """A bug in Calve; the evidence is kept."""
 
 
-def _rebuild(name: str, data: dict[str, str]) -> CalveError:
+class UnprocessableError(InvariantError):
+    """A step failed in a way that nobody foresaw, so that the events may be the reason: the quarantine looks for them.
+
+    Args:
+        sink: The number of the sink that failed; None: not known.
+        evidence: The traceback, for the bug report.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        step: str = "",
+        target: str = "",
+        hint: str = "",
+        sink: int | None = None,
+        evidence: str = "",
+    ) -> None:
+        super().__init__(message, step=step, target=target, hint=hint)
+        self.sink = sink
+        self.evidence = evidence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON values, with the sink and the evidence."""
+        return {**super().to_dict(), "sink": self.sink, "evidence": self.evidence}
+
+
+def _rebuild(name: str, data: dict[str, Any]) -> CalveError:
     kind = globals().get(name)
     if not (isinstance(kind, type) and issubclass(kind, CalveError)):
         kind = InvariantError
-    return kind(data["message"], step=data["step"], target=data["target"], hint=data["hint"])
+    return kind(data["message"], **{key: value for key, value in data.items() if key not in ("error", "message")})

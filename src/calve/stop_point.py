@@ -1,18 +1,24 @@
-"""Named points of the path where a crash test ends the process as `kill -9` would; free when none is set.
+"""Named points of the path where a test makes something go wrong; free when none is set.
 
-`CALVE_STOP_AT=commit.before-swap` stops at the first time this point is reached, `commit.before-swap:3` at the third.
+`CALVE_STOP_AT=commit.before-swap` ends the process as `kill -9` would, at the first time this point is reached;
+`commit.before-swap:3` at the third. `CALVE_FAIL_ON=task.convert:poison` raises an error that nobody foresaw wherever
+this point meets this text; `task.convert!poison` ends the process there.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+from collections.abc import Callable, Iterable
 
-__all__ = ["VARIABLE", "reach"]
+__all__ = ["FAIL_VARIABLE", "VARIABLE", "meet", "reach"]
 
 VARIABLE = "CALVE_STOP_AT"
+FAIL_VARIABLE = "CALVE_FAIL_ON"
 _point, _, _nth = os.environ.get(VARIABLE, "").partition(":")
 _times_left = int(_nth or 1)
+_failing = re.fullmatch(r"([^:!]+)([:!])(.+)", os.environ.get(FAIL_VARIABLE, ""))
 
 
 def reach(point: str) -> None:
@@ -23,3 +29,17 @@ def reach(point: str) -> None:
     _times_left -= 1
     if _times_left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def meet(point: str, texts: Callable[[], Iterable[object]]) -> None:
+    """Fail here if the environment names this point and a text that one of `texts` contains.
+
+    Raises:
+        RuntimeError: It does.
+    """
+    if _failing is None or point != _failing[1]:
+        return
+    if any(_failing[3] in str(text) for text in texts()):
+        if _failing[2] == "!":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise RuntimeError(f"{point} met {_failing[3]}")

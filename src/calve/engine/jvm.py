@@ -23,6 +23,7 @@ from calve.errors import (
     NoTargetError,
     SchemaConflictError,
     SinkUnavailableError,
+    WorkerLostError,
     WriteError,
 )
 
@@ -54,7 +55,7 @@ _BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
     _ICEBERG + "ValidationException": (CommitError, "Look at what changed in the table"),
     _ICEBERG + "BadRequestException": (CommitError, "The catalog refused the request; look at its log"),
     _ICEBERG + "UnprocessableEntityException": (CommitError, "The catalog refused the request; look at its log"),
-    "java.io.EOFException": (WriteError, _WORKER),
+    "java.io.EOFException": (WorkerLostError, _WORKER),
     "java.nio.file.AccessDeniedException": (WriteError, _DISK),
     "java.nio.file.FileSystemException": (WriteError, _DISK),
     "org.apache.hadoop.fs.UnsupportedFileSystemException": (EngineError, _FILE_SYSTEM),

@@ -1,6 +1,18 @@
 """Names of the columns that a batch of events has on its way."""
 
-__all__ = ["EVENT", "JSON", "MALFORMED", "OPERATION", "ORDER", "ORIGINAL", "ROW", "SCHEMA", "SINK", "VERSION"]
+__all__ = [
+    "EVENT",
+    "JSON",
+    "MALFORMED",
+    "OPERATION",
+    "ORDER",
+    "ORIGINAL",
+    "POSITION",
+    "ROW",
+    "SCHEMA",
+    "SINK",
+    "VERSION",
+]
 
 EVENT = "event"
 """binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
@@ -20,6 +32,8 @@ OPERATION = "_operation"
 """int8, only where a sink applies changes: what an event does to its row (`event.operation.Operation`)."""
 ORDER = "_order"
 """int64, only where a sink applies changes: the place of an event among those of its task."""
+POSITION = "_position"
+"""int64, only while a batch is divided to find the events that make it fail: the event's position in the batch."""
 VERSION = "event_version"
 """int64, only where a sink writes documents: the place of an event in the order of all (`event.version`). Kept as
 metadata of dead letters, so that an old event that is sent again does not overwrite newer ones."""

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, ROW, SCHEMA, SINK
+from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, POSITION, ROW, SCHEMA, SINK
 
 __all__ = ["letters", "line"]
 
-_OURS = (EVENT, ORIGINAL, JSON, MALFORMED, ROW, SCHEMA, SINK, OPERATION, ORDER)
+_OURS = (EVENT, ORIGINAL, JSON, MALFORMED, ROW, SCHEMA, SINK, OPERATION, ORDER, POSITION)
 _ENCODER = msgspec.json.Encoder()
 
 

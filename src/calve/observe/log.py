@@ -46,7 +46,7 @@ class Log:
 
     def error(self, error: CalveError, **fields: Any) -> None:
         """Say an error once, where it is handled; the traceback is shown with `--debug` only."""
-        known = {key: value for key, value in error.to_dict().items() if key != "message"}
+        known = {key: value for key, value in error.to_dict().items() if key in ("error", "step", "target", "hint")}
         self._say(logging.ERROR, error.message, {**known, **fields}, error)
 
     def _say(self, level: int, message: str, fields: dict[str, Any], error: BaseException | None = None) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from calve.commit.ledger import Ledger
-from calve.errors import SchemaConflictError
+from calve.errors import CalveError, UnprocessableError, WorkerLostError
+from calve.event.reject import Code
+from calve.observe.bug_report import BugReports
 from calve.pipeline.distribution import Distribution
+from calve.pipeline.isolation import WHOLE, Isolation
 from calve.pipeline.job import Job, Misfit, Target, merge_misfits
-from calve.pipeline.spread import divide, run_job
-from calve.sources.source import Planned
+from calve.pipeline.quarantine import Quarantine
+from calve.pipeline.spread import count_rows, divide, run_job
+from calve.sources.source import Planned, Split
 
 __all__ = ["Writer", "run_batch"]
 
@@ -34,31 +39,56 @@ class Writer:
         fit: Creates or evolves tables for the misfits that tasks found.
         in_order: Whether what happens to a row must stay in its order: tasks then hand changes on by key.
         one_task: Whether one task takes the whole batch: what it does to a document it must do in order.
+        reports: Tells of events that make a batch fail.
         distribution: Decides whether tasks hand small parts on.
+        crashes: How often a batch ended Spark's workers: the first time may be the machine's lack of memory.
     """
 
     spark: SparkSession
     job: Callable[[int, int, int, Only], Job]
     fit: Callable[[list[Any]], None]
+    reports: BugReports
     in_order: bool = False
     one_task: bool = False
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
+    crashes: Counter[int] = dataclasses.field(default_factory=Counter)
 
     def write(self, batch: int, planned: Planned) -> Receipts:
-        """Write a batch's files; nothing becomes visible.
+        """Write a batch's files; nothing becomes visible. Events that make it fail are left out as dead letters."""
+        try:
+            return self.attempt(batch, planned)
+        except WorkerLostError as error:
+            self.crashes[batch] += 1
+            if self.crashes[batch] == 1:
+                raise
+            return self._without_bad_events(batch, planned, error)
+        except UnprocessableError as error:
+            return self._without_bad_events(batch, planned, error)
+
+    def _without_bad_events(self, batch: int, planned: Planned, first: CalveError) -> Receipts:
+        quarantine = Quarantine(
+            lambda isolation: self.attempt(batch, planned, isolation),
+            lambda: count_rows(self.spark, self.job(batch, planned.moment, 0, None).reader, planned.splits),
+        )
+        self.reports.begins(batch, first)
+        receipts = quarantine.run(first)
+        self.reports.found(batch, _unprocessable(receipts), [error for _, error in quarantine.found])
+        return receipts
+
+    def attempt(self, batch: int, planned: Planned, isolation: Isolation = WHOLE) -> Receipts:
+        """Write a batch's files, or those of a part of it, in as many passes as its tables need.
 
         What a task could not write, because a table does not fit its events, the same task writes in a later pass; what
         other tasks wrote into that table stands. With changes everything comes again, as what is left of a row depends
         on all its changes.
         """
         receipts: Receipts = []
-        tasks = 1 if self.one_task else self.spark.sparkContext.defaultParallelism
-        groups = divide(planned.splits, tasks, self.in_order)
-        numbers = {id(split): number for number, split in enumerate(planned.splits)}
-        places = [[numbers[id(split)] for split in group] for group in groups]
+        places = [number for number in range(len(planned.splits)) if isolation.reads(number)]
+        groups, numbers = self._divide(planned, places)
         only: Only = None
         for number in range(_PASSES):
-            job = dataclasses.replace(self.job(batch, planned.moment, number, only), places=places)
+            job = self.job(batch, planned.moment, number, only)
+            job = dataclasses.replace(job, places=numbers, splits=len(planned.splits), isolation=isolation)
             job = self.distribution.choose(job, len(groups if only is None else only))
             if self.in_order and len(groups) > 1:
                 job = dataclasses.replace(job, gatherers=len(groups))
@@ -72,13 +102,24 @@ class Writer:
                 continue
             receipts += found
             only = {one["task"]: _targets(one) for one in found if one["misfits"]}
-        names = ", ".join(sorted({misfit.target[1] for misfit in misfits}))
-        raise SchemaConflictError(
-            f"The events of batch {batch} still do not fit after {_PASSES} passes: {names}",
+        sink, table = misfits[0].target
+        raise UnprocessableError(
+            f"The events of batch {batch} still do not fit the table {table} after {_PASSES} passes",
             step="convert",
-            target=names,
-            hint="Another writer changes these tables all the time; stop it, or set schema_evolution: false",
+            target=table,
+            sink=sink,
+            hint="If another writer changes this table all the time, stop it, or set schema_evolution: false",
         )
+
+    def _divide(self, planned: Planned, places: list[int]) -> tuple[list[list[Split]], list[list[int]]]:
+        """Return the splits of these numbers by task, and their numbers by task."""
+        if not places:
+            return [[]], [[]]
+        splits = [planned.splits[number] for number in places]
+        tasks = 1 if self.one_task else self.spark.sparkContext.defaultParallelism
+        groups = divide(splits, tasks, self.in_order)
+        numbers = {id(split): number for split, number in zip(splits, places, strict=True)}
+        return groups, [[numbers[id(split)] for split in group] for group in groups]
 
 
 def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer: Writer) -> dict[str, Any]:
@@ -106,6 +147,14 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
     record["seconds"] = round(time.monotonic() - started, 3)
     ledger.stage(batch, record)  # durable from here on
     return record
+
+
+def _unprocessable(receipts: Receipts) -> Counter[str]:
+    """Count by table the events that were left out."""
+    counts = Counter[str]()
+    for one in (one for receipt in receipts for one in receipt["rejects"]):
+        counts.update({table: codes.get(Code.UNPROCESSABLE, 0) for table, codes in one["counts"].items()})
+    return +counts
 
 
 def _targets(receipt: dict[str, Any]) -> frozenset[Target]:

@@ -16,6 +16,7 @@ from calve.acknowledge.progress import counts
 from calve.commit.fence import Outcome, Target
 from calve.commit.ledger import Ledger
 from calve.errors import CalveError, CommitError, Verdict
+from calve.observe.bug_report import BugReports
 from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.batch import Writer, run_batch
@@ -109,6 +110,7 @@ class Flow:
             self._spark,
             lambda *pass_: layout.job(ledger.state_id, *pass_),
             layout.fit,
+            BugReports(self._folder, self._log),
             layout.in_order,
             layout.one_task,
             Distribution(layout.always_gathers),

@@ -17,6 +17,7 @@ from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred
 from calve.convert.table import Absent, Table
 from calve.event.envelope.decoder import Envelopes
+from calve.pipeline.isolation import WHOLE, Isolation
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.route import SinkRoute
@@ -136,6 +137,8 @@ class Job:
         origin: The metadata attributes that tell where an event came from, as far as its source is divided.
         moment: When the batch was begun, as the ledger has it (`Planned.moment`).
         places: By task: its splits' numbers in the batch's plan.
+        splits: How many splits the batch has.
+        isolation: Which of the batch's events are read, and which are left out as dead letters.
         number: The pass: 0, then 1 and more for the tables that had misfits.
         gatherers: How many tasks write what the others hand on; 0: these write all of it themselves.
         only: What to write in this pass: tables by the number of the task that could not write them; None for all.
@@ -153,6 +156,8 @@ class Job:
     only: Mapping[int, frozenset[Target]] | None = None
     moment: int = 0
     places: Sequence[Sequence[int]] = ()
+    splits: int = 0
+    isolation: Isolation = WHOLE
     envelopes: Envelopes | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from calve.commit.catalog import Catalog
+from calve.convert.infer import Inferred
+from calve.errors import CalveError, InvariantError, UnprocessableError
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import Wanted
 from calve.event.envelope.shape import IMPLIED_OPERATION
@@ -21,6 +24,7 @@ from calve.pipeline.plugins import accepts, envelope_format, metadata_of, narrow
 from calve.pipeline.table_sink import CatalogOf, TableSink
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sources.source import OfTables, Planned, Source
+from calve.stop_point import meet
 
 __all__ = ["Layout", "dead_letter_places", "replay_name", "sink_labels", "sink_places"]
 
@@ -184,12 +188,27 @@ class Layout:
         return min((limit for limit in limits if limit), default=0)
 
     def fit(self, misfits: list[Misfit]) -> None:
-        """Create or evolve tables side by side."""
+        """Create or evolve tables side by side.
+
+        Raises:
+            UnprocessableError: A table failed in a way that nobody foresaw; its events may be the reason.
+        """
         with ThreadPoolExecutor(_POOL) as pool:
-            for outcome in [
-                pool.submit(self._sinks[misfit.target[0]].fit, misfit.target[1], misfit.inferred) for misfit in misfits
-            ]:
+            for outcome in [pool.submit(self._fit, *misfit.target, misfit.inferred) for misfit in misfits]:
                 outcome.result()
+
+    def _fit(self, sink: int, table: str, inferred: Inferred | None) -> None:
+        step = "create or evolve the table"
+        try:
+            meet("driver.fit", lambda: [inferred])
+            self._sinks[sink].fit(table, inferred)
+        except InvariantError as error:
+            raise UnprocessableError(error.message, step=error.step or step, target=table, sink=sink) from error
+        except CalveError:
+            raise
+        except Exception as error:
+            message, evidence = f"{type(error).__name__}: {str(error)[:300]}", traceback.format_exc()
+            raise UnprocessableError(message, step=step, target=table, sink=sink, evidence=evidence) from error
 
     def io_properties(self) -> dict[str, dict[str, str]]:
         """Give what a FileIO needs for dead letters, by their location."""

@@ -14,9 +14,9 @@ from calve.errors import CalveError
 from calve.pipeline.exchange import write_handed_on
 from calve.pipeline.job import Job
 from calve.pipeline.task import hand_on, run_tasks
-from calve.sources.source import Split
+from calve.sources.source import Reader, Split
 
-__all__ = ["divide", "run_job"]
+__all__ = ["count_rows", "divide", "run_job"]
 
 TASK_BYTES = 16 << 20
 """A task for each so many bytes: small batches make few tasks, and so few files."""
@@ -74,3 +74,19 @@ def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[di
         if "error" in receipt:
             raise CalveError.from_dict(receipt["error"])
     return receipts
+
+
+def count_rows(spark: SparkSession, reader: Reader, splits: Sequence[Split]) -> list[int]:
+    """Count the events of splits, side by side.
+
+    Raises:
+        CalveError: A split cannot be read.
+    """
+    tasks = spark.sparkContext.parallelize(splits, len(splits))
+    with java_errors("read"):
+        counts: list[int] = tasks.map(functools.partial(_rows, reader)).collect()
+        return counts
+
+
+def _rows(reader: Reader, split: Split) -> int:
+    return sum(len(batch) for batch in reader.read(split))

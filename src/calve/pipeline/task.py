@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import time
-import traceback
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from calve.convert import event_time
 from calve.convert.converter import Converted, Converter
 from calve.convert.divide import Owners
 from calve.convert.infer import Inferred, infer
 from calve.convert.table import Absent, Table
-from calve.errors import CalveError, InvariantError
-from calve.event.columns import JSON, MALFORMED, ORDER, VERSION
+from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, VERSION
 from calve.event.envelope.decoder import Decoder
-from calve.event.reject import reject_rows
+from calve.event.reject import Code, reject_rows
 from calve.event.sound import sound
 from calve.event.version import versions
 from calve.pipeline.ahead import ahead
 from calve.pipeline.changes import hand_on_net, tell_misfit, write_net
+from calve.pipeline.failure import Doing, attempt, reported
 from calve.pipeline.gather import Crowd, Shares
 from calve.pipeline.job import LETTERS, SEEN, STEPS, DocumentJob, Job, Misfit, SinkJob, Target
 from calve.pipeline.losses import Losses
@@ -36,11 +34,12 @@ from calve.reduce.reducer import Reducer
 from calve.route.route import Router
 from calve.sinks.opensearch.documents import Documents
 from calve.sources.source import READ_ROWS, Split
+from calve.stop_point import meet
 from calve.write.dead_letters import DeadLetters
 from calve.write.outbox import Outbox
 from calve.write.writer import Writers, Written
 
-__all__ = ["Discards", "attempt", "hand_on", "reported", "run_task", "run_tasks"]
+__all__ = ["hand_on", "run_task", "run_tasks"]
 
 _BUFFER_BYTES = 32 << 20
 """Events that are gathered before they are converted together, at most."""
@@ -61,7 +60,7 @@ def hand_on(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iter
     """
     for number in numbers:
         task = _Task(job, number)
-        receipt = reported(job, task, partial(task.run, groups[number]))
+        receipt = reported(job, task, partial(task.run, groups[number]), task.doing)
         if "error" not in receipt:
             yield from task.handed_on()
         yield 0, msgspec.json.encode(receipt)
@@ -70,42 +69,12 @@ def hand_on(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iter
 def run_task(job: Job, splits: list[Split], number: int) -> dict[str, Any]:
     """Bring splits to files; give the receipt. An error is part of the receipt, and then no file is left."""
     task = _Task(job, number)
-    return reported(job, task, partial(task.run, splits))
-
-
-def attempt() -> str:
-    """Name this attempt of a task, as no other one is named."""
-    context = TaskContext.get()
-    return f"{context.taskAttemptId() if context else 0}"
-
-
-class Discards(Protocol):
-    """What can take back the files that it wrote."""
-
-    def discard(self) -> None:
-        """Remove them."""
-
-
-def reported(job: Job, task: Discards, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run something on an executor; give its receipt, or one with the error, and then no file is left."""
-    try:
-        return run()
-    except CalveError as error:
-        task.discard()
-        return {"error": error.to_dict()}
-    except Exception as error:  # executors return failures as data
-        task.discard()
-        found = InvariantError(
-            f"A task failed: {type(error).__name__}: {str(error)[:300]}",
-            step="task",
-            target=job.pipeline,
-            hint="This is a bug in Calve; run with --debug and report it",
-        )
-        return {"error": found.to_dict(), "traceback": traceback.format_exc()}
+    return reported(job, task, partial(task.run, splits), task.doing)
 
 
 class _Task:
     def __init__(self, job: Job, number: int) -> None:
+        self.doing = Doing()
         self._job = job
         self._number = number
         self._only = None if job.only is None else job.only[number]
@@ -143,28 +112,32 @@ class _Task:
             if crowd.rows:
                 self._flush(key)
         for key, one in self._converters.items():
-            target = self._crowds[key].targets[0]
+            target = self.doing.target = self._crowds[key].targets[0]
             if isinstance(one, Reducer) and target not in self._misfits:
                 self._timed("write", self._write_net, target, one.net())
+        self.doing.target = None
         for index, rejects in enumerate(self._rejects):
             for rows in rejects.rows():
                 self._timed("write", self._write_rejects, index, rows)
-        return self._receipt(self._timed("write", self._writers.close))
+        receipt = self._receipt(self._timed("write", self._writers.close))
+        if self._job.isolation.is_probe:
+            self.discard()
+        return receipt
 
     def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
         """Read a split, with versions where documents are written; an event that is sent again brings its own."""
-        job, count = self._job, sum(map(len, self._job.places))
+        job, number = self._job, self._job.places[self._number][at]
         rows = 0
         for batch in job.reader.read(split):
             events = pa.Table.from_batches([batch])
             if job.has_documents:
-                found = versions(job.moment, (job.places[self._number][at], count), rows, len(events))
+                found = versions(job.moment, (number, job.splits), rows, len(events))
                 if VERSION in events.column_names:
                     found = pc.coalesce(events[VERSION], found)
                     events = events.drop_columns([VERSION])
                 events = events.append_column(VERSION, found)
-                rows += len(events)
-            yield events
+            yield job.isolation.placed(events, number, rows)
+            rows += len(batch)
 
     def discard(self) -> None:
         self._writers.discard()
@@ -178,8 +151,12 @@ class _Task:
             yield from self._outbox.records(set())
 
     def _take(self, events: pa.Table) -> None:
+        self.doing.step = "decode"
         self._seen["events"] += len(events)
         self._seen["bytes"] += events.column(0).nbytes
+        if self._job.isolation.excluded:
+            events = self._without_excluded(events)
+        meet("task.decode", lambda: events.column(EVENT).to_pylist())
         if self._decoder:
             events = self._timed("decode", self._decode, self._decoder, events)
         if any(isinstance(sink, SinkJob) and sink.changes for sink in self._job.sinks):
@@ -194,6 +171,7 @@ class _Task:
                 self._gather(rows, shares)
         while sum(crowd.size_bytes for crowd in self._crowds.values()) > _BUFFERS_BYTES:
             self._flush(max(self._crowds, key=lambda key: self._crowds[key].size_bytes))
+        self.doing.target = None
 
     def _decode(self, decoder: Decoder, events: pa.Table) -> pa.Table:
         """Give the rows of envelopes; they are sound."""
@@ -232,7 +210,28 @@ class _Task:
                 self._alike[target] = (target[0], table.columns_json, sink.options(table))
         return self._alike[target]
 
+    def _without_excluded(self, events: pa.Table) -> pa.Table:
+        """Return the events that no sink has to leave out; the others are dead letters of every sink."""
+        stay, rejects = self._job.isolation.left_out(events, None)
+        for number in range(len(self._job.sinks) if len(rejects) else 0):
+            self._reject((number, ""), events, rejects)
+        return events.filter(pa.array(stay))
+
+    def _isolated(self, events: pa.Table, shares: Shares) -> Shares:
+        """Return the shares without the events that their sinks have to leave out, which become dead letters."""
+        kept: Shares = []
+        for target, at in shares:
+            positions = np.arange(len(events)) if at is None else at.to_numpy()
+            stay, rejects = self._job.isolation.left_out(events.take(pa.array(positions)), *target)
+            if len(rejects):
+                self._reject(target, events.take(pa.array(positions)), rejects)
+            if stay.any():
+                kept.append((target, at if stay.all() else pa.array(positions[stay])))
+        return kept
+
     def _gather(self, events: pa.Table, shares: Shares) -> None:
+        if self._job.isolation.excluded and not (shares := self._isolated(events, shares)):
+            return
         key = self._key(shares[0][0])
         crowd = self._crowds.setdefault(key, Crowd())
         crowd.add(events, shares)
@@ -243,7 +242,9 @@ class _Task:
         crowd = self._crowds[key]
         events, owners = crowd.take()
         target = crowd.targets[0]
+        self.doing.step, self.doing.target = "convert", target
         sink = self._job.sinks[target[0]]
+        meet("task.convert", lambda: events.column(EVENT).to_pylist())
         if isinstance(sink, DocumentJob):
             self._reject(target, events, self._timed("write", self._documents[target[0]].write, target[1], events))
             return
@@ -266,6 +267,7 @@ class _Task:
 
     def _converted(self, target: Target, events: pa.Table, converted: Converted) -> None:
         """Take what became of one table's events."""
+        self.doing.target = target
         if converted.unknown is not None:
             self._misfit(target, converted.unknown)
         if target in self._misfits:
@@ -303,6 +305,8 @@ class _Task:
     def _reject(self, target: Target, events: pa.Table, rejects: pa.Table) -> None:
         if target[1] == "" and self._only is not None:
             return  # told in the first pass
+        if self._job.isolation.letters_only_of_excluded:
+            rejects = rejects.filter(pc.equal(rejects["code"], Code.UNPROCESSABLE.value))
         self._rejects[target[0]].add(target[1], events, rejects)
 
     def _receipt(self, written: dict[Any, Written]) -> dict[str, Any]:
@@ -331,6 +335,7 @@ class _Task:
 
     def _timed(self, step: str, function: Any, *arguments: Any) -> Any:
         start = time.perf_counter()
+        self.doing.step = step
         try:
             return function(*arguments)
         finally:

@@ -137,7 +137,7 @@ class ParquetFile:
             if self._writer is None:
                 self._open(rows)
             self._writer.write_table(rows, row_group_size=max(-(-len(rows) // groups), 1))
-        except (OSError, pa.ArrowException) as error:
+        except OSError as error:  # Arrow's own errors lie in the rows
             raise _failed(self.path, error) from error
 
     def close(self) -> Closed:
@@ -153,7 +153,7 @@ class ParquetFile:
                 self._sink.flush()
                 os.fsync(self._sink.fileno())
             self._sink.close()
-        except (OSError, pa.ArrowException) as error:
+        except OSError as error:  # Arrow's own errors lie in the rows
             raise _failed(self.path, error) from error
         order = self._layout.sorter.order_id if self._flushes == 1 else UNSORTED
         return Closed(size, self._writer.writer.metadata, order)

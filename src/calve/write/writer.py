@@ -13,7 +13,8 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.table import Table
 from calve.durable import sync
-from calve.stop_point import reach
+from calve.errors import CalveError
+from calve.stop_point import meet, reach
 from calve.write.content_file import Described, data_file
 from calve.write.finish import Finishing
 from calve.write.outbox import Outbox
@@ -23,7 +24,7 @@ from calve.write.properties import WriteProperties
 from calve.write.sort import Sorter
 from calve.write.stored import stored_schema
 
-__all__ = ["Writers", "Written", "check"]
+__all__ = ["UnwrittenFileError", "Writers", "Written", "check"]
 
 _KEPT_BYTES = 256 << 20
 """Rows that may wait in the memory of a task until they are written."""
@@ -32,6 +33,14 @@ _PART_BYTES = 4096
 _ASKING = ("write.", "encryption.")
 """How the properties begin that ask something of the writer."""
 _Key = tuple[Hashable, Partition]
+
+
+class UnwrittenFileError(Exception):
+    """A file could not be finished, for a reason that nobody foresaw (its cause); `key` names its table."""
+
+    def __init__(self, key: Any) -> None:
+        super().__init__(key)
+        self.key = key
 
 
 @dataclass
@@ -215,13 +224,17 @@ class Writers:
         """Close a file and describe it, on another thread."""
         writer = self._tables[key[0]]
         try:
+            meet("task.finish", lambda: [file.path])
             closed = file.close()
-        except BaseException:
+            self._made.append((file.path, writer.table.io_properties))
+            described = data_file(file.path, closed, key[1], writer.alike.described)
+            return key, file, closed.size_bytes, msgspec.Raw(msgspec.json.encode(described))
+        except (CalveError, OSError):
             file.discard()
             raise
-        self._made.append((file.path, writer.table.io_properties))
-        described = data_file(file.path, closed, key[1], writer.alike.described)
-        return key, file, closed.size_bytes, msgspec.Raw(msgspec.json.encode(described))
+        except Exception as error:
+            file.discard()
+            raise UnwrittenFileError(key[0]) from error
 
     def _finished(self, found: tuple[_Key, ParquetFile, int, msgspec.Raw]) -> None:
         (key, _), file, size_bytes, described = found

@@ -1,0 +1,78 @@
+"""Reports of failures that nobody foresaw: one file for each cause, which a user can send, and one line in the log."""
+
+from __future__ import annotations
+
+import platform
+import re
+import zlib
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from calve import durable
+from calve.errors import CalveError
+from calve.observe.log import Log
+from calve.observe.words import many
+
+__all__ = ["BugReports"]
+
+_PACKAGES = ("calve", "pyspark", "duckdb", "pyarrow", "pyiceberg", "numpy", "confluent-kafka")
+_VALUES = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+class BugReports:
+    """The reports of one pipeline; runs on the driver.
+
+    Args:
+        folder: `<state>/<pipeline>`, where the files go.
+        log: Tells where they are.
+    """
+
+    def __init__(self, folder: Path, log: Log) -> None:
+        self._folder = folder
+        self._log = log
+
+    def begins(self, batch: int, error: CalveError) -> None:
+        """Log that a batch failed and is divided."""
+        self._log.warning(
+            f"batch {batch} failed at step {error.step}: {error.message}; looking for the events that cause it",
+            batch=batch,
+        )
+
+    def found(self, batch: int, events: Mapping[str, int], causes: list[CalveError]) -> None:
+        """Write a report for each new cause, and log what was left out.
+
+        Args:
+            batch: The batch.
+            events: How many events became dead letters, by table (empty: not known).
+            causes: The errors.
+        """
+        files = sorted({self._written(cause) for cause in causes})
+        for table, count in events.items():
+            self._log.warning(
+                f"{many(count, 'event')}{f' of {table}' if table else ''} could not be processed and became "
+                f"dead letters (UNPROCESSABLE); the others of batch {batch} are written",
+                batch=batch,
+                table=table,
+                hint=f"This is a bug in Calve: please report it with {', '.join(map(str, files))} "
+                "(versions and the place in the code, no events)",
+            )
+
+    def _written(self, cause: CalveError) -> Path:
+        """Write the report of a cause unless it is there."""
+        evidence = getattr(cause, "evidence", "") or cause.message
+        key = zlib.crc32(_VALUES.sub("", f"{cause.step} {evidence}").encode())
+        file = self._folder / f"bug-{key:08x}.txt"
+        if not file.exists():
+            durable.replace_bytes(file, "\n".join([*_versions(), f"step {cause.step}", "", evidence, ""]).encode())
+        return file
+
+
+def _versions() -> list[str]:
+    found = [f"python {platform.python_version()}, {platform.platform()}"]
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return found

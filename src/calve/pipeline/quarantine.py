@@ -1,0 +1,144 @@
+"""Finds the events that make a batch fail, so that they become dead letters and all others are written.
+
+A step that fails in a way that nobody foresaw (`UnprocessableError`), or that ends Spark's Python workers again and
+again, may fail because of an event. The quarantine then divides the batch in halves, tries each half, and goes on with
+those that fail, down to single events. Trying keeps no file. Tables that good events need are created and evolved on
+the way, as they would be without the others.
+
+The cost is bounded: after `PROBES` tries a part that fails is left out as a whole, but only its events of the table
+that failed. If a batch fails without any event, events are not the reason, and nothing is left out.
+Runs on the driver. Nothing of it is remembered: after a crash the batch is divided again.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from calve.errors import CalveError, UnprocessableError, WorkerLostError
+from calve.pipeline.isolation import Excluded, Isolation, Window, position
+
+__all__ = ["PROBES", "Quarantine", "may_lie_in_events"]
+
+T = TypeVar("T")
+PROBES = 200
+"""Tries for one batch; finding one event among n takes about 2 log2(n)."""
+_CRASHES = 2
+"""So often must a part end a worker: once may be the machine's lack of memory."""
+
+
+def may_lie_in_events(error: CalveError) -> bool:
+    """Return whether events may be the reason of an error."""
+    return isinstance(error, (UnprocessableError, WorkerLostError))
+
+
+class Quarantine(Generic[T]):
+    """Brings one batch to its end, without the events that make it fail.
+
+    Args:
+        attempt: Does what may fail for the events of an isolation, and raises what failed.
+        sizes: Counts the events of each split of the batch.
+
+    Attributes:
+        found: What was left out, with the error of each, in the order of finding.
+    """
+
+    def __init__(self, attempt: Callable[[Isolation], T], sizes: Callable[[], Sequence[int]]) -> None:
+        self.found: list[tuple[Excluded, CalveError]] = []
+        self._attempt = attempt
+        self._count = sizes
+        self._ends: list[int] = []
+        self._probes = 0
+
+    def run(self, first: CalveError) -> T:
+        """Find the events that made the whole batch fail, and do it without them.
+
+        Args:
+            first: What the whole batch failed with.
+
+        Raises:
+            CalveError: `first`, if events are not the reason; or what else failed, then try again later.
+        """
+        if self._fails((0, 0)):
+            raise first
+        self._ends = list(itertools.accumulate(self._count()))
+        whole = (0, self._ends[-1] if self._ends else 0)
+        self._search(whole, first)
+        while True:
+            try:
+                return self._attempt(Isolation(excluded=self._excluded))
+            except CalveError as error:
+                if not may_lie_in_events(error):
+                    raise
+                self._leave_out_together(whole, error)
+
+    @property
+    def _excluded(self) -> tuple[Excluded, ...]:
+        return tuple(one for one, _ in self.found)
+
+    def _search(self, part: Window, error: CalveError) -> None:
+        """Divide a part that fails; parts are events by their number in the batch."""
+        start, end = part
+        if end - start == 0:
+            return
+        if end - start == 1 or self._probes >= PROBES:
+            self._leave_out(part, error)
+            return
+        middle = (start + end) // 2
+        for half in ((start, middle), (middle, end)):
+            if failed := self._fails(half):
+                self._search(half, failed)
+
+    def _leave_out(self, part: Window, error: CalveError) -> None:
+        """Leave out a part until what is left of it works: for one sink after the other."""
+        while True:
+            self._exclude(part, error)
+            again = self._fails(part)
+            if again is None:
+                return
+            if any(one.window == self._positions(part) and one.sink is None for one in self._excluded):
+                raise again
+            error = again
+
+    def _leave_out_together(self, whole: Window, error: CalveError) -> None:
+        """Leave out all events of a table that fails with several events, none of which fails with less of them."""
+        if not isinstance(error, UnprocessableError) or error.sink is None:
+            raise error
+        window = self._positions(whole)
+        if any(one.window == window and (one.sink, one.table) == (error.sink, error.target) for one in self._excluded):
+            raise error
+        self._exclude(whole, error)
+
+    def _exclude(self, part: Window, error: CalveError) -> None:
+        sink = getattr(error, "sink", None)
+        window = self._positions(part)
+        if any(one.window == window and one.sink == sink for one in self._excluded):
+            sink = None  # leaving it out of this table alone did not help
+        reason = f"step {error.step}: {error.message}"
+        table = error.target if sink is not None else ""
+        self.found.append((Excluded(window, sink, table, reason), error))
+
+    def _fails(self, part: Window) -> CalveError | None:
+        """Try a part; return what it failed with. A part that ends workers must do so repeatedly."""
+        for crashes in range(_CRASHES):
+            self._probes += 1
+            try:
+                self._attempt(Isolation(self._positions(part), self._excluded, is_probe=True))
+            except WorkerLostError as error:
+                if crashes == _CRASHES - 1:
+                    return error
+            except UnprocessableError as error:
+                return error
+            else:
+                return None
+        raise AssertionError("at least one try")
+
+    def _positions(self, part: Window) -> Window:
+        start, end = part
+        return (0, 0) if start == end else (self._position(start), self._position(end - 1) + 1)
+
+    def _position(self, number: int) -> int:
+        split = bisect.bisect_right(self._ends, number)
+        return position(split, number - (self._ends[split - 1] if split else 0))

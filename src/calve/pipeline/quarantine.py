@@ -25,6 +25,8 @@ __all__ = ["PROBES", "Quarantine", "may_lie_in_events"]
 T = TypeVar("T")
 PROBES = 200
 """Tries for one batch; finding one event among n takes about 2 log2(n)."""
+_TABLES = 16
+"""So many tables of one part are left out one by one."""
 _CRASHES = 2
 """So often must a part end a worker: once may be the machine's lack of memory."""
 
@@ -65,7 +67,8 @@ class Quarantine(Generic[T]):
             raise first
         self._ends = list(itertools.accumulate(self._count()))
         whole = (0, self._ends[-1] if self._ends else 0)
-        self._search(whole, first)
+        if failed := self._fails(whole):  # not a mishap
+            self._search(whole, failed)
         while True:
             try:
                 return self._attempt(Isolation(excluded=self._excluded))
@@ -112,13 +115,13 @@ class Quarantine(Generic[T]):
         self._exclude(whole, error)
 
     def _exclude(self, part: Window, error: CalveError) -> None:
-        sink = getattr(error, "sink", None)
+        """Leave out a part's events of the table that failed; all of them where that is not known or did not help."""
         window = self._positions(part)
-        if any(one.window == window and one.sink == sink for one in self._excluded):
-            sink = None  # leaving it out of this table alone did not help
-        reason = f"step {error.step}: {error.message}"
-        table = error.target if sink is not None else ""
-        self.found.append((Excluded(window, sink, table, reason), error))
+        sink, table = getattr(error, "sink", None), error.target
+        known = [(one.sink, one.table) for one in self._excluded if one.window == window]
+        if sink is None or (sink, table) in known or len(known) >= _TABLES:
+            sink, table = None, ""
+        self.found.append((Excluded(window, sink, table, f"step {error.step}: {error.message}"), error))
 
     def _fails(self, part: Window) -> CalveError | None:
         """Try a part; return what it failed with. A part that ends workers must do so repeatedly."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from calve.commit.fence import Mark, Target, append
-from calve.errors import CommitError, CommitUnknownError, NoTargetError, OvertakenError, Verdict
+from calve.errors import CommitError, CommitUnknownError, NoTargetError, OvertakenError, UnprocessableError, Verdict
 
 pytestmark = pytest.mark.spark
 
@@ -296,6 +296,6 @@ def test_a_thousand_files_go_in_at_once(lake: Any) -> None:
 
 def test_a_file_that_the_table_cannot_have_is_an_error_of_the_tree(lake: Any) -> None:
     file = lake.file("a", [1]) | {"partition": [1], "spec-id": 7}
-    with pytest.raises(CommitError):
+    with pytest.raises(UnprocessableError):
         append(lake.catalog, Target(lake.name), mark(1), {1: [file]})
     assert lake.ids() == []

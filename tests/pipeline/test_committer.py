@@ -16,7 +16,7 @@ from calve.commit.ledger import Ledger
 from calve.errors import SinkUnavailableError
 from calve.observe.status import PipelineStatus
 from calve.pipeline import committer
-from calve.pipeline.committer import CommitSettings, Committer
+from calve.pipeline.committer import CommitSettings, Committer, Hooks
 from calve.sources.source import Planned, Split
 from running import until
 
@@ -66,7 +66,7 @@ def draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     def drain(clock: Clock, commit: Callable[[], Outcome]) -> bool:
         record = stage(ledger, 1, *(f"t{n}" for n in range(TABLES)))
         monkeypatch.setattr(committer, "time", SimpleNamespace(monotonic=clock.monotonic, time=time.time))
-        hooks = (lambda *_: clock.done.release(), lambda _: None)
+        hooks = Hooks(lambda *_: clock.done.release(), lambda _: None, lambda *_: {})
         catalog: Any = SimpleNamespace(prepare=lambda: None)
         one = Committer(ledger, {"c": catalog}, CommitSettings(0, 1), PipelineStatus("p"), hooks)
         made.append(one)
@@ -112,7 +112,7 @@ def hourly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Co
     monkeypatch.setattr(committer, "append", commit)
     ledger = Ledger.open(tmp_path / "p" / "ledger")
     catalog: Any = SimpleNamespace(prepare=lambda: None)
-    hooks = (lambda *_: None, lambda _: None)
+    hooks = Hooks(lambda *_: None, lambda _: None, lambda *_: {})
     one = Committer(ledger, {"c": catalog}, CommitSettings(3600, 1 << 30), PipelineStatus("p"), hooks)
     one.start()
     yield one, ledger, committed

@@ -91,7 +91,7 @@ def test_a_batch_that_fails_without_any_event_is_no_matter_of_events():
 def test_a_server_that_goes_away_meanwhile_ends_the_search_and_nothing_is_left_out():
     def attempt(isolation):
         if isolation.window == (0, 0):
-            return None
+            return
         raise SinkUnavailableError("away", step="commit")
 
     quarantine = Quarantine(attempt, lambda: [5])

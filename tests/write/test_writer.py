@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from calve.convert.table import Table
 from calve.errors import WriteError
 from calve.write import writer
-from calve.write.writer import Writers
+from calve.write.writer import UnwrittenFileError, Writers
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", StringType()))
 SPEC = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
@@ -107,7 +107,7 @@ def test_when_a_file_cannot_be_finished_none_is_left(tmp_path, monkeypatch):
     writers = Writers("w", max_open=1)
     for p in "xyz":
         writers.write("k", table(tmp_path), {}, rows((1, p)))
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(UnwrittenFileError):
         writers.close()
     writers.discard()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -7,7 +7,7 @@ it was killed or another writer was faster, writes the same file anew; once the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,40 @@ from calve.errors import WriteError
 from calve.event.letter import line
 from calve.write.parquet import local_path
 
-__all__ = ["counted", "keep"]
+__all__ = ["Losses", "counted", "keep"]
+
+
+class Losses:
+    """The dead letters of one table's batches that only its commit knows of.
+
+    Args:
+        pipeline: The pipeline's name.
+        table: The table's.
+        entries: What is staged for it, by batch.
+        io_properties: Gives what a FileIO needs where the dead letters go.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        table: str,
+        entries: Mapping[int, Sequence[Mapping[str, Any]]],
+        io_properties: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._about = {"pipeline": pipeline, "table": table}
+        self._places = {batch: one["lost"] for batch, found in entries.items() for one in found if "lost" in one}
+        self._io_properties = io_properties
+
+    def keep(self, batch: int, letters: Sequence[bytes]) -> None:
+        """Write those of a batch, in place of what an earlier attempt wrote."""
+        if place := self._places.get(batch):
+            about = {**self._about, "sink": place["sink"]}
+            keep(place["path"], letters, about, self._io_properties())
+
+    def counted(self) -> dict[int, Counter[str]]:
+        """Count them by batch and code, also if an earlier process committed."""
+        found = {batch: counted(place["path"], self._io_properties()) for batch, place in self._places.items()}
+        return {batch: codes for batch, codes in found.items() if codes}
 
 
 def keep(path: str, letters: Sequence[bytes], about: Mapping[str, str], io_properties: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,10 +27,18 @@ from calve.commit.merge import EQUALITY_DELETE, WriteMode, merge_changes
 from calve.commit.retry import retried
 from calve.commit.specs import hold_everywhere, need_free_spec, specs_of
 from calve.commit.swap import swap
-from calve.engine.jvm import java_errors
-from calve.errors import CommitError, InvariantError, OvertakenError
+from calve.engine.jvm import is_java, java_errors, jvm_error
+from calve.errors import (
+    CalveError,
+    CommitError,
+    InvariantError,
+    OvertakenError,
+    SchemaConflictError,
+    UnprocessableError,
+)
+from calve.stop_point import meet
 
-__all__ = ["ContentFile", "Lose", "Mark", "Outcome", "Target", "append"]
+__all__ = ["ContentFile", "Lose", "Mark", "Outcome", "Target", "append", "rehearse"]
 
 ContentFile = Mapping[str, Any]
 """A data file or a delete file in the JSON of the REST catalog's specification."""
@@ -38,6 +47,8 @@ Lose = Callable[[int, Sequence[bytes]], None]
 """Keeps dead letters of a batch, as lines of JSON, in place of those that it was told before."""
 
 _STEP = "commit"
+_UNFORESEEN = (InvariantError, CommitError, SchemaConflictError)
+"""What the exceptions of Java become that tell neither of a server nor of permissions."""
 _DATA = "DATA"
 
 
@@ -111,6 +122,7 @@ class _Told(NamedTuple):
 
     summary: dict[str, str]
     lose: Lose
+    is_rehearsal: bool = False
 
 
 def append(
@@ -146,6 +158,16 @@ def append(
     return retried(lambda: _attempt(catalog, target, mark, files, told))
 
 
+def rehearse(catalog: Catalog, target: Target, mark: Mark, files: Mapping[int, Sequence[ContentFile]]) -> None:
+    """Do what `append` does, but for making it visible.
+
+    Raises:
+        UnprocessableError: The files cannot become a snapshot.
+        CalveError: As `append`.
+    """
+    retried(lambda: _attempt(catalog, target, mark, files, _Told({}, lambda *_: None, is_rehearsal=True)))
+
+
 def _attempt(
     catalog: Catalog,
     target: Target,
@@ -175,11 +197,13 @@ def _attempt(
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
         who = {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
         if all(file["content"] == _DATA for file in added.values()):
-            _stage(catalog, transaction, target, list(added.values()), told.summary | who)
+            _staged(catalog, transaction, target, list(added.values()), told.summary | who)
         else:
             for batch in batches:  # an equality delete holds for rows of earlier snapshots only
                 own = (told.summary if batch == batches[-1] else {}) | who | {"calve.batch": str(batch)}
-                told.lose(batch, _stage(catalog, transaction, target, files[batch], own))
+                told.lose(batch, _staged(catalog, transaction, target, files[batch], own))
+        if told.is_rehearsal:
+            return Outcome()
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         transaction.updateProperties().set(mark.key(target.branch), text).commit()
         swapped = swap(table, transaction, start, target.branch)
@@ -235,6 +259,29 @@ def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
     return reached
 
 
+def _staged(
+    catalog: Catalog, transaction: Any, target: Target, files: Sequence[ContentFile], summary: Mapping[str, str]
+) -> list[bytes]:
+    """Do `_stage`; where files cannot become a snapshot, and nobody foresaw why, their events may be the reason.
+
+    Raises:
+        UnprocessableError: It failed; nothing is visible.
+    """
+    try:
+        return _stage(catalog, transaction, target, files, summary)
+    except CalveError:
+        raise
+    except Exception as error:
+        message = f"{type(error).__name__}: {str(error)[:300]}"
+        if is_java(error):
+            found = jvm_error(error, step=_STEP, target=target.identifier)
+            if type(found) not in _UNFORESEEN:
+                raise found from error
+            message = found.message
+        evidence = traceback.format_exc()
+        raise UnprocessableError(message, step=_STEP, target=target.identifier, evidence=evidence) from error
+
+
 def _stage(
     catalog: Catalog,
     transaction: Any,
@@ -247,6 +294,7 @@ def _stage(
     Returns:
         The dead letters of events that turned out to be no rows.
     """
+    meet("commit.stage", lambda: [file["file-path"] for file in files])
     lost: list[bytes] = []
     deletes = [file for file in files if file["content"] != _DATA]
     if deletes and target.write_mode != EQUALITY_DELETE:

@@ -5,6 +5,7 @@
     ├── lock                      held by the one driver
     ├── 000000000012.begun.json   the splits of batch 12 and the position behind them, before it runs
     ├── 000000000012.staged.json  its receipts: from here on it can only be committed, never written anew
+    ├── 000000000012.staged-1.json  in its place, where a commit failed because of events, which are left out
     └── committed.json            the last committed batch, its position, the totals so far
 
 A record appears whole or not at all, is forced to disk before the call returns, and never changes. Batches count from
@@ -33,7 +34,7 @@ __all__ = ["FORMAT", "Committed", "Ledger", "Pending"]
 FORMAT = 1
 """The version of the files; a ledger of a later one is refused."""
 
-_RECORD = re.compile(r"(\d{12})\.(begun|staged)\.json")
+_RECORD = re.compile(r"(\d{12})\.(begun|staged)(?:-(\d+))?\.json")
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,23 @@ class Ledger:
         with self._mutex:
             self._pending[batch] = Pending(batch, planned, record)
 
+    def stage_again(self, batch: int, record: dict[str, Any]) -> None:
+        """Replace the receipts of a staged batch: files that could not be committed were written without some events.
+
+        Files that are in a table by now must be in the new record as they were.
+
+        Raises:
+            InvariantError: The batch is not staged.
+            WriteError: The disk refuses; the old record holds, and the call may be repeated.
+        """
+        with self._mutex:
+            found = self._pending.get(batch)
+            if found is None or found.staged is None:
+                raise InvariantError(f"Batch {batch} is not staged", step="ledger")
+            self._publish(batch, f"staged-{self._versions(batch) + 1}", record)
+            reach("ledger.after-stage-again")
+            self._pending[batch] = Pending(batch, found.planned, record)
+
     def set_committed(self, batch: int, totals: dict[str, Any]) -> None:
         """Record that every table has all batches up to this one, and forget how they came about.
 
@@ -226,6 +244,13 @@ class Ledger:
         """Only for batches that `committed.json` covers; what a crash leaves of them goes at the next start."""
         durable.remove(self._file(batch, "begun"))
         durable.remove(self._file(batch, "staged"))
+        for version in range(1, self._versions(batch) + 1):
+            durable.remove(self._file(batch, f"staged-{version}"))
+
+    def _versions(self, batch: int) -> int:
+        """Return how often a batch was staged again."""
+        found = (_RECORD.fullmatch(file.name) for file in self.folder.glob(f"{batch:012}.staged-*.json"))
+        return max((int(one.group(3)) for one in found if one), default=0)
 
     def _recover(self) -> dict[int, Pending]:
         """Read the records behind the last committed batch; older and unpublished ones were left by a crash and go."""
@@ -250,7 +275,8 @@ class Ledger:
             raise InvariantError(f"{self._file(batch, 'begun')} is missing", step="ledger", target=str(self.folder))
         splits = [Split(**split) for split in plan["splits"]]
         planned = Planned(splits, plan["position"], tuple(plan.get("waiting", ())), plan.get("moment", 0))
-        return Pending(batch, planned, durable.read(self._file(batch, "staged")))
+        version = self._versions(batch)
+        return Pending(batch, planned, durable.read(self._file(batch, f"staged-{version}" if version else "staged")))
 
 
 def _read_committed(folder: Path) -> Committed:

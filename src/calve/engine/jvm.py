@@ -27,7 +27,7 @@ from calve.errors import (
     WriteError,
 )
 
-__all__ = ["caused_by", "is_instance", "java_errors", "java_exception", "jvm_error"]
+__all__ = ["caused_by", "is_instance", "is_java", "java_errors", "java_exception", "jvm_error"]
 
 _ICEBERG = "org.apache.iceberg.exceptions."
 _PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"
@@ -83,13 +83,21 @@ _BY_GENERAL_CLASS: dict[str, tuple[type[CalveError], str]] = {
 _LONGEST_MESSAGE = 300
 
 
+_RAISED = (Py4JError, CapturedException, ConnectionError)
+
+
 @contextmanager
 def java_errors(step: str, target: str = "") -> Iterator[None]:
     """Let nothing but errors of Calve's tree out of a block that calls the JVM."""
     try:
         yield
-    except (Py4JError, CapturedException, ConnectionError) as error:
+    except _RAISED as error:
         raise jvm_error(error, step=step, target=target) from error
+
+
+def is_java(error: Exception) -> bool:
+    """Return whether an exception came from the JVM, or from the way to it."""
+    return isinstance(error, _RAISED)
 
 
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:

@@ -33,7 +33,8 @@ class BugReports:
         self._log = log
 
     def begins(self, batch: int, error: CalveError) -> None:
-        """Log that a batch failed and is divided."""
+        """Write the report of a failed batch, and log that it is divided."""
+        self._written(error)
         self._log.warning(
             f"batch {batch} failed at step {error.step}: {error.message}; looking for the events that cause it",
             batch=batch,

@@ -20,14 +20,42 @@ from calve.pipeline.job import Job, Misfit, Target, merge_misfits
 from calve.pipeline.quarantine import Quarantine
 from calve.pipeline.spread import count_rows, divide, run_job
 from calve.sources.source import Planned, Split
+from calve.stop_point import reach
 
-__all__ = ["Writer", "run_batch"]
+__all__ = ["Again", "Receipts", "Writer", "run_batch", "unprocessable"]
 
 _PASSES = 5
 """A pass for unknown tables, one for new fields, and some for other writers that change tables meanwhile."""
 
 Receipts = list[dict[str, Any]]
 Only = dict[int, frozenset[Target]] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Again:
+    """What is written again of a batch that is staged.
+
+    Attributes:
+        targets: The tables.
+        number: Makes names of files unique; counts from 1.
+    """
+
+    targets: frozenset[Target]
+    number: int
+
+    def changed(self, job: Job) -> Job:
+        """Return the job of a pass for these tables: with new dead letters only, in files and not in tables.
+
+        The table of dead letters may have this batch's rows by now, and nothing is ever added to a committed batch.
+        """
+        sinks = (
+            dataclasses.replace(sink, dead_letters=dataclasses.replace(sink.dead_letters, table=None))
+            for sink in job.sinks
+        )
+        isolation = dataclasses.replace(job.isolation, is_probe=False, is_of_staged=True)
+        return dataclasses.replace(
+            job, sinks=tuple(sinks), isolation=isolation, number=job.number + self.number * _PASSES
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,15 +95,21 @@ class Writer:
 
     def _without_bad_events(self, batch: int, planned: Planned, first: CalveError) -> Receipts:
         quarantine = Quarantine(
-            lambda isolation: self.attempt(batch, planned, isolation),
-            lambda: count_rows(self.spark, self.job(batch, planned.moment, 0, None).reader, planned.splits),
+            lambda isolation: self.attempt(batch, planned, isolation), lambda: self.count(batch, planned)
         )
         self.reports.begins(batch, first)
         receipts = quarantine.run(first)
-        self.reports.found(batch, _unprocessable(receipts), [error for _, error in quarantine.found])
+        reach("quarantine.after-write")
+        self.reports.found(batch, unprocessable(receipts), [error for _, error in quarantine.found])
         return receipts
 
-    def attempt(self, batch: int, planned: Planned, isolation: Isolation = WHOLE) -> Receipts:
+    def count(self, batch: int, planned: Planned) -> list[int]:
+        """Count the events of each split of a batch."""
+        return count_rows(self.spark, self.job(batch, planned.moment, 0, None).reader, planned.splits)
+
+    def attempt(
+        self, batch: int, planned: Planned, isolation: Isolation = WHOLE, again: Again | None = None
+    ) -> Receipts:
         """Write a batch's files, or those of a part of it, in as many passes as its tables need.
 
         What a task could not write, because a table does not fit its events, the same task writes in a later pass; what
@@ -85,15 +119,19 @@ class Writer:
         receipts: Receipts = []
         places = [number for number in range(len(planned.splits)) if isolation.reads(number)]
         groups, numbers = self._divide(planned, places)
-        only: Only = None
+        only: Only = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
         for number in range(_PASSES):
             job = self.job(batch, planned.moment, number, only)
             job = dataclasses.replace(job, places=numbers, splits=len(planned.splits), isolation=isolation)
-            job = self.distribution.choose(job, len(groups if only is None else only))
+            if again is not None:
+                job = again.changed(job)
+            else:
+                job = self.distribution.choose(job, len(groups if only is None else only))
             if self.in_order and len(groups) > 1:
                 job = dataclasses.replace(job, gatherers=len(groups))
             found = run_job(self.spark, job, groups)
-            self.distribution.learn(job, found)
+            if again is None:
+                self.distribution.learn(job, found)
             misfits = merge_misfits(found)
             if not misfits:
                 return receipts + found
@@ -149,7 +187,7 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
     return record
 
 
-def _unprocessable(receipts: Receipts) -> Counter[str]:
+def unprocessable(receipts: Receipts) -> Counter[str]:
     """Count by table the events that were left out."""
     counts = Counter[str]()
     for one in (one for receipt in receipts for one in receipt["rejects"]):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from calve.acknowledge import lost
 from calve.acknowledge.completeness import Target, complete_through, target_of
+from calve.acknowledge.lost import Losses
 from calve.acknowledge.progress import Progress
 from calve.commit import fence
 from calve.commit.catalog import Catalog
@@ -20,13 +19,21 @@ from calve.commit.fence import Mark, Outcome, append
 from calve.commit.ledger import Ledger
 from calve.commit.merge import EQUALITY_DELETE, WriteMode
 from calve.commit.storage import for_executors
-from calve.errors import CalveError, CommitError, InvariantError, SinkUnavailableError, Verdict
+from calve.errors import (
+    CalveError,
+    CommitError,
+    InvariantError,
+    SinkUnavailableError,
+    UnprocessableError,
+    Verdict,
+)
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.pipeline.patience import Patience
+from calve.pipeline.rewrite import Entries, Rewritten
 from calve.stop_point import reach
 
-__all__ = ["CommitSettings", "Committer"]
+__all__ = ["CommitSettings", "Committer", "Hooks"]
 
 _POOL = 8
 """Tables that are committed side by side (design, section 9: 17-25 ms a table with 4 to 8 threads)."""
@@ -44,6 +51,22 @@ class CommitSettings:
 
     interval_seconds: float
     size_bytes: int
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a committer calls.
+
+    Attributes:
+        committed: With a catalog's key, the table and the outcome of a commit.
+        acknowledge: With a batch's number when all of it is committed, in order.
+        rewrite: With what waits for a commit that fails, perhaps because of events: gives the batches of which files
+            were written anew.
+    """
+
+    committed: Callable[[str, fence.Target, Outcome], None]
+    acknowledge: Callable[[int], None]
+    rewrite: Callable[[Catalog, fence.Target, Mark, Mapping[int, Entries], UnprocessableError], Mapping[int, Rewritten]]
 
 
 @dataclass
@@ -73,29 +96,6 @@ class _Table:
         return self.error is not None and self.error.verdict is Verdict.ASK
 
 
-class _Losses:
-    """The dead letters of one table's batches that only its commit knows of."""
-
-    def __init__(self, table: _Table, pipeline: str, entries: Mapping[int, list[dict[str, Any]]]) -> None:
-        self._table = table
-        self._pipeline = pipeline
-        self._places = {batch: one["lost"] for batch, found in entries.items() for one in found if "lost" in one}
-
-    def keep(self, batch: int, letters: Sequence[bytes]) -> None:
-        """Write those of a batch, in place of what an earlier attempt wrote."""
-        if place := self._places.get(batch):
-            about = {"pipeline": self._pipeline, "sink": place["sink"], "table": self._table.name}
-            lost.keep(place["path"], letters, about, for_executors(self._table.catalog.properties))
-
-    def counted(self) -> dict[int, Counter[str]]:
-        """Count them by batch and code, also if an earlier process committed."""
-        found = {}
-        for batch, place in self._places.items():
-            if codes := lost.counted(place["path"], for_executors(self._table.catalog.properties)):
-                found[batch] = codes
-        return found
-
-
 class Committer:
     """Everything between a staged batch and its acknowledgement.
 
@@ -104,8 +104,7 @@ class Committer:
         catalogs: By the key that receipts carry.
         settings: When a commit is due.
         status: Is told of commits and of what keeps a table from them.
-        hooks: Called with a catalog's key, the table and the outcome of a commit; and with a batch's number when all
-            of it is committed, in order.
+        hooks: What is called back.
     """
 
     def __init__(
@@ -114,17 +113,18 @@ class Committer:
         catalogs: Mapping[str, Catalog],
         settings: CommitSettings,
         status: PipelineStatus,
-        hooks: tuple[Callable[[str, fence.Target, Outcome], None], Callable[[int], None]],
+        hooks: Hooks,
     ) -> None:
         self.failed: CalveError | None = None
         self._ledger = ledger
         self._catalogs = catalogs
         self._settings = settings
         self._status = status
-        self._committed, self._acknowledge = hooks
+        self._hooks = hooks
         self._log = Log(status.name)
         self._progress = Progress(ledger.committed.totals, status.name)
         self._tables: dict[Target, _Table] = {}
+        self._rewriting: set[Target] = set()
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._urgent = threading.Event()
@@ -172,7 +172,7 @@ class Committer:
         begun = time.monotonic()
         self._urgent.set()
         while not self._idle.wait(_TICK_SECONDS):
-            is_over = time.monotonic() > max(begun, self._moved) + limit_seconds
+            is_over = not self._rewriting and time.monotonic() > max(begun, self._moved) + limit_seconds
             if self.failed or is_over or self._only_held():
                 return False
         return self.failed is None
@@ -258,11 +258,14 @@ class Committer:
             mark = Mark(self._status.name, self._ledger.state_id, self._ledger.last_staged)
         files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
         oldest = next(iter(entries.values()))[0]
-        losses = _Losses(table, self._status.name, entries)
+        losses = Losses(self._status.name, table.name, entries, lambda: for_executors(table.catalog.properties))
         try:
             target = fence.Target(table.name, oldest["uuid"], table.target[2], _write_mode(entries))
             outcome = append(table.catalog, target, mark, files, summary, losses.keep)
             turned_away = losses.counted()
+        except UnprocessableError as error:
+            self._rewrite(table, target, mark, entries, error)
+            return
         except CalveError as error:
             self._hold(table, error)
             return
@@ -284,7 +287,29 @@ class Committer:
         self._status.valid_through(table.name, complete_through(time_reached))
         self._log.debug(f"committed {rows} rows to {table.name}", table=table.name, rows=rows)
         with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit
-            self._committed(oldest["catalog"], target, outcome)
+            self._hooks.committed(oldest["catalog"], target, outcome)
+
+    def _rewrite(
+        self, table: _Table, target: fence.Target, mark: Mark, entries: Mapping[int, Entries], error: UnprocessableError
+    ) -> None:
+        """Have files written anew without the events that the commit fails with, and commit them in the next cycle."""
+        self._rewriting.add(table.target)
+        try:
+            rewritten = self._hooks.rewrite(table.catalog, target, mark, entries, error)
+        except CalveError as failed:
+            self._hold(table, failed)
+            return
+        finally:
+            self._rewriting.discard(table.target)
+        with self._lock:
+            for batch, one in rewritten.items():
+                self._progress.lose(batch, table.name, one.rejects)
+                table.entries[batch] = one.entries
+                if not one.entries:
+                    del table.entries[batch]
+            self._moved = table.retry_at = time.monotonic()
+        for one in rewritten.values():
+            self._status.rejected(table.name, one.rejects)
 
     def _finish_or_wait(self) -> None:
         """Acknowledge what is committed; a disk that refuses it now is tried again, and nothing is lost meanwhile."""
@@ -332,7 +357,7 @@ class Committer:
             left = {batch for table in self._tables.values() for batch in table.entries}
             finished = self._progress.finished(left)
         for record in finished:
-            self._acknowledge(record["batch"])
+            self._hooks.acknowledge(record["batch"])
             reach("pipeline.after-acknowledge")
             with self._lock:
                 totals = self._progress.count(record)

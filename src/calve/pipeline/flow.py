@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,12 +20,13 @@ from calve.observe.bug_report import BugReports
 from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.batch import Writer, run_batch
-from calve.pipeline.committer import Committer
+from calve.pipeline.committer import Committer, Hooks
 from calve.pipeline.conversions import Conversions
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.due import Due
 from calve.pipeline.layout import Layout
 from calve.pipeline.patience import Patience
+from calve.pipeline.rewrite import Rewriter
 from calve.sources.source import Planned
 from calve.stop_point import reach
 
@@ -102,19 +103,20 @@ class Flow:
             self._layout.catalogs,
             self._layout.commits,
             self._status,
-            (self._committed, self._acknowledge),
+            Hooks(self._committed, self._acknowledge, lambda *waiting: self._rewriter.rewrite(*waiting)),
         )
         self._conversions = Conversions(self._spark, self._status)
-        layout = self._layout
+        layout, reports = self._layout, BugReports(self._folder, self._log)
         self._writer = Writer(
             self._spark,
             lambda *pass_: layout.job(ledger.state_id, *pass_),
             layout.fit,
-            BugReports(self._folder, self._log),
+            reports,
             layout.in_order,
             layout.one_task,
             Distribution(layout.always_gathers),
         )
+        self._rewriter = Rewriter(ledger, self._writer, layout.sinks_of, self._publish, reports)
         try:
             self._trying("start", layout.open, leave=True)
             self._trying("start", layout.note_dead_letters, leave=True)
@@ -204,7 +206,7 @@ class Flow:
 
     def _staged(self, batch: int, record: Mapping[str, Any]) -> None:
         reach("pipeline.after-stage")
-        self._trying("reject", lambda: publish(record["rejects"], self._layout.io_properties()))
+        self._trying("reject", lambda: self._publish(record["rejects"]))
         reach("pipeline.after-publish")
         self._status.batch_written(counts(record), record["seconds"])
         self._log.debug(
@@ -213,6 +215,9 @@ class Flow:
             steps=record["steps"],
         )
         self._committer.add(dict(record))
+
+    def _publish(self, rejects: Sequence[Mapping[str, Any]]) -> None:
+        publish(rejects, self._layout.io_properties())
 
     def _acknowledge(self, batch: int) -> None:
         planned = self._ledger.begun(batch)

@@ -53,13 +53,14 @@ class Isolation:
         window: The only events that are read; None: all.
         excluded: Events that are left out.
         is_probe: Whether it only finds out if it works: no file is kept.
-        letters_only_of_excluded: Whether other rejects are left out, because their dead letters are there already.
+        is_of_staged: Whether the batch is staged and its files are written again: then the other dead letters are
+            there, and what fails is a table's commit.
     """
 
     window: Window | None = None
     excluded: tuple[Excluded, ...] = ()
     is_probe: bool = False
-    letters_only_of_excluded: bool = False
+    is_of_staged: bool = False
 
     @property
     def is_needed(self) -> bool:
@@ -88,7 +89,7 @@ class Isolation:
         """
         stay, rejects = np.ones(len(events), bool), []
         for one in self.excluded:
-            if one.sink == sink and one.table in ("", table):
+            if one.sink in (None, sink) and one.table in ("", table):
                 rows = np.flatnonzero(_within(events, one.window) & stay)
                 stay[rows] = False
                 rejects.append(reject_rows(pa.array(rows), Code.UNPROCESSABLE, "", one.reason))

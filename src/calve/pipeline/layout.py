@@ -187,6 +187,14 @@ class Layout:
         limits = [sink.equality_delete_limit for sink in tables if sink.has(catalog, table)]
         return min((limit for limit in limits if limit), default=0)
 
+    def sinks_of(self, target: tuple[str, str, str]) -> frozenset[Target]:
+        """Return the sinks that may write a branch of a table (catalog's key, table, branch), with the table's name."""
+        return frozenset(
+            (number, target[1])
+            for number, sink in enumerate(self._sinks)
+            if isinstance(sink, TableSink) and sink.may_write(*target)
+        )
+
     def fit(self, misfits: list[Misfit]) -> None:
         """Create or evolve tables side by side.
 

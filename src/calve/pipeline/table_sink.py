@@ -44,6 +44,7 @@ class TableSink:
 
     Attributes:
         letters: The table of its dead letters, if it has one.
+        branch: The branch of its tables that it writes.
         in_order: Whether one task must take the whole of a batch.
         always_gathers: Whether small parts are written together whatever it saves.
         infers: Whether events say which columns its tables are made with.
@@ -67,6 +68,7 @@ class TableSink:
         letters = settings.dlq_table
         self.letters = LetterTarget(self.catalog, letters, Path(place), log) if letters else None
         self.dead_letters = DeadLetterPlace(place, for_executors(self.catalog.properties))
+        self.branch = settings.branch or "main"
         self.in_order = settings.changes
         self.always_gathers = settings.distribution == "hash"
         self.infers = settings.auto_create and settings.schema is None
@@ -108,6 +110,15 @@ class TableSink:
         self._mirrors.set(tables, names_by_table(self._route.table, [table.name for table in tables]))
         self._targets.begin_batch()
 
+    def may_write(self, catalog: str, table: str, branch: str) -> bool:
+        """Say whether its events may go to a branch of a table; those of its dead letters are not its events."""
+        is_letters = self.letters is not None and self.letters.identifier == table
+        return (
+            (catalog, branch) == (self._key, self.branch)
+            and self._route.table.static in (None, table)
+            and not is_letters
+        )
+
     def has(self, catalog: str, table: str) -> bool:
         """Say whether a table is known that the sink writes to."""
         return catalog == self._key and self._targets.has(table)
@@ -132,7 +143,7 @@ class TableSink:
             route=self._route,
             tables=self._targets.known(),
             dead_letters=replace(place, table=self.letters.table) if self.letters else place,
-            branch=settings.branch or "main",
+            branch=self.branch,
             fields=self._fields,
             event_time=None if replays else settings.event_time,
             infers=settings.auto_create,

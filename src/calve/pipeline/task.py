@@ -126,7 +126,8 @@ class _Task:
 
     def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
         """Read a split, with versions where documents are written; an event that is sent again brings its own."""
-        job, number = self._job, self._job.places[self._number][at]
+        job = self._job
+        number = job.places[self._number][at] if job.places else at
         rows = 0
         for batch in job.reader.read(split):
             events = pa.Table.from_batches([batch])
@@ -154,7 +155,7 @@ class _Task:
         self.doing.step = "decode"
         self._seen["events"] += len(events)
         self._seen["bytes"] += events.column(0).nbytes
-        if self._job.isolation.excluded:
+        if self._job.isolation.excluded and not self._job.isolation.is_of_staged:
             events = self._without_excluded(events)
         meet("task.decode", lambda: events.column(EVENT).to_pylist())
         if self._decoder:
@@ -305,7 +306,7 @@ class _Task:
     def _reject(self, target: Target, events: pa.Table, rejects: pa.Table) -> None:
         if target[1] == "" and self._only is not None:
             return  # told in the first pass
-        if self._job.isolation.letters_only_of_excluded:
+        if self._job.isolation.is_of_staged:
             rejects = rejects.filter(pc.equal(rejects["code"], Code.UNPROCESSABLE.value))
         self._rejects[target[0]].add(target[1], events, rejects)
 

@@ -1,0 +1,153 @@
+"""Writes a table's staged files anew, without the events that its commit fails with.
+
+A staged batch is read again from its source, for this table alone, and divided as a batch that cannot be written is
+(`quarantine`); a part works if its files can become a snapshot. The new files and the dead letters are staged in place
+of the old ones before they are committed, so that a crash at any time leaves either. Runs on the committer's threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from calve.acknowledge.completeness import target_of
+from calve.commit.catalog import Catalog
+from calve.commit.fence import Mark, Target, rehearse
+from calve.commit.ledger import Ledger
+from calve.errors import CalveError, CommitError, UnprocessableError
+from calve.observe.bug_report import BugReports
+from calve.pipeline import job
+from calve.pipeline.batch import Again, Receipts, Writer, unprocessable
+from calve.pipeline.isolation import Isolation
+from calve.pipeline.quarantine import Quarantine
+
+__all__ = ["Entries", "Rewriter", "Rewritten"]
+
+Entries = list[dict[str, Any]]
+"""What a staged record has of one table."""
+_FEW = 8
+"""So many events may be all of a batch and still be the reason; where more fail and none works, the table is."""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """One batch of a table: its new entries, and how many of its events became dead letters, by code."""
+
+    entries: Entries
+    rejects: Mapping[str, int]
+
+
+class Rewriter:
+    """Rewrites staged files of one pipeline.
+
+    Args:
+        ledger: Keeps what is staged.
+        writer: Writes the batches.
+        sinks_of: Gives the sinks that write a branch of a table, with its name; by catalog, table and branch.
+        publish: Publishes dead letters.
+        reports: Tells of the events that were left out.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        writer: Writer,
+        sinks_of: Callable[[tuple[str, str, str]], frozenset[job.Target]],
+        publish: Callable[[Sequence[Mapping[str, Any]]], None],
+        reports: BugReports,
+    ) -> None:
+        self._ledger = ledger
+        self._writer = writer
+        self._sinks_of = sinks_of
+        self._publish = publish
+        self._reports = reports
+        self._numbers = itertools.count(1)
+
+    def rewrite(
+        self, catalog: Catalog, target: Target, mark: Mark, waiting: Mapping[int, Entries], error: UnprocessableError
+    ) -> dict[int, Rewritten]:
+        """Rewrite those of the batches that wait for a commit of a table which cannot be committed.
+
+        Raises:
+            CommitError: The events are not the reason; nothing has changed.
+            CalveError: A server is away; nothing has changed.
+        """
+        rehearse(catalog, target, mark, {})
+        rewritten = {}
+        for batch, entries in waiting.items():
+            table = _Table(catalog, target, mark, batch)
+            try:
+                table.rehearse(entries)
+            except UnprocessableError as failed:
+                rewritten[batch] = self._without_bad_events(table, entries, failed)
+        if not rewritten:
+            raise _held(target, error) from error
+        return rewritten
+
+    def _without_bad_events(self, table: _Table, old: Entries, error: UnprocessableError) -> Rewritten:
+        planned, staged = self._ledger.begun(table.batch), self._ledger.staged(table.batch)
+        key = target_of(old[0])
+        sinks = self._sinks_of(key)
+        if planned is None or staged is None or not sinks:
+            raise _held(table.target, error) from error
+
+        def attempt(isolation: Isolation) -> Receipts:
+            receipts = self._writer.attempt(table.batch, planned, isolation, Again(sinks, next(self._numbers)))
+            entries = _entries(receipts, key)
+            try:
+                table.rehearse(entries)
+            finally:
+                if isolation.is_probe:
+                    table.remove_files(entries)
+            return receipts
+
+        self._reports.begins(table.batch, error)
+        quarantine = Quarantine(attempt, lambda: self._writer.count(table.batch, planned))
+        receipts = quarantine.run(error)
+        entries, rejects = _entries(receipts, key), [one for receipt in receipts for one in receipt["rejects"]]
+        counts = unprocessable(receipts)
+        if not entries and counts.total() > _FEW:
+            raise _held(table.target, error) from error
+        tables = [one for one in staged["tables"] if target_of(one) != key] + entries
+        record = {**staged, "tables": tables, "rejects": staged["rejects"] + rejects}
+        self._ledger.stage_again(table.batch, record)
+        self._publish(rejects)
+        table.remove_files(old)
+        self._reports.found(table.batch, counts, [one for _, one in quarantine.found])
+        return Rewritten(entries, Counter({"UNPROCESSABLE": counts.total()}))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table, and one batch that is staged for it."""
+
+    catalog: Catalog
+    target: Target
+    mark: Mark
+    batch: int
+
+    def rehearse(self, entries: Entries) -> None:
+        """Try whether files can become a snapshot."""
+        rehearse(self.catalog, self.target, self.mark, {self.batch: [file for one in entries for file in one["files"]]})
+
+    def remove_files(self, entries: Entries) -> None:
+        """Delete files that nothing refers to; what cannot be deleted is left for the removal of orphans."""
+        with contextlib.suppress(CalveError, Py4JJavaError):
+            io = self.catalog.load_java(self.target.identifier).io()
+            for path in [file["file-path"] for one in entries for file in one["files"]]:
+                io.deleteFile(path)
+
+
+def _entries(receipts: Iterable[Mapping[str, Any]], key: tuple[str, str, str]) -> Entries:
+    return [one for receipt in receipts for one in receipt["tables"] if target_of(one) == key]
+
+
+def _held(target: Target, error: CalveError) -> CommitError:
+    hint = error.hint or "Its files are kept, and the commit is tried again; other tables go on"
+    return CommitError(error.message, step="commit", target=target.identifier, hint=hint)

@@ -74,6 +74,7 @@ LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any], pa.DataType]] = [
 ]  # fmt: skip
 """Types of a file with their values, and the types of the columns that they become."""
 
+_ALONE = (pa.uuid(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
 Typed = tuple[pa.DataType, st.SearchStrategy[Any], pa.DataType]
 
 
@@ -97,7 +98,7 @@ def _struct(inner: list[Typed]) -> Typed:
 
 
 BY = {str(leaf[0]): leaf for leaf in LEAVES}
-NESTABLE = [leaf for leaf in LEAVES if leaf[0] != pa.uuid() and not pa.types.is_dictionary(leaf[0])]
+NESTABLE = [leaf for leaf in LEAVES if leaf[0] not in _ALONE]
 """Types that pyarrow can build and cast inside others."""
 KEYS = [BY[name] for name in ("string", "int64", "int32", "date32[day]", "decimal128(38, 10)", "binary", "bool")]
 NESTED = st.recursive(
@@ -261,3 +262,12 @@ def test_a_table_that_is_there_gets_what_its_types_hold_exactly_and_the_rest_is_
         "m": [[("1", 1.0)], [("2", 2.0)]],
     }
     assert converted.nulled == {"d": 1, "t": 1}
+
+
+def test_a_repeated_column_is_one_reject_of_the_file_that_says_where() -> None:
+    out = io.BytesIO()
+    parquet.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), out)
+    [batch] = read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell())
+    assert batch["malformed"].to_pylist() == [
+        "The file f has two columns of the name 'a', the columns 1 and 3; name them apart"
+    ]

@@ -3,10 +3,12 @@ import io
 import itertools
 import json
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calve.convert.infer import infer
 from calve.sources.file.delimited import read_csv
 from calve.sources.file.rows import Rows
 from calve.sources.file.settings import CsvCodec
@@ -64,7 +66,7 @@ def test_a_row_that_is_not_utf8_is_given_up_alone_with_its_bytes() -> None:
         ({"delimiter": ";", "quote_character": "'"}, b"a;b\n'1;';2\r\n", b'{"a":"1;","b":"2"}'),
         ({"delimiter": "\t"}, b"a\tb\n1\t2", b'{"a":"1","b":"2"}'),
         ({}, b"\xef\xbb\xbfa\n1\n", b'{"a":"1"}'),
-        ({}, b"a,A,a,\n1,2,3,4\n", b'{"a":"3","A":"2","column4":"4"}'),
+        ({}, b"a,A,\n1,2,3\n", b'{"a":"1","A":"2","column3":"3"}'),
         ({}, b'"a\nb"\r1\r', b'{"a\\nb":"1"}'),
     ],
 )
@@ -85,3 +87,72 @@ def test_a_cut_stream_gives_its_whole_rows_and_one_reject() -> None:
 
 def test_a_header_that_is_cut_is_one_reject() -> None:
     assert events(read_csv(Pieces([b"a,"], "is cut"), Rows("f"), CsvCodec())) == [b"a,"]
+
+
+def test_a_repeated_name_in_the_header_is_one_reject_of_the_file_that_says_where() -> None:
+    rows = read(b"id,name,id\n1,2,3\n4,5,6\n")
+    assert rows["event"] == [b"id,name,id"]
+    [reason] = rows["malformed"]
+    assert reason.startswith("The file f has two columns of the name 'id', the columns 1 and 3;")
+    assert read(b"id,name,id\n1,2,3\n", header=["id", "name", "id2"], detect_header=False)["malformed"][1:] == [None]
+
+
+def test_cells_are_text_unless_types_are_to_be_inferred() -> None:
+    text = b"a,b,c,d,e,f\n1,-1.50,true,FALSE,1e3,2026-01-02T03:04:05Z\n"
+    plain, inferred = read(text), read(text, infer_types=True)
+    assert json.loads(plain["event"][0]) == dict(zip("abcdef", text.decode().split("\n")[1].split(","), strict=True))
+    assert inferred["event"] == [b'{"a":1,"b":-1.50,"c":true,"d":false,"e":1e3,"f":"2026-01-02T03:04:05Z"}']
+    told = pa.Table.from_batches(read_csv(Pieces([text]), Rows("f"), CsvCodec()))
+    assert [str(each.field_type) for each in infer(told).to_schema().fields] == ["string"] * 6
+
+
+@pytest.mark.parametrize(
+    "cell", ["007", "+1", "1.", ".5", "1,5", "0x10", "NaN", "1 ", " 1", "1e9999", "-", "True1", "\n1", "1\n"]
+)
+def test_a_cell_that_only_resembles_a_number_stays_text(cell: str) -> None:
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("a",), (cell,)])
+    assert [json.loads(event) for event in read(out.getvalue().encode(), infer_types=True)["event"]] == [{"a": cell}]
+
+
+@given(
+    st.lists(st.text(st.sampled_from('aé€ß1 ",;\n'), min_size=1), min_size=1),
+    st.sampled_from(["latin-1", "windows-1252", "utf-16", "utf-16-le", "utf-8", "utf-8-sig", "cp850", "shift_jis"]),
+    st.lists(st.integers(0, 200)),
+)
+def test_text_of_any_encoding_is_the_same_wherever_blocks_end(cells: list[str], encoding: str, ends: list[int]) -> None:
+    cells = [cell.encode(encoding, "replace").decode(encoding).removeprefix("\ufeff") for cell in cells]
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("a",), *((cell,) for cell in cells)])
+    text = out.getvalue().encode(encoding)
+    places = sorted({0, len(text), *(3 + end % (len(text) - 3) for end in ends)})
+    rows = read(*(text[start:end] for start, end in itertools.pairwise(places)), encoding=encoding)
+    assert [json.loads(event)["a"] for event in rows["event"]] == cells
+
+
+def test_bytes_that_the_encoding_does_not_know_are_a_reject_of_their_row() -> None:
+    rows = read(b"a,b\n1,\x80\n\x81,x\n2,\xe9\n", encoding="windows-1252")
+    assert [json.loads(event) for event, why in zip(rows["event"], rows["malformed"], strict=True) if why is None] == [
+        {"a": "1", "b": "\u20ac"},
+        {"a": "2", "b": "\u00e9"},
+    ]
+    [(number, event, why)] = [
+        row for row in zip(rows["file_row"], rows["event"], rows["malformed"], strict=True) if row[2]
+    ]
+    assert (number, event, why) == (3, b"\x81,x", "The row holds bytes that are not WINDOWS-1252")
+
+
+def test_a_header_in_another_encoding_is_one_reject_that_names_the_option() -> None:
+    rows = read("näme,b\n1,2\n".encode("latin-1"))
+    assert rows["malformed"] == [
+        "The file f has bytes in its header that are not UTF-8; set `encoding` of the csv codec"
+    ]
+    assert rows["event"] == ["näme,b".encode("latin-1")]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"encoding": "klingon"}, "klingon is no encoding"), ({"header": ["a", "b", "a"]}, "the name 'a' is there twice")],
+)
+def test_options_that_cannot_be_meant_are_errors(options: dict, says: str) -> None:
+    assert [text for _, text in CsvCodec(**options).check() if says in text] != []

@@ -1,4 +1,4 @@
-"""CSV: rows of text as JSON objects of strings."""
+"""CSV: rows of text as JSON objects, of strings or of what the texts look like."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from calve.sources.file.json_text import to_json
-from calve.sources.file.rows import Rows, row_numbers
+from calve.sources.file.declared import declaration
+from calve.sources.file.encoding import MARKED, has_marks, is_utf8, marked, to_utf8, unmarked
+from calve.sources.file.json_text import guessed_json, to_json
+from calve.sources.file.rows import Rows, repetition, row_numbers
 from calve.sources.file.settings import CsvCodec
 from calve.sources.file.stream import BLOCK_BYTES, Stream
 
 __all__ = ["read_csv"]
 
 _BOM = b"\xef\xbb\xbf"
-_PRIVATE = 0x10FE00
-_TO_PRIVATE = {0xDC00 + byte: _PRIVATE + byte for byte in range(0x80, 0x100)}
-_FROM_PRIVATE = {private: escaped for escaped, private in _TO_PRIVATE.items()}
-_MENDED = f"[{chr(_PRIVATE + 0x80)}-{chr(_PRIVATE + 0xFF)}]"
 Reject = tuple[bytes, str, int]
 
 
 def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordBatch]:
     """Yield each row as an object of its columns; an empty cell is null, `""` an empty string.
 
-    A row with more or fewer cells than there are columns, or with bytes that are not UTF-8, is given up alone.
+    A row with more or fewer cells than there are columns, or with bytes that are no text, is given up alone. A file
+    whose first row is no header is given up whole, with one row that says why.
     """
-    source = _WholeLines(stream)
+    source = _WholeLines(stream, codec.encoding)
     try:
         names, skip = _columns(source, codec)
     except csv.Error as error:
         yield from rows.broken(f"has a first row that cannot be read as CSV: {error}", source.peek())
         return
+    if fault := _fault(names, codec):
+        yield from rows.broken(fault, unmarked(codec.delimiter.join(names)))
+        return
     if not names:
         yield from rows.broken(stream.broken, source.rest) if stream.broken else ()
         return
-    table = _Table(rows, source, names, skip)
+    table = _Table(rows, source, names, skip, codec)
     try:
         for batch in _open(source, codec, table, len(names)):
             yield from table.events(batch)
@@ -56,9 +58,10 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
 class _Table:
     """Rows on their way: numbers them, and keeps those that the parser gave up until the next batch."""
 
-    def __init__(self, rows: Rows, source: _WholeLines, names: list[str], skipped: int) -> None:
+    def __init__(self, rows: Rows, source: _WholeLines, names: list[str], skipped: int, codec: CsvCodec) -> None:
         self.row = skipped
-        self._rows, self._source, self._names, self._skipped = rows, source, names, skipped
+        self._rows, self._source, self._names, self._skipped, self._codec = rows, source, names, skipped, codec
+        self._declared = None if codec.infer_types else declaration(pa.schema([(name, pa.string()) for name in names]))
         self._bad: list[Reject] = []
         self._taken: set[int] = set()
 
@@ -66,7 +69,7 @@ class _Table:
         """Keep a row that the parser cannot take (its handler)."""
         reason = f"The row has {row.actual_columns} cells where there are {row.expected_columns} columns"
         self._taken.add(row.number + self._skipped)
-        self._bad.append((_restored(row.text), reason, row.number + self._skipped))
+        self._bad.append((unmarked(row.text), reason, row.number + self._skipped))
         return "skip"
 
     def events(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -76,12 +79,13 @@ class _Table:
         if pc.any(bad).as_py():
             for number, row in zip(numbers.filter(bad).to_pylist(), batch.filter(bad).to_pylist(), strict=True):
                 text = ",".join(value or "" for value in row.values())
-                self._bad.append((_restored(text), "The row holds bytes that are not UTF-8", number))
+                self._bad.append(
+                    (unmarked(text), f"The row holds bytes that are not {self._codec.encoding.upper()}", number)
+                )
             numbers, batch = numbers.filter(pc.invert(bad)), batch.filter(pc.invert(bad))
-        # The parser's names are c0, c1, …: those of the file may repeat, and then the last one stands.
-        last = {name: index for index, name in enumerate(self._names)}
-        events = to_json(pa.table([batch.column(index) for index in last.values()], names=list(last)))
-        yield from self._rows.batches(events.combine_chunks(), numbers)
+        named = pa.Table.from_batches([batch]).rename_columns(self._names)
+        events = (guessed_json if self._codec.infer_types else to_json)(named).combine_chunks()
+        yield from self._rows.batches(events, numbers, None, self._declared)
         yield from self.rejected()
 
     def rejected(self) -> Iterator[pa.RecordBatch]:
@@ -103,22 +107,27 @@ class _Table:
         return pa.concat_arrays([pa.array(numbers, pa.int64()), rest])
 
     def _not_text(self, batch: pa.RecordBatch) -> pa.Array:
-        """Mark the rows that stand for bytes that are not UTF-8."""
+        """Return a mask of the rows that hold marked bytes."""
         bad = pa.repeat(False, batch.num_rows)
-        for column in batch.columns if self._source.mended else []:
-            bad = pc.or_(bad, pc.fill_null(pc.match_substring_regex(column, _MENDED), False))
+        for column in batch.columns if self._source.marked else []:
+            bad = pc.or_(bad, pc.fill_null(pc.match_substring_regex(column, MARKED), False))
         return bad
 
 
 class _WholeLines:
-    """A file object of whole lines, all UTF-8 (see `_mended`); when the stream breaks, the cut line stays in `rest`."""
+    """A file object of whole lines, all UTF-8; when the stream breaks, the cut line stays in `rest`.
+
+    Bytes that are no text are marked (`encoding`), and then `marked` is true.
+    """
 
     closed = False
-    mended = False
+    marked = False
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, encoding: str) -> None:
         self.rest = b""
-        self._stream, self._blocks, self._ready = stream, iter(stream), b""
+        self._is_utf8 = is_utf8(encoding)
+        blocks = iter(stream) if self._is_utf8 else to_utf8(stream, encoding)
+        self._stream, self._blocks, self._ready = stream, blocks, b""
         self._next = next(self._blocks, b"").removeprefix(_BOM)
 
     def peek(self) -> bytes:
@@ -160,10 +169,11 @@ class _WholeLines:
 
     def _text(self, text: bytes) -> bytes:
         try:
-            text.decode()
+            shown = text.decode()
         except UnicodeDecodeError:
-            self.mended = True
-            return _mended(text)
+            self.marked = True
+            return marked(text)
+        self.marked = self.marked or (not self._is_utf8 and has_marks(shown))
         return text
 
 
@@ -187,6 +197,14 @@ def _columns(source: _WholeLines, codec: CsvCodec) -> tuple[list[str], int]:
     return [name or f"column{index}" for index, name in enumerate(named, 1)], int(first == names)
 
 
+def _fault(names: list[str], codec: CsvCodec) -> str | None:
+    """Return why these cannot be the names of the columns, as the rest of a sentence about the file."""
+    if any(map(has_marks, names)):
+        return f"has bytes in its header that are not {codec.encoding.upper()}; set `encoding` of the csv codec"
+    repeated = repetition(names)
+    return f"{repeated}; name them apart by `header` of the csv codec" if repeated else None
+
+
 def _open(source: _WholeLines, codec: CsvCodec, table: _Table, width: int) -> Iterator[pa.RecordBatch]:
     columns = [f"c{index}" for index in range(width)]
     if not source.peek():
@@ -207,12 +225,3 @@ def _open(source: _WholeLines, codec: CsvCodec, table: _Table, width: int) -> It
             null_values=[""],
         ),
     )
-
-
-def _mended(text: bytes) -> bytes:
-    """Write each byte that is not UTF-8 as a character of a private range: the parser takes text only."""
-    return text.decode("utf-8", "surrogateescape").translate(_TO_PRIVATE).encode()
-
-
-def _restored(text: str) -> bytes:
-    return text.translate(_FROM_PRIVATE).encode("utf-8", "surrogateescape")

@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["to_json"]
+__all__ = ["guessed_json", "to_json"]
 
 _BYTES = 256 << 20
 """A table of more is divided: the text of a column must stay below 2 GiB."""
 _NULL = pa.scalar(b"null")
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_NUMBER = r"\A-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\z"
 _ESCAPED = [*b'\\"', *range(0x20)]
 
 
@@ -29,24 +30,43 @@ def to_json(table: pa.Table) -> pa.ChunkedArray:
     UUID its usual text. NaN and infinities, which JSON lacks, are strings. A map is an object; one whose keys are
     nested is an array of `[key, value]`. A text that is not UTF-8 stays as it is: its row is found to be malformed.
     """
+    return _rows(table, _value)
+
+
+def guessed_json(table: pa.Table) -> pa.ChunkedArray:
+    """Return each row of a table of strings as `to_json` does, but what looks like a number or boolean as that."""
+    return _rows(table, _guessed)
+
+
+def _rows(table: pa.Table, write: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
     half = len(table) // 2
     if table.nbytes > _BYTES and half:
-        return pa.chunked_array([*to_json(table[:half]).chunks, *to_json(table[half:]).chunks])
-    columns = [_whole(column) for column in table.columns]
-    return pa.chunked_array([_object(table.column_names, columns, len(table))], pa.binary())
+        return pa.chunked_array([*_rows(table[:half], write).chunks, *_rows(table[half:], write).chunks])
+    texts = [write(_whole(column)) for column in table.columns]
+    return pa.chunked_array([_object(table.column_names, texts, len(table))], pa.binary())
+
+
+def _guessed(column: pa.Array) -> pa.Array:
+    is_number = pc.match_substring_regex(column, _NUMBER)
+    texts = pc.if_else(pc.fill_null(is_number, False), column.cast(pa.binary()), _value(column))
+    for word in ("true", "false"):
+        is_word = pc.equal(pc.ascii_lower(column), word)
+        texts = pc.if_else(pc.fill_null(is_word, False), pa.scalar(word.encode()), texts)
+    return texts
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _object(names: Sequence[str], columns: Sequence[pa.Array], count: int) -> pa.Array:
-    if not columns:
+def _object(names: Sequence[str], values: Sequence[pa.Array], count: int) -> pa.Array:
+    """Return the texts of objects, given those of their values."""
+    if not values:
         return pa.repeat(pa.scalar(b"{}"), count)
     pieces: list[pa.Array | pa.Scalar] = []
-    for index, (name, column) in enumerate(zip(names, columns, strict=True)):
+    for index, (name, value) in enumerate(zip(names, values, strict=True)):
         start = f"{',' if index else '{'}{json.dumps(name, ensure_ascii=False)}:"
-        pieces += [pa.scalar(start.encode()), _value(column)]
+        pieces += [pa.scalar(start.encode()), value]
     return _joined(*pieces, pa.scalar(b"}"))
 
 
@@ -69,7 +89,7 @@ def _value(column: pa.Array) -> pa.Array:
 def _nested(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_struct(kind):
-        text = _object([field.name for field in kind], column.flatten(), len(column))
+        text = _object([field.name for field in kind], [_value(inner) for inner in column.flatten()], len(column))
         return pc.if_else(column.is_valid(), text, pa.scalar(None, pa.binary()))
     if pa.types.is_map(kind):
         column = column.cast(pa.map_(kind.key_type, kind.item_type))

@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from calve.sources.file.declared import declaration, without_empty_nanoseconds
 from calve.sources.file.json_text import to_json
-from calve.sources.file.rows import Rows, row_numbers
+from calve.sources.file.rows import Rows, repetition, row_numbers
 
 __all__ = ["read_parquet"]
 
@@ -23,6 +23,9 @@ def read_parquet(file: pa.NativeFile, rows: Rows, start: int, end: int) -> Itera
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         if start == 0:
             yield from rows.broken(f"cannot be read as Parquet (cut off?): {error}")
+        return
+    if repeated := repetition(opened.schema_arrow.names):
+        yield from rows.broken(f"{repeated}; name them apart") if start == 0 else ()
         return
     row = 1
     for index in range(opened.num_row_groups):

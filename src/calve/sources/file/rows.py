@@ -12,7 +12,7 @@ from calve.event.columns import EVENT, MALFORMED
 from calve.event.columns import SCHEMA as DECLARED
 from calve.sources.source import READ_ROWS
 
-__all__ = ["REMAINS_BYTES", "SCHEMA", "Rows", "row_numbers"]
+__all__ = ["REMAINS_BYTES", "SCHEMA", "Rows", "repetition", "row_numbers"]
 
 SCHEMA = pa.schema(
     [
@@ -73,6 +73,14 @@ class Rows:
         """Give the one row that says why the file ends early, with what remains of the text that was cut."""
         event = pa.array([remains[:REMAINS_BYTES] if remains else None], pa.binary())
         yield from self.batches(event, None, pa.array([f"The file {self.path} {reason}"], pa.string()))
+
+
+def repetition(names: list[str]) -> str | None:
+    """Return which name two columns of a file share, as the rest of a sentence about the file; None: all differ."""
+    for at, name in enumerate(names):
+        if (first := names.index(name)) < at:
+            return f"has two columns of the name {name!r}, the columns {first + 1} and {at + 1}"
+    return None
 
 
 def row_numbers(first: int, count: int) -> pa.Array:

@@ -36,7 +36,7 @@ class JsonCodec:
 
 @dataclass(frozen=True)
 class CsvCodec:
-    """Rows of text; a row becomes a JSON object of strings, an empty cell null."""
+    """Rows of text; a row becomes a JSON object, an empty cell null."""
 
     delimiter: str = option(",", "The character between two cells.", minimum=1, maximum=1)
     quote_character: str = option('"', "The character around a cell that holds a delimiter.", minimum=1, maximum=1)
@@ -47,13 +47,33 @@ class CsvCodec:
         True, "Whether the first row names the columns, when `header` does not; else they are column1, column2, …"
     )
 
+    infer_types: bool = option(
+        False,
+        "Whether cells that look like numbers (but `007` and `+1`) and `true` or `false` are such; else all are text.",
+    )
+    encoding: str = option(
+        "utf-8", "The encoding of the text, by Python's name: utf-8, latin-1, windows-1252, utf-16, …"
+    )
+
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse characters that cannot do their work."""
+        """Refuse characters that cannot do their work, names that repeat, and unknown encodings."""
+        repeated = [name for at, name in enumerate(self.header or ()) if name in (self.header or ())[:at]]
+        if repeated:
+            yield "header", f"the name {repeated[0]!r} is there twice"
+        if not _is_encoding(self.encoding):
+            yield "encoding", f"{self.encoding} is no encoding of text; use utf-8, latin-1, windows-1252, utf-16, …"
         if self.delimiter == self.quote_character:
             yield "quote_character", "the quote character and the delimiter are the same"
         for key in ("delimiter", "quote_character"):
             if getattr(self, key) in "\r\n" or not getattr(self, key).isascii():
                 yield key, "use one ASCII character that does not end a line"
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        return b"a".decode(name, "replace") is not None
+    except (LookupError, UnicodeError):
+        return False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""Text in any encoding as UTF-8. A byte that stands for no character is marked: it becomes one of a private range."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+
+__all__ = ["MARKED", "has_marks", "is_utf8", "marked", "to_utf8", "unmarked"]
+
+_PRIVATE = 0x10FE00
+MARKED = f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0xFF)}]"
+"""A regular expression that finds marked bytes."""
+_PARTS = re.compile(f"({MARKED}+)")
+_HANDLER = "calve.mark"
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(_PRIVATE + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_HANDLER, _mark)
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether a text in this encoding is UTF-8 already."""
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+
+
+def to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield a text in blocks as UTF-8, none of them empty."""
+    decoder = codecs.getincrementaldecoder(encoding)(_HANDLER)
+    for block in blocks:
+        if text := decoder.decode(block):
+            yield text.encode("utf-8", "surrogatepass")
+    if text := decoder.decode(b"", True):
+        yield text.encode("utf-8", "surrogatepass")
+
+
+def marked(text: bytes) -> bytes:
+    """Return a text with each byte that is not UTF-8 marked."""
+    return text.decode("utf-8", _HANDLER).encode()
+
+
+def has_marks(text: str) -> bool:
+    """Return whether a text holds marked bytes."""
+    return _PARTS.search(text) is not None
+
+
+def unmarked(text: str) -> bytes:
+    """Return a text as UTF-8, its marked bytes as they were."""
+    parts = enumerate(_PARTS.split(text))  # every second one is marked
+    return b"".join(bytes(ord(each) - _PRIVATE for each in part) if at % 2 else part.encode() for at, part in parts)

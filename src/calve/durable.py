@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -9,11 +10,36 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from calve.errors import InvariantError, WriteError
+from calve.errors import CalveError, InvariantError, SetupError, WriteError
 
-__all__ = ["make_folder", "publish", "read", "refused", "remove", "replace", "replace_bytes", "sync"]
+__all__ = [
+    "is_lasting",
+    "make_folder",
+    "publish",
+    "read",
+    "refused",
+    "remove",
+    "replace",
+    "replace_bytes",
+    "sync",
+    "try_folder",
+]
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_LASTING = frozenset(
+    (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENAMETOOLONG,
+        errno.ELOOP,
+    )
+)
+"""Why a path cannot be written and will not be later either: unlike a full disk, somebody must change something."""
 
 
 def make_folder(folder: Path) -> None:
@@ -113,11 +139,39 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def refused(path: Path, error: OSError) -> WriteError:
+def try_folder(folder: Path) -> None:
+    """See whether files can be written in a folder, which is made for this if it is missing; nothing is left of it.
+
+    Raises:
+        SetupError: They cannot.
+        WriteError: They cannot now, e.g. because the disk is full.
+    """
+    folder = folder.absolute()
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    probe = folder / f".calve-probe.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"calve")
+    except OSError as error:
+        raise refused(folder, error) from error
+    finally:
+        with contextlib.suppress(OSError):  # another process may use the folder by now, or there was none to make
+            probe.unlink(missing_ok=True)
+            for path in missing:
+                path.rmdir()
+
+
+def is_lasting(error: OSError) -> bool:
+    """Whether what the operating system refuses stays refused until somebody changes something."""
+    return error.errno in _LASTING
+
+
+def refused(path: Path, error: OSError) -> CalveError:
     """Give the error for a file or folder that the operating system does not let us write."""
-    return WriteError(
-        f"{path} cannot be written: {os.strerror(error.errno or 0)}",
-        step="ledger",
-        target=str(path),
-        hint="Make room there or mend the permissions; Calve tries again, and nothing is lost meanwhile",
-    )
+    number = errno.ENOTDIR if error.errno == errno.EEXIST else error.errno or 0
+    message = f"{path} cannot be written: {os.strerror(number)}"
+    if is_lasting(error):
+        hint = "Change its permissions, or choose another folder"
+        return SetupError(message, step="ledger", target=str(path), hint=hint)
+    hint = "Make room there; Calve tries again, and nothing is lost meanwhile"
+    return WriteError(message, step="ledger", target=str(path), hint=hint)

@@ -25,6 +25,7 @@ __all__ = [
     "RouteError",
     "SchemaConflictError",
     "SettingsError",
+    "SetupError",
     "SinkRefusedError",
     "SinkUnavailableError",
     "SourceError",
@@ -148,7 +149,13 @@ class SinkUnavailableError(WriteError):
 
 
 class SinkRefusedError(WriteError):
-    """A server does not take Calve for who it says it is, or the other way round."""
+    """Authentication failed on either side, or the user may not do what is needed."""
+
+    verdict = Verdict.ASK
+
+
+class SetupError(WriteError):
+    """What the settings name is missing or may not be used. Every event needs it, and trying again does not help."""
 
     verdict = Verdict.ASK
 

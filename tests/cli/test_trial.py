@@ -70,7 +70,7 @@ def test_nothing_is_written(shell: Shell) -> None:
 
 
 def test_a_pipeline_of_several_is_chosen_by_its_name(shell: Shell) -> None:
-    shell.write("a.yaml", YAML + YAML.replace("one:", "two:"))
+    shell.write("a.yaml", YAML + YAML.replace("one:", "two:").replace("http: {}", "http: {port: 0}"))
     shell.write("b.ndjson", EVENTS)
     result = shell("try", "a.yaml", "b.ndjson")
     assert (result.exit_code, result.stdout) == (2, "")

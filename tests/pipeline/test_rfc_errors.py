@@ -5,6 +5,7 @@ The outages themselves are in `crash/`, memory with many partitions in `write/te
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from calve.errors import (
     CommitConflictError,
     CommitError,
     NoTargetError,
+    SetupError,
     SinkUnavailableError,
     Verdict,
     WriteError,
@@ -34,6 +36,7 @@ from calve.route.route import SinkRoute
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import Split
+from calve.write import parquet
 from calve.write.dead_letters import DeadLetterPlace
 from convert.tables import table_of
 
@@ -94,12 +97,22 @@ def test_an_optional_column_is_null_where_a_value_is_not_coercible(tmp_path: Pat
     assert dead_letters(tmp_path) == []
 
 
-def test_a_storage_that_fails_for_a_while_costs_another_try(tmp_path: Path) -> None:
+def test_a_storage_that_fails_for_a_while_costs_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "_created", full)
+        receipt = task(tmp_path, GOOD)
+    assert (receipt["error"]["error"], WriteError.verdict) == ("WriteError", Verdict.AGAIN)
+    assert [one["rows"] for one in task(tmp_path, GOOD)["tables"]] == [1]
+
+
+def test_a_storage_that_somebody_must_change_first_ends_the_pipeline(tmp_path: Path) -> None:
     (tmp_path / "table").write_text("in the way")
     receipt = task(tmp_path, GOOD)
-    assert (receipt["error"]["error"], WriteError.verdict) == ("WriteError", Verdict.AGAIN)
-    (tmp_path / "table").unlink()
-    assert [one["rows"] for one in task(tmp_path, GOOD)["tables"]] == [1]
+    assert (receipt["error"]["error"], SetupError.verdict) == ("SetupError", Verdict.ASK)
+    assert receipt["error"]["message"].endswith("table/data: Not a directory")
 
 
 def test_a_storage_that_fails_for_good_ends_the_tries_of_a_bounded_run() -> None:

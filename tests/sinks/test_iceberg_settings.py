@@ -122,9 +122,9 @@ def test_catalog_properties_are_text_whatever_yaml_makes_of_them() -> None:
 
 
 def test_catalog_properties_never_show() -> None:
-    settings = sink("table_identifier: a.b, catalog: {type: rest, uri: x, credential: geheim}")
+    settings = sink("table_identifier: a.b, catalog: {type: rest, uri: 'http://x', credential: geheim}")
     assert "geheim" not in repr(settings)
-    (error,) = errors("table_identifier: a.b, catalog: {type: rest, uri: x, credential: [geheim]}")
+    (error,) = errors("table_identifier: a.b, catalog: {type: rest, uri: 'http://x', credential: [geheim]}")
     assert error == "catalog.credential: expected text"
 
 

@@ -18,6 +18,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from calve.commit.content_files import ContentFiles
+from calve.commit.diagnose import disk_explained, not_opened
+from calve.commit.probe import try_storing
 from calve.commit.retry import retried
 from calve.commit.storage import for_executors
 from calve.convert.evolve import Evolution
@@ -97,13 +99,21 @@ class Catalog:
                 self._opened = retried(self._build)
 
     @property
+    def warehouse(self) -> str:
+        """Where the settings say that tables are stored; empty: the catalog's server knows."""
+        return self.properties.get("warehouse", "")
+
+    @property
     def _java(self) -> Any:
         self.open()
         return self._opened
 
     def _build(self) -> Any:
-        with java_errors("open the catalog", self.name):
-            return self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, self.properties, self._conf)
+        try:
+            with java_errors("open the catalog", self.name):
+                return self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, self.properties, self._conf)
+        except CalveError as error:
+            raise not_opened(error, self._jvm, self.name, self.properties) from error
 
     @cached_property
     def _names(self) -> _Names:
@@ -167,19 +177,29 @@ class Catalog:
         Raises:
             SchemaConflictError: The format version has no such column types, or a partition field does not fit.
         """
-        with java_errors("create the table", identifier):
+        with disk_explained(location or self.warehouse), java_errors("create the table", identifier):
             schema = self.schema(schema_json)
             self._check_types(identifier, schema, properties or {})
-            builder = self._java.buildTable(self._identifier(identifier), schema)
+            builder = self.table_builder(identifier, schema, properties, location)
             builder = builder.withPartitionSpec(self._spec(schema, partition_fields))
-            builder = builder.withProperties(dict(properties or {}))
-            if location:
-                builder = builder.withLocation(location)
             with self._lock:  # tables are created side by side; a database refuses a second namespace in its own words
                 self._create_namespaces(identifier)
             java_table = _unless_exists(builder.create) or self._load(identifier)
             reach("catalog.after-create")
             return self._describe(identifier, java_table)
+
+    def table_builder(
+        self, identifier: str, schema: Any, properties: Mapping[str, str] | None, location: str | None
+    ) -> Any:
+        """Return Java's builder of a new table."""
+        builder = self._java.buildTable(self._identifier(identifier), schema).withProperties(dict(properties or {}))
+        return builder.withLocation(location) if location else builder
+
+    def try_storing(
+        self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
+    ) -> dict[str, str]:
+        """See whether a table could be created in a namespace; as `probe.try_storing`."""
+        return try_storing(self, namespace, properties, location)
 
     def schema(self, schema_json: str) -> Any:
         """Give the Java `Schema` of a text."""

@@ -5,6 +5,7 @@ Java's class decides, never the text of its message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,74 +14,14 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
-from calve.errors import (
-    CalveError,
-    CommitConflictError,
-    CommitError,
-    CommitUnknownError,
-    EngineError,
-    InvariantError,
-    NoTargetError,
-    SchemaConflictError,
-    SinkUnavailableError,
-    WorkerLostError,
-    WriteError,
-)
+from calve.engine.java_classes import BY_CLASS, BY_GENERAL_CLASS, refusal
+from calve.errors import CalveError, EngineError, InvariantError, Verdict, WriteError
 
-__all__ = ["caused_by", "is_instance", "is_java", "java_errors", "java_exception", "jvm_error"]
+__all__ = ["caused_by", "innermost_message", "is_instance", "is_java", "java_errors", "java_exception", "jvm_error"]
 
-_ICEBERG = "org.apache.iceberg.exceptions."
-_PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"
-_SERVICE = "Calve tries again; check that the catalog and the storage of `catalog:` are up and can be reached"
-_JAR = "Add its jar: `--conf spark.driver.extraClassPath=…`"
-_DATABASE = f"Check that the database of `uri` is up and can be reached. If its driver is missing: {_JAR}"
-_FILE_SYSTEM = "For `s3://` set `io-impl: org.apache.iceberg.aws.s3.S3FileIO` in `catalog:`"
-_WORKER = (
-    "A Python worker of Spark ended, perhaps killed for memory: smaller `max_batch_bytes` need less; Calve tries again"
-)
-_DISK = "Make room or change the permissions there; Calve tries again"
-
-# The first class in the chain of causes (outermost first; each with its superclasses) that stands in the first table
-# decides; where none does, in the second: those only wrap, and the cause says more.
-_BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
-    _ICEBERG + "CommitStateUnknownException": (CommitUnknownError, "Calve looks whether the commit is there"),
-    _ICEBERG + "CommitFailedException": (CommitConflictError, "Calve looks at the table again and retries"),
-    _ICEBERG + "NotAuthorizedException": (CommitError, _PERMISSION),
-    _ICEBERG + "ForbiddenException": (CommitError, _PERMISSION),
-    _ICEBERG + "NoSuchTableException": (NoTargetError, "Create the table, or set `auto_create: true`"),
-    _ICEBERG + "NoSuchNamespaceException": (NoTargetError, "Create the namespace"),
-    _ICEBERG + "NoSuchIcebergTableException": (NoTargetError, "It is a table of another format; name another one"),
-    _ICEBERG + "ServiceUnavailableException": (SinkUnavailableError, _SERVICE),
-    _ICEBERG + "ServiceFailureException": (SinkUnavailableError, _SERVICE),
-    _ICEBERG + "ValidationException": (CommitError, "Look at what changed in the table"),
-    _ICEBERG + "BadRequestException": (CommitError, "The catalog refused the request; look at its log"),
-    _ICEBERG + "UnprocessableEntityException": (CommitError, "The catalog refused the request; look at its log"),
-    "java.io.EOFException": (WorkerLostError, _WORKER),
-    "java.nio.file.AccessDeniedException": (WriteError, _DISK),
-    "java.nio.file.FileSystemException": (WriteError, _DISK),
-    "org.apache.hadoop.fs.UnsupportedFileSystemException": (EngineError, _FILE_SYSTEM),
-    "org.apache.hadoop.security.AccessControlException": (CommitError, _PERMISSION),
-    "java.net.ConnectException": (SinkUnavailableError, _SERVICE),
-    "java.net.SocketException": (SinkUnavailableError, _SERVICE),
-    "java.net.SocketTimeoutException": (SinkUnavailableError, _SERVICE),
-    "java.net.UnknownHostException": (SinkUnavailableError, _SERVICE),
-    "software.amazon.awssdk.core.exception.SdkException": (SinkUnavailableError, _SERVICE),
-    "java.lang.ClassNotFoundException": (EngineError, _JAR),
-    "java.lang.NoClassDefFoundError": (EngineError, _JAR),
-    "java.lang.OutOfMemoryError": (EngineError, "Give the JVM more: `--conf spark.driver.memory=4g`"),
-}
-_BY_GENERAL_CLASS: dict[str, tuple[type[CalveError], str]] = {
-    _ICEBERG + "RESTException": (SinkUnavailableError, _SERVICE),
-    _ICEBERG + "RuntimeIOException": (SinkUnavailableError, _SERVICE),
-    "java.io.UncheckedIOException": (SinkUnavailableError, _SERVICE),
-    "java.io.IOException": (SinkUnavailableError, _SERVICE),
-    "org.apache.iceberg.jdbc.UncheckedSQLException": (SinkUnavailableError, _DATABASE),
-    "java.sql.SQLException": (SinkUnavailableError, _DATABASE),
-    "java.lang.UnsupportedOperationException": (CommitError, ""),
-    "java.lang.IllegalArgumentException": (CommitError, ""),
-    "java.lang.IllegalStateException": (SchemaConflictError, ""),
-}
-_LONGEST_MESSAGE = 300
+_LONGEST_MESSAGE = 2000
+_OBJECT = re.compile(r"(?:[\w$]+\.)*([\w$]+)@[0-9a-f]{4,8}\b")
+"""How Java names an object that has no text: its class, which says something, and a number, which differs each time."""
 
 
 _RAISED = (Py4JError, CapturedException, ConnectionError)
@@ -112,14 +53,18 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
             target=target,
             hint="Start again; if it was killed for memory, give it less to do or the machine more",
         )
-    chain = list(_causes(thrown))
-    for table in (_BY_CLASS, _BY_GENERAL_CLASS):
-        for throwable in chain:
-            name = next((name for name in _class_names(throwable) if name in table), None)
-            if name is not None:
-                kind, hint = table[name]
-                return kind(_message(chain, throwable, target), step=step, target=target, hint=hint)
-    return InvariantError(_message(chain, chain[0], target), step=step, target=target)
+    chain = [(throwable, list(_class_names(throwable))) for throwable in _causes(thrown)]
+    causes = [throwable for throwable, _ in chain]
+    for table in (BY_CLASS, BY_GENERAL_CLASS):
+        for throwable, names in chain:
+            name = next((name for name in names if name in table), None)
+            if name is None:
+                continue
+            kind, hint = table[name]
+            if issubclass(kind, WriteError) and kind.verdict is Verdict.AGAIN:
+                kind, hint = next(filter(None, (refusal(*one) for one in chain)), (kind, hint))
+            return kind(_message(causes, throwable, target), step=step, target=target, hint=hint)
+    return InvariantError(_message(causes, causes[0], target), step=step, target=target)
 
 
 def _answers(error: Exception) -> bool:
@@ -134,6 +79,14 @@ def java_exception(error: Exception) -> Any:
     if isinstance(error, Py4JJavaError):
         return error.java_exception
     return error._origin if isinstance(error, CapturedException) else None
+
+
+def innermost_message(error: Exception) -> str:
+    """Return one line that says why something failed: of Java's exceptions the innermost one's."""
+    thrown = java_exception(error)
+    if thrown is not None:
+        return _line(list(_causes(thrown))[-1])
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def caused_by(error: Exception, *names: str) -> bool:
@@ -176,7 +129,8 @@ def _message(chain: list[Any], throwable: Any, target: str) -> str:
 
 def _line(throwable: Any) -> str:
     name: str = throwable.getClass().getSimpleName()
-    lines = [line.strip().rstrip(".") for line in (throwable.getMessage() or "").splitlines() if line.strip()]
+    text = _OBJECT.sub(r"\1", throwable.getMessage() or "")
+    lines = [line.strip().rstrip(".") for line in text.splitlines() if line.strip()]
     if not lines:
         return name
     return lines[0] if " " in lines[0] else f"{name}: {lines[0]}"

@@ -29,6 +29,9 @@ from pyspark.sql import SparkSession
 
 from calve.engine import archive, jars, java
 from calve.engine.daemon import EARLY, PRELOAD, EarlyDaemon
+from calve.engine.jvm import innermost_message
+from calve.engine.master import check_master
+from calve.engine.output import JvmOutput
 from calve.errors import EngineError
 
 __all__ = ["PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
@@ -97,6 +100,7 @@ def start(
     if _Session.running is not None and _Session.running.sparkContext._jsc is not None:
         return _Session.running
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
+    check_master(master or "local[*]")
     master = _with_task_tries(master or "local[*]")
     settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
     early = EarlyDaemon(preload) if preload and master.startswith("local") else None
@@ -193,13 +197,23 @@ def _memory_bytes() -> int:
 
 
 def _start_context(conf: SparkConf) -> SparkContext:
-    try:
-        with _environment(), _interrupts_kept():
-            # A session of its own: Ctrl-C and signals to our process group leave Spark running until we have drained.
-            gateway = launch_gateway(conf, {"start_new_session": True})
+    with _environment(), _interrupts_kept():
+        gateway = _start_jvm(conf)
+        try:
             return SparkContext(conf=conf, gateway=gateway)
+        except (Py4JError, PySparkException, OSError, ValueError) as error:
+            raise _not_started(innermost_message(error)) from error
+
+
+def _start_jvm(conf: SparkConf) -> Any:
+    output = JvmOutput()
+    try:
+        # A session of its own: Ctrl-C and signals to our process group leave Spark running until we have drained.
+        gateway = launch_gateway(conf, {"start_new_session": True, "stdout": output.pipe, "stderr": output.pipe})
     except (Py4JError, PySparkException, OSError, ValueError) as error:
-        raise _not_started(error) from error
+        raise _not_started(output.reason() or innermost_message(error)) from error
+    output.started()
+    return gateway
 
 
 def _warm(context: SparkContext) -> None:
@@ -248,10 +262,9 @@ def _set(variables: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _not_started(error: Any) -> EngineError:
-    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _not_started(reason: str) -> EngineError:
     return EngineError(
-        f"Spark did not start: {reason}",
+        f"Spark did not start: {reason.rstrip('.')}",
         step="engine",
-        hint="Set CALVE_SPARK_LOG=WARN to see Spark's own lines, or run `calve doctor`",
+        hint="Check --master and --conf; `calve doctor` checks this machine, CALVE_SPARK_LOG=WARN shows Spark's log",
     )

@@ -19,8 +19,9 @@ from calve.observe.letter_table import LetterTable
 from calve.observe.log import Log
 from calve.pipeline.committer import CommitSettings
 from calve.pipeline.document_sink import DocumentSink
+from calve.pipeline.faults import envelope_format
 from calve.pipeline.job import Job, Misfit, Target
-from calve.pipeline.plugins import accepts, envelope_format, metadata_of, narrowed, open_source, origin_of
+from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_source, origin_of
 from calve.pipeline.table_sink import CatalogOf, TableSink
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sources.source import OfTables, Planned, Source

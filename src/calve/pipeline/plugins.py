@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from calve.event.envelope.shape import SHAPES
 from calve.expression import compile_condition
+from calve.pipeline.faults import faults
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.opensearch.settings import OpenSearchSettings
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PLUGINS",
     "accepts",
-    "envelope_format",
     "metadata_of",
     "narrowed",
     "open_source",
@@ -51,7 +50,6 @@ class _Kind:
         accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
         origin: The metadata attributes that tell apart the parts that are read side by side, each in order.
         narrow: Gives the reader that leaves out metadata which costs something and which nothing uses.
-        format: Gives how its events are written, by its settings.
     """
 
     settings: type
@@ -60,7 +58,6 @@ class _Kind:
     accepts: bool = False
     origin: tuple[str, ...] = ()
     narrow: Callable[[Any, frozenset[str]], Reader] = lambda reader, used: reader
-    format: Callable[[Any], str | None] = lambda settings: None
 
 
 _KAFKA = {
@@ -104,9 +101,8 @@ _SOURCES = {
         lambda kafka: _KAFKA,
         origin=("kafka_topic", "kafka_partition"),
         narrow=lambda reader, used: replace(reader, metadata=used),
-        format=lambda kafka: kafka.topics[0].serde_format,
     ),
-    "file": _Kind(FileSettings, _alone("file"), lambda file: _FILE, format=lambda file: file.codec and file.codec.name),
+    "file": _Kind(FileSettings, _alone("file"), lambda file: _FILE),
     "iceberg": _Kind(
         IcebergSourceSettings,
         _open_iceberg,
@@ -120,6 +116,7 @@ PLUGINS = Plugins(
     sources={**{name: kind.settings for name, kind in _SOURCES.items()}, "pipeline": FromPipeline},
     sinks={"iceberg": IcebergSettings, "opensearch": OpenSearchSettings, "pipeline": ToPipeline},
     condition=compile_condition,
+    faults=faults,
 )
 
 
@@ -141,12 +138,6 @@ def reads_tables(settings: PipelineSettings) -> bool:
 def origin_of(settings: PipelineSettings) -> tuple[str, ...]:
     """Give the metadata attributes that say which part of a pipeline's source an event came from; none: it is one."""
     return _SOURCES[settings.source.name].origin
-
-
-def envelope_format(settings: PipelineSettings) -> str | None:
-    """Give the format of the change stream that a pipeline's source is, a name in `SHAPES`; None: it is none."""
-    format = _SOURCES[settings.source.name].format(settings.source.value)
-    return format if format in SHAPES else None
 
 
 def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -> Reader:

@@ -18,6 +18,14 @@ _NEEDS = {
 """Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each cannot do without."""
 
 
+_URIS = {
+    "rest": ("http://", "https://"),
+    "jdbc": ("jdbc:",),
+    "hive": ("thrift://",),
+}
+"""How `uri` begins, by the type of catalog."""
+
+
 def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
     """Tell what is wrong with the option `catalog`, as `check` of a settings class does; None is Calve's own."""
     if catalog is None:
@@ -31,3 +39,6 @@ def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str
     for key in _NEEDS.get(kind, ()):
         if not catalog.get(key):
             yield "catalog", f"a catalog of type {kind} needs `{key}`"
+    begins = _URIS.get(kind, ())
+    if catalog.get("uri") and begins and not catalog["uri"].startswith(begins):
+        yield "catalog.uri", f"of a catalog of type {kind} must begin with {' or '.join(begins)}"

@@ -70,7 +70,9 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
         problems.append(Problem(Location(source), "", "no pipeline is defined"))
     problems += faults(list(filter(None, ends)), merged.entries.keys() - {*TOP_LEVEL})
     if not problems:
-        whole, problems = joined(list(filter(None, pipelines)))
+        sound = list(filter(None, pipelines))
+        whole, problems = joined(sound)
+        problems += plugins.faults(whole, {one.name: one for one in sound})
     if problems:
         raise SettingsErrors(problems)
     return Parsed(whole, sorted(warnings))

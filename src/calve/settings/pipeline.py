@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -36,12 +36,16 @@ class Plugins:
         sinks: Settings classes of sinks.
         processors: Settings classes of processors.
         condition: Compiles a route's condition; the `SettingsError` it raises is reported where the condition stands.
+        faults: Yields what is wrong with whole pipelines, given those with a source of their own and all by name.
     """
 
     sources: Mapping[str, type] = field(default_factory=dict)
     sinks: Mapping[str, type] = field(default_factory=dict)
     processors: Mapping[str, type] = field(default_factory=dict)
     condition: Callable[[str], object] | None = None
+    faults: Callable[[Sequence[PipelineSettings], Mapping[str, PipelineSettings]], Iterable[Problem]] = (
+        lambda pipelines, by_name: ()
+    )
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from pyiceberg.io import load_file_io
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.table import Table
 from calve.durable import sync
-from calve.errors import WriteError
 from calve.event.letter import letters, line
 from calve.event.reject import cut
-from calve.write.parquet import local_path
+from calve.write.parquet import local_path, storage_error
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
 
@@ -114,12 +113,7 @@ class DeadLetters:
         try:
             self._write(path)
         except OSError as error:
-            raise WriteError(
-                f"Cannot write rejects to {self._place.location}: {error.strerror or error}",
-                step="reject",
-                target=self._place.location,
-                hint="Check space and permissions of the dead-letter folder; the batch is tried again",
-            ) from error
+            raise storage_error(self._place.location, error, "reject") from error
         published = f"{self._place.location}/{name}"
         return {"path": path, "publish": published, "counts": self._counts, "examples": self._examples}
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
 from calve.convert.arrow_schema import METADATA
-from calve.errors import WriteError
+from calve.durable import is_lasting
+from calve.errors import CalveError, SetupError, WriteError
 from calve.write.bloom import bloom_options
 from calve.write.content_file import Closed
 from calve.write.footer import Marking
@@ -25,7 +26,7 @@ from calve.write.properties import WriteProperties
 from calve.write.sort import UNSORTED, Sorter
 from calve.write.stored import stored
 
-__all__ = ["ParquetFile", "ParquetLayout", "local_path", "remove"]
+__all__ = ["ParquetFile", "ParquetLayout", "local_path", "remove", "storage_error"]
 
 _GROUP_BYTES = 32 << 20
 """Rows are gathered up to this size before they become a row group, where the table leaves it to the writer."""
@@ -40,6 +41,13 @@ _FEW = 0.3
 """A column whose sample has at most this share of distinct values gets a dictionary (design, section 9)."""
 _AROUND = re.compile(r"^When .*?: (?=AWS Error)|; Details: .*")
 """What Arrow's object stores say around the reason: the key, which is another one each time, and the reason again."""
+
+
+_AWS_ERROR = re.compile(r"AWS Error (\w+)")
+_LASTING_AWS = frozenset(
+    ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_SIGNATURE")
+)
+"""Codes of the AWS SDK; Arrow has them in its text alone. Trying again does not help."""
 
 
 @dataclass(frozen=True)
@@ -251,14 +259,23 @@ def _dictionary_columns(rows: pa.Table, asked: Mapping[str, bool], paths: Mappin
     return chosen
 
 
-def _failed(path: str, error: Exception) -> WriteError:
+def _failed(path: str, error: Exception) -> CalveError:
     """Name the folder, not the file: each attempt has its own, and the same failure is told once."""
-    folder = path.rpartition("/")[0]
+    return storage_error(path.rpartition("/")[0], error)
+
+
+def storage_error(folder: str, error: Exception, step: str = "write") -> CalveError:
+    """Return the error for a folder or a prefix that files cannot be written to; with a verdict by the error's code."""
     reason = getattr(error, "strerror", None) or _AROUND.sub("", str(error).splitlines()[0])
-    check = "space and permissions there" if local_path(path) else "that the storage is up and may be written to"
-    return WriteError(
-        f"Cannot write to {folder}: {reason}",
-        step="write",
-        target=folder,
-        hint=f"Check {check}; the batch is tried again",
-    )
+    is_local = local_path(folder) is not None
+    code = _AWS_ERROR.match(reason)
+    if (code and code[1] in _LASTING_AWS) or (isinstance(error, OSError) and is_local and is_lasting(error)):
+        kind: type[CalveError] = SetupError
+        hint = "Change the permissions there, or store it elsewhere"
+        if not is_local:
+            hint = "Check the bucket, the region and the keys of `catalog:`, and what they may do there"
+    else:
+        kind = WriteError
+        check = "space and permissions there" if is_local else "that the storage is up and may be written to"
+        hint = f"Check {check}; the batch is tried again"
+    return kind(f"Cannot write to {folder}: {reason}", step=step, target=folder, hint=hint)

@@ -102,6 +102,12 @@ class Rehearsal:
                 self._tables[identifier] = table
             return self._tables[identifier]
 
+    def try_storing(
+        self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
+    ) -> dict[str, str]:
+        """Do nothing: no table is stored."""
+        return {}
+
     def evolve(self, identifier: str, evolution: Evolution) -> Table:
         """Add the planned columns to what is kept here.
 

@@ -270,6 +270,7 @@ class IcebergSettings:
         if self.schema and self.event_time and (bad := faulty_time(schema_from_columns(self.columns), self.event_time)):
             yield "event_time", bad
         yield from _check_partitions("partition_by", self.partition_by)
+        yield from self._check_format_version()
         if self.schema and self.partition_by:
             yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
         if self.schema:
@@ -286,6 +287,13 @@ class IcebergSettings:
             yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
         if self.dlq_table == self.table_identifier:
             yield "dlq.table", "is the table that the events go to; name another one"
+
+    def _check_format_version(self) -> Iterator[tuple[str, str]]:
+        version = self.table_properties.get("format-version", "2")
+        if version not in ("1", "2", "3"):
+            yield "table_properties.format-version", f"must be 1, 2 or 3, found {version}"
+        elif version == "1" and self.changes:
+            yield "table_properties.format-version", "must be 2 or 3: version 1 knows no row-level deletes"
 
     def needs(self) -> dict[str, str]:
         """Give the fields without which every event is rejected, as far as the settings tell, and what they are for.

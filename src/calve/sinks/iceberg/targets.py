@@ -28,7 +28,15 @@ from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
 from calve.convert.schema import VariantType
 from calve.convert.table import INFERRED, Absent, Table
-from calve.errors import CalveError, NoTargetError, SchemaConflictError, SettingsError, UnsupportedError, Verdict
+from calve.errors import (
+    CalveError,
+    CommitError,
+    NoTargetError,
+    SchemaConflictError,
+    SettingsError,
+    UnsupportedError,
+    Verdict,
+)
 from calve.event.reject import Code
 from calve.observe.log import Log
 from calve.reduce.key import Key, identified
@@ -156,11 +164,26 @@ class SinkTargets:
             self._warn_once(name, f"{error.message}; its events are rejected. {error.hint}")
             found = Absent(Code.SINK_REFUSED.value, error.message)
         except CalveError as error:
-            misfit = isinstance(error, SettingsError) and self._static is None  # `partition_by` and this table's events
-            if error.verdict is not Verdict.ASK and not misfit:
+            if not self._is_this_table_s(name, error):
                 raise
             found = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
         self._keep(name, found)
+
+    def _is_this_table_s(self, name: str, error: CalveError) -> bool:
+        """Whether an error comes from this one table's name or its events, so that other tables can be created.
+
+        Raises:
+            CalveError: No table can be created, and why.
+        """
+        if self._static is not None:
+            return False
+        if isinstance(error, (NoTargetError, SchemaConflictError, SettingsError)):  # e.g. no column for `partition_by`
+            return True
+        if not isinstance(error, CommitError) or error.verdict is not Verdict.ASK:
+            return False
+        settings = self.settings  # the catalog refused something: would it refuse any table?
+        self.catalog.try_storing(name.rpartition(".")[0], settings.table_properties, settings.table_location)
+        return True
 
     def _load(self, name: str) -> Table | None:
         table = self.catalog.load(name)

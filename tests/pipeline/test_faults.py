@@ -1,0 +1,90 @@
+"""Pipelines that are right each, and cannot work together or at all, are errors with file and line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import SettingsErrors, parse_text
+
+KEYLESS = "a table that is created would have no key, which {} needs: add identifier_columns"
+
+
+def told(**pipelines: Any) -> list[str]:
+    try:
+        parse_text(json.dumps(pipelines), PLUGINS, environment={})
+    except SettingsErrors as error:
+        return [f"{problem.path}: {problem.message}" for problem in error.problems]
+    return []
+
+
+def pipeline(source: dict[str, Any], **sink: Any) -> dict[str, Any]:
+    return {"source": source, "sink": [{"iceberg": {"table_identifier": "a.b", **sink}}]}
+
+
+def kafka(group: str | None = None, servers: str = "h:1", **topic: Any) -> dict[str, Any]:
+    group_id = {"group_id": group} if group else {}
+    return {"kafka": {"bootstrap_servers": servers, "topics": [{"name": "t", **group_id, **topic}]}}
+
+
+HTTP = {"http": {}}
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "why"),
+    [
+        (HTTP, {"upsert": True}, "upsert"),
+        (HTTP, {"operation": "${/op}"}, "operation"),
+        (kafka(serde_format="debezium"), {}, "debezium"),
+        ({"file": {"path": "x", "codec": {"dms": {}}}}, {}, "dms"),
+    ],
+)
+def test_a_table_that_is_created_for_changes_needs_a_key(
+    source: dict[str, Any], sink: dict[str, Any], why: str
+) -> None:
+    [problem] = told(p=pipeline(source, auto_create=True, **sink))
+    assert problem.startswith(f"p.sink[0].iceberg.auto_create: {KEYLESS.format(why)}")
+    assert told(p=pipeline(source, auto_create=True, identifier_columns=["id"], **sink)) == []
+    assert told(p=pipeline(source, **sink)) == []  # a table that exists may have identifier fields
+
+
+def test_mirrors_have_the_key_of_their_source_and_appends_need_none() -> None:
+    source = {"iceberg": {"tables": [{"table_name": "a.c"}]}}
+    assert told(p=pipeline(source, auto_create=True, operation='${getMetadata("iceberg_operation")}')) == []
+    assert told(p=pipeline(HTTP, auto_create=True)) == []
+
+
+def test_a_sink_of_a_pipeline_that_is_fed_is_told_where_it_stands() -> None:
+    first = {"source": HTTP, "sink": [{"pipeline": {"name": "second"}}]}
+    second = pipeline({"pipeline": {"name": "first"}}, auto_create=True, upsert=True)
+    [problem] = told(first=first, second=second)
+    assert problem.startswith("second.sink[0].iceberg.auto_create: ")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        ({}, {}, True),
+        ({"host": "0.0.0.0"}, {}, True),
+        ({"host": "10.0.0.1"}, {}, False),
+        ({"port": 1}, {"port": 2}, False),
+        ({"port": 0}, {"port": 0}, False),
+    ],
+)
+def test_two_pipelines_cannot_listen_on_one_port(one: dict[str, Any], other: dict[str, Any], clash: bool) -> None:
+    found = told(one=pipeline({"http": one}), other=pipeline({"http": other}))
+    assert [problem.partition("; ")[0] for problem in found] == clash * [
+        "other.source.http.port: the pipeline one listens on port 2021 too"
+    ]
+
+
+def test_two_pipelines_do_not_share_a_topic_as_one_group() -> None:
+    [problem] = told(one=pipeline(kafka("g")), other=pipeline(kafka("g")))
+    assert problem.startswith(
+        "other.source.kafka.topics[0].group_id: the pipeline one reads the topic t as the group g"
+    )
+    for different in (kafka("h"), kafka(), kafka("g", "other:1"), kafka("g", name="u")):
+        assert told(one=pipeline(kafka("g")), other=pipeline(different)) == []

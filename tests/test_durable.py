@@ -1,0 +1,31 @@
+"""What the operating system refuses: some of it may pass, some of it lasts until somebody changes something."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from calve import durable
+from calve.errors import SetupError, Verdict
+
+
+@pytest.mark.parametrize("inner", ["", "new", "new/folder"])
+def test_a_folder_that_was_tried_is_as_it_was(tmp_path: Path, inner: str) -> None:
+    durable.try_folder(tmp_path / inner)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", ["file", "file/folder", "/proc/calve/folder"])
+def test_a_folder_that_can_never_be_written_is_an_error_of_the_set_up(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SetupError, match="cannot be written") as refused:
+        durable.try_folder(tmp_path / folder)
+    assert refused.value.verdict is Verdict.ASK
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
+def test_a_full_disk_is_tried_again(tmp_path: Path, number: int) -> None:
+    assert durable.refused(tmp_path, OSError(number, "")).verdict is Verdict.AGAIN

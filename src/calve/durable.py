@@ -6,14 +6,17 @@ import contextlib
 import errno
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from calve.errors import CalveError, InvariantError, SetupError, WriteError
 
 __all__ = [
     "is_lasting",
+    "local_path",
     "make_folder",
     "publish",
     "read",
@@ -159,6 +162,19 @@ def try_folder(folder: Path) -> None:
             probe.unlink(missing_ok=True)
             for path in missing:
                 path.rmdir()
+
+
+def local_path(location: str) -> Path | None:
+    """Give the path of a local location, or None for an object store's.
+
+    A `%` stands for itself, as it does for Hadoop and PyIceberg: partitions have escapes in their names.
+    """
+    if location.startswith("/"):
+        return Path(location)
+    scheme = urlsplit(location).scheme
+    if scheme == "":
+        return Path(location)
+    return Path(re.sub(r"^file:(//[^/]*)?", "", location)) if scheme == "file" else None
 
 
 def is_lasting(error: OSError) -> bool:

@@ -20,7 +20,15 @@ from pyspark.sql import SparkSession
 from calve.commit.catalog import Catalog, embedded
 from calve.commit.fence import Mark, Target, append
 from calve.convert.evolve import Evolution
-from calve.errors import CalveError, CommitError, EngineError, NoTargetError, SchemaConflictError, SinkUnavailableError
+from calve.errors import (
+    CalveError,
+    CommitError,
+    EngineError,
+    NoTargetError,
+    SchemaConflictError,
+    SetupError,
+    SinkUnavailableError,
+)
 from calve.write.writer import Writers
 
 pytestmark = pytest.mark.spark
@@ -202,7 +210,7 @@ def test_without_properties_the_lakehouse_is_in_the_working_folder(
     ("properties", "kind"),
     [
         ({"type": "rest", "uri": "http://127.0.0.1:9", "rest.client.max-retries": "1"}, SinkUnavailableError),
-        ({"type": "nonsense"}, CommitError),
+        ({"type": "nonsense"}, SetupError),
         ({"catalog-impl": "com.example.Missing"}, CalveError),
         ({"type": "jdbc", "uri": "jdbc:nodb:x", "warehouse": "/tmp"}, CalveError),
     ],

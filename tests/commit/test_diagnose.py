@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from calve.commit.diagnose import disk_explained, not_opened, shown_uri
+from calve.commit.diagnose import disk_explained, not_opened
 from calve.errors import CommitError, SetupError, SinkRefusedError, SinkUnavailableError
+from calve.settings.catalog import shown_uri
 
 AWAY = SinkUnavailableError("iceberg: it does not work", step="open the catalog", target="iceberg")
 JSON, HTML = "application/json", "text/html"

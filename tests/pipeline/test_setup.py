@@ -26,7 +26,7 @@ def job(calve: Any, **sink: Any) -> Calve:
 
 def configure(made: Calve, **sink: Any) -> None:
     settings = {"table_identifier": "db.t", "auto_create": True, **sink}
-    source = {"file": {"path": "events.ndjson", "codec": {"newline": {}}}}
+    source = {"file": {"path": "events.ndjson"}}
     made.configure(json.dumps({"p": {"source": source, "sink": [{"iceberg": settings}]}}))
 
 
@@ -87,7 +87,12 @@ def test_a_server_that_is_no_catalog_ends_the_run(calve: Any) -> None:
         ),
         ({"type": "hadoop", "warehouse": "w", "io-impl": "org.example.Nothing"}, "org.example.Nothing.*its jar"),
         (
-            {"type": "hadoop", "warehouse": "s3://b/x", "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"},
+            {
+                "uri": "jdbc:sqlite:c.db",
+                "warehouse": "s3://b/x",
+                "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+                **JDBC,
+            },
             "Correct `warehouse`",
         ),
     ],

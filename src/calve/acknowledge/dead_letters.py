@@ -8,9 +8,8 @@ from typing import Any
 
 from pyiceberg.io import load_file_io
 
-from calve.durable import sync
+from calve.durable import local_path, sync
 from calve.errors import WriteError
-from calve.write.parquet import local_path
 
 __all__ = ["publish"]
 

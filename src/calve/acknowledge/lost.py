@@ -15,9 +15,9 @@ import msgspec
 from pyiceberg.io import FileIO, load_file_io
 
 from calve import durable
+from calve.durable import local_path
 from calve.errors import WriteError
 from calve.event.letter import line
-from calve.write.parquet import local_path
 
 __all__ = ["Losses", "counted", "keep"]
 

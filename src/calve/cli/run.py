@@ -34,8 +34,14 @@ _RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after")
 @options.master
 @options.conf
 @click.option("--json", "json_log", is_flag=True, help="Log JSON objects, one a line, instead of text.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), default=9600, show_default=True, help="Prometheus.")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address that Prometheus asks.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=9600,
+    show_default=True,
+    help="Serves /metrics (Prometheus), /healthz and /readyz.",
+)
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
 @options.debug
 @click.pass_context
 def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> None:
@@ -49,6 +55,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
       calve run pipelines/ --once --give-up-after 5m --state /var/lib/calve
       calve run orders.yaml --master 'local[4]' --conf spark.driver.memory=2g
       curl -s localhost:9600/metrics
+      curl -s localhost:9600/readyz
     """
     ctx.meta[failures.JSON_LOG] = json_log
     terminal = configure(json=json_log, debug=ctx.meta[failures.DEBUG])
@@ -59,7 +66,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
     with ExitStack() as stack:
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
-        stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"]))
+        stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
         code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch), watch)
     ctx.exit(code)

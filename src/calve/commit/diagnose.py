@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,11 +12,11 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from calve.durable import try_folder
+from calve.durable import local_path, try_folder
 from calve.errors import CalveError, SetupError, SinkRefusedError, Verdict, WriteError
-from calve.write.parquet import local_path
+from calve.settings.catalog import shown_uri
 
-__all__ = ["disk_explained", "not_opened", "shown_uri"]
+__all__ = ["disk_explained", "not_opened"]
 
 _STEP = "open the catalog"
 _HINT = (
@@ -41,11 +40,6 @@ def not_opened(error: CalveError, jvm: Any, name: str, properties: Mapping[str, 
         error = SetupError(error.message, step=_STEP, target=name, hint=error.hint or _HINT)
     error.message = error.message.replace(uri, shown_uri(uri)) if uri else error.message
     return error
-
-
-def shown_uri(uri: str) -> str:
-    """Return a URI without what may be secret: a user's password and the parameters."""
-    return re.sub(r"//[^/@]*@", "//", uri.partition("?")[0])
 
 
 @contextmanager

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from calve.commit.diagnose import disk_explained
-from calve.durable import try_folder
+from calve.durable import local_path, try_folder
 from calve.engine.jvm import java_errors
-from calve.write.parquet import local_path
 
 if TYPE_CHECKING:
     from calve.commit.catalog import Catalog

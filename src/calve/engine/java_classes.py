@@ -33,7 +33,7 @@ _PERMISSION = "Check the credentials in `catalog:` and what they may do with thi
 _SERVICE = "Calve tries again; check that the catalog and the storage of `catalog:` are up and can be reached"
 _JAR = "Add its jar: `--conf spark.driver.extraClassPath=…`"
 _DATABASE = f"Check that the database of `uri` is up and can be reached. If its driver is missing: {_JAR}"
-_FILE_SYSTEM = "For `s3://` set `io-impl: org.apache.iceberg.aws.s3.S3FileIO` in `catalog:`"
+_FILE_SYSTEM = "For `s3://` set `io-impl: org.apache.iceberg.aws.s3.S3FileIO` there; a hadoop catalog cannot be on S3"
 _WORKER = (
     "A Python worker of Spark ended, perhaps killed for memory: smaller `max_batch_bytes` need less; Calve tries again"
 )

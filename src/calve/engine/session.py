@@ -34,8 +34,9 @@ from calve.engine.master import check_master
 from calve.engine.output import JvmOutput
 from calve.errors import EngineError
 
-__all__ = ["PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
+__all__ = ["MASTER", "PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
 
+MASTER = "local[*]"
 TASK_TRIES = 4
 """How often Spark tries a task before the batch fails."""
 PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
@@ -100,8 +101,9 @@ def start(
     if _Session.running is not None and _Session.running.sparkContext._jsc is not None:
         return _Session.running
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
-    check_master(master or "local[*]")
-    master = _with_task_tries(master or "local[*]")
+    master = master or MASTER
+    check_master(master)
+    master = _with_task_tries(master)
     settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
     early = EarlyDaemon(preload) if preload and master.startswith("local") else None
     try:

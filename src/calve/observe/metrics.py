@@ -1,14 +1,22 @@
-"""Prometheus metrics, made from the status when they are asked for: nothing of them is on the path of an event."""
+"""Prometheus metrics, and whether the pipelines are well, made when they are asked for: not on the path of an event."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
+from socket import AF_INET6
 from types import TracebackType
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+import msgspec
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
+from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
 
@@ -137,19 +145,36 @@ class StatusCollector(Collector):
 
 
 class Metrics:
-    """Serves `/metrics` while it is entered; a port that is taken is a warning, and the pipelines run without."""
+    """Serves `/metrics`, `/healthz` and `/readyz` while it is entered.
 
-    def __init__(self, reports: Callable[[], list[PipelineReport]], port: int, host: str = "127.0.0.1") -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(StatusCollector(reports))
-        ProcessCollector(registry=self._registry)
+    A port that is taken is a warning, and the pipelines run without.
+
+    Args:
+        reports: Returns a report for each pipeline that has begun.
+        port: 0: any free one.
+        host: The address to listen on.
+        health: Returns how each pipeline of the run is, by name.
+    """
+
+    def __init__(
+        self,
+        reports: Callable[[], list[PipelineReport]],
+        port: int,
+        host: str = "127.0.0.1",
+        health: Callable[[], Mapping[str, Health]] = dict,
+    ) -> None:
+        registry = CollectorRegistry()
+        registry.register(StatusCollector(reports))
+        ProcessCollector(registry=registry)
+        self._metrics = make_wsgi_app(registry)
+        self._health = health
         self._host, self._wanted = host, port
         self._close: Callable[[], None] = lambda: None
         self.port: int | None = None
 
     def __enter__(self) -> Metrics:
         try:
-            server, thread = start_http_server(self._wanted, self._host, self._registry)
+            server = make_server(self._host, self._wanted, self._answer, _server_class(self._host), _Quiet)
         except OSError as error:
             Log().warning(
                 f"no metrics: {self._host}:{self._wanted} cannot be used ({error.strerror or error}); "
@@ -157,6 +182,8 @@ class Metrics:
             )
             return self
         self.port = server.server_port
+        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        thread.start()
 
         def close() -> None:
             server.shutdown()
@@ -166,7 +193,29 @@ class Metrics:
         self._close = close
         return self
 
+    def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        look = {"/healthz": alive, "/readyz": ready}.get(environ["PATH_INFO"])
+        if look is None:
+            answered: Iterable[bytes] = self._metrics(environ, start_response)
+            return answered
+        status, answer = look(self._health())
+        start_response(f"{status} {HTTPStatus(status).phrase}", [("Content-Type", "application/json")])
+        return [msgspec.json.encode(answer) + b"\n"]
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+class _Version6(ThreadingWSGIServer):
+    address_family = AF_INET6
+
+
+def _server_class(host: str) -> type[ThreadingWSGIServer]:
+    return _Version6 if ":" in host else ThreadingWSGIServer

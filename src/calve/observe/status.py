@@ -21,6 +21,7 @@ import msgspec
 from calve.errors import CalveError
 from calve.observe import tally
 from calve.observe.batch_counts import BatchCounts
+from calve.observe.health import Health
 from calve.observe.liveness import process_started
 from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport, State, TableReport, Trouble, now
@@ -57,6 +58,7 @@ class PipelineStatus:
         self._lock = threading.Lock()
         self._clock = clock
         self._notices = notices
+        self._last_beat = clock()
         self._report = PipelineReport.from_dict({**(totals or {}), "pipeline": name})
         self._report.pid, self._report.host = os.getpid(), socket.gethostname()
         self._report.process_started = process_started(self._report.pid)
@@ -75,6 +77,7 @@ class PipelineStatus:
 
     def set_state(self, state: State) -> None:
         """Say what the pipeline is doing."""
+        self.beat()
         with self._lock:
             self._report.state = state
 
@@ -85,6 +88,7 @@ class PipelineStatus:
 
     def batch_written(self, counts: BatchCounts, seconds: float) -> None:
         """Count a batch that has been staged; once for each batch, whoever staged it."""
+        self.beat()
         with self._lock:
             report = self._report
             report.batches += 1
@@ -119,6 +123,7 @@ class PipelineStatus:
 
     def table_committed(self, table: str, rows: int, snapshot_id: int | None, at: datetime | None = None) -> None:
         """Count a commit of a table: its rows, its snapshot, its time (now). A held table is free again."""
+        self.beat()
         with self._lock:
             report = self._table(table)
             report.rows += rows
@@ -169,6 +174,7 @@ class PipelineStatus:
 
     def lag(self, rows: int, size_bytes: int) -> None:
         """Say what waits in the source (-1 rows: not known)."""
+        self.beat()
         with self._lock:
             self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
 
@@ -179,6 +185,7 @@ class PipelineStatus:
 
     def trouble(self, error: CalveError, table: str = "") -> None:
         """Show an error until `recovered`: a table's, or the pipeline's (one for each step)."""
+        self.beat()
         with self._lock:
             found = msgspec.convert({**error.to_dict(), "since": now()}, Trouble)
             if table:
@@ -211,6 +218,17 @@ class PipelineStatus:
         tables = {name: {**table, **_PASSING} for name, table in data["tables"].items()}
         kept = ("events", "bytes", "unrouted", "passed_over", "rejects", "batches", "last_batch")
         return {**{key: data[key] for key in kept}, "tables": tables}
+
+    def beat(self) -> None:
+        """Say that the pipeline still does something."""
+        self._last_beat = self._clock()
+
+    def health(self) -> Health:
+        """Return how the pipeline is."""
+        with self._lock:
+            held = {name: table.error.message for name, table in self._report.tables.items() if table.error}
+            error = self._report.errors[-1].sentence() if self._report.errors else ""
+            return Health(self._report.state, self._clock() - self._last_beat, held, error)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the report as JSON values."""

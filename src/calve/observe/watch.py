@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from calve.observe.health import Health
 from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport
 from calve.observe.status import PipelineStatus
@@ -30,6 +31,7 @@ class Watch:
         self.stop = threading.Event()
         self._lock = threading.Lock()
         self._statuses: dict[str, PipelineStatus] = {}
+        self._expected: dict[str, str] = {}
         self._files: list[StatusFile] = []
 
     def pipeline(
@@ -44,6 +46,23 @@ class Watch:
             self._statuses[name] = status
             self._files.append(StatusFile(status, folder))
         return status
+
+    def expect(self, pipelines: Iterable[str]) -> None:
+        """Say which pipelines will run, before they begin: until then they count as starting."""
+        with self._lock:
+            self._expected |= dict.fromkeys(pipelines, "")
+
+    def failed(self, pipeline: str, why: str) -> None:
+        """Say that a pipeline ended, also one that never began."""
+        with self._lock:
+            self._expected[pipeline] = why
+
+    def health(self) -> dict[str, Health]:
+        """Return how each pipeline is."""
+        with self._lock:
+            statuses, expected = dict(self._statuses), dict(self._expected)
+        found = {name: Health("failed", error=why) if why else Health() for name, why in expected.items()}
+        return found | {name: status.health() for name, status in statuses.items() if not expected.get(name)}
 
     @property
     def begun(self) -> bool:

@@ -27,7 +27,7 @@ from calve.pipeline.due import Due
 from calve.pipeline.layout import Layout
 from calve.pipeline.patience import Patience
 from calve.pipeline.rewrite import Rewriter
-from calve.sources.source import Planned
+from calve.sources.source import Listens, Planned
 from calve.stop_point import reach
 
 __all__ = ["End", "Flow"]
@@ -134,7 +134,10 @@ class Flow:
 
     def _start_source(self) -> None:
         pending = [one.planned for one in self._ledger.pending()]
-        self._layout.source.start(self._ledger.position, self._once, pending)
+        source = self._layout.source
+        source.start(self._ledger.position, self._once, pending)
+        if isinstance(source, Listens) and source.url:
+            self._log.info(f"listens on {source.url}")
 
     def _recover(self) -> list[tuple[int, Planned]]:
         """Take over what an earlier run left: staged batches go to the committer, begun ones are written first."""
@@ -163,6 +166,7 @@ class Flow:
         """Wait until a batch is due and plan it; None when this run is at its end."""
         while not self._stop.is_set():
             self._check()
+            self._status.beat()
             has_room = self._committer.has_room()
             self._due.behind |= not has_room
             planned = self._look() if has_room else None

@@ -19,11 +19,15 @@ from pyspark.sql import SparkSession
 
 from calve.commit import storage
 from calve.engine import session
+from calve.engine.master import check_master
 from calve.errors import CalveError, InvariantError, SettingsError
 from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.plugins import reads_tables
+from calve.pipeline.preflight import EMBEDDED, problems
 from calve.settings import PipelineSettings
+from calve.settings.catalog import shown_uri
+from calve.sinks.iceberg.settings import IcebergSettings
 
 if TYPE_CHECKING:
     from calve.commit.catalog import Catalog
@@ -95,12 +99,20 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
 
     Returns:
-        0, or 1 when a pipeline failed; one that fails leaves the others running.
+        0, or 1 when a pipeline failed; one that fails leaves the others running. If one cannot start, none does.
 
     Raises:
         CalveError: Nothing could be started.
     """
-    state_folder(options)
+    check_master(options.master or session.MASTER)
+    state = state_folder(options).absolute()
+    watch.expect(one.name for one in pipelines)
+    found = list(problems(pipelines, state, options.once))
+    for name, error in found:
+        Log(name).error(error)
+    if found:
+        return 1
+    _tell_places(pipelines, state)
     threading.Thread(target=importlib.import_module, args=("calve.pipeline.flow",), daemon=True).start()
     preload = (*session.PRELOADED, "calve.pipeline.task")
     reading = session.READING if any(map(reads_tables, pipelines)) else {}
@@ -121,6 +133,24 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         session.stop(spark)
 
 
+def _tell_places(pipelines: Sequence[PipelineSettings], state: Path) -> None:
+    """Say where the state is kept and where tables go, before anybody waits."""
+    Log().info(f"state is kept in {state}")
+    for one in pipelines:
+        places = dict.fromkeys(_place(sink.value) for sink in one.sinks if isinstance(sink.value, IcebergSettings))
+        for place in places:
+            Log(one.name).info(f"tables are in {place}")
+
+
+def _place(settings: IcebergSettings) -> str:
+    catalog = settings.catalog
+    if catalog is None:
+        return str(Path(EMBEDDED).absolute())
+    kind = catalog.get("type") or catalog.get("catalog-impl", "")
+    where = shown_uri(catalog.get("uri") or catalog.get("warehouse", ""))
+    return f"the catalog {catalog.get('name', 'iceberg')} ({' '.join(filter(None, (kind, where)))})"
+
+
 def _run_one(
     spark: SparkSession,
     settings: PipelineSettings,
@@ -139,9 +169,11 @@ def _run_one(
         Flow(spark, Layout(settings, folder, catalogs.get), folder, end, watch).run()
     except CalveError as error:
         failed.append(settings.name)
+        watch.failed(settings.name, str(error))
         log.error(error)
     except Exception as error:
         failed.append(settings.name)
+        watch.failed(settings.name, str(error))
         bug = InvariantError(
             f"The pipeline failed: {type(error).__name__}: {str(error)[:300]}",
             step="pipeline",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
-__all__ = ["catalog_faults"]
+__all__ = ["catalog_faults", "shown_uri"]
 
 _NEEDS = {
     "rest": ("uri",),
@@ -42,3 +43,8 @@ def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str
     begins = _URIS.get(kind, ())
     if catalog.get("uri") and begins and not catalog["uri"].startswith(begins):
         yield "catalog.uri", f"of a catalog of type {kind} must begin with {' or '.join(begins)}"
+
+
+def shown_uri(uri: str) -> str:
+    """Return a URI without what may be secret: a user's password and the parameters."""
+    return re.sub(r"//[^/@]*@", "//", uri.partition("?")[0])

@@ -21,6 +21,7 @@ __all__ = [
     "READ_BYTES",
     "READ_ROWS",
     "Backlog",
+    "Listens",
     "OfTables",
     "Planned",
     "Position",
@@ -154,4 +155,14 @@ class OfTables(Protocol):
 
     def tables(self, planned: Planned) -> list[SourceTable]:
         """Give the tables of a batch's events."""
+        ...
+
+
+@runtime_checkable
+class Listens(Protocol):
+    """A source that clients send events to."""
+
+    @property
+    def url(self) -> str | None:
+        """Where clients send events; None while it does not listen."""
         ...

@@ -20,10 +20,10 @@ from pyiceberg.io import load_file_io
 
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.table import Table
-from calve.durable import sync
+from calve.durable import local_path, sync
 from calve.event.letter import letters, line
 from calve.event.reject import cut
-from calve.write.parquet import local_path, storage_error
+from calve.write.parquet import storage_error
 
 __all__ = ["DeadLetterPlace", "DeadLetters"]
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
 from calve.convert.arrow_schema import METADATA
-from calve.durable import is_lasting
+from calve.durable import is_lasting, local_path
 from calve.errors import CalveError, SetupError, WriteError
 from calve.write.bloom import bloom_options
 from calve.write.content_file import Closed
@@ -26,7 +25,7 @@ from calve.write.properties import WriteProperties
 from calve.write.sort import UNSORTED, Sorter
 from calve.write.stored import stored
 
-__all__ = ["ParquetFile", "ParquetLayout", "local_path", "remove", "storage_error"]
+__all__ = ["ParquetFile", "ParquetLayout", "remove", "storage_error"]
 
 _GROUP_BYTES = 32 << 20
 """Rows are gathered up to this size before they become a row group, where the table leaves it to the writer."""
@@ -216,19 +215,6 @@ def _created(path: Path) -> BinaryIO:
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("xb", _BUFFER_BYTES)
-
-
-def local_path(location: str) -> Path | None:
-    """Give the path of a local location, or None for an object store's.
-
-    A `%` stands for itself, as it does for Hadoop and PyIceberg: partitions have escapes in their names.
-    """
-    if location.startswith("/"):
-        return Path(location)
-    scheme = urlsplit(location).scheme
-    if scheme == "":
-        return Path(location)
-    return Path(re.sub(r"^file:(//[^/]*)?", "", location)) if scheme == "file" else None
 
 
 def remove(path: str, io_properties: dict[str, str]) -> None:

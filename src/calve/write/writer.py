@@ -12,13 +12,13 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.table import Table
-from calve.durable import sync
+from calve.durable import local_path, sync
 from calve.errors import CalveError
 from calve.stop_point import meet, reach
 from calve.write.content_file import Described, data_file
 from calve.write.finish import Finishing
 from calve.write.outbox import Outbox
-from calve.write.parquet import ParquetFile, ParquetLayout, local_path, remove
+from calve.write.parquet import ParquetFile, ParquetLayout, remove
 from calve.write.partition import Partition, Partitioner
 from calve.write.properties import WriteProperties
 from calve.write.sort import Sorter

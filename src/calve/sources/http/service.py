@@ -29,7 +29,8 @@ class Service:
 
     def __init__(self, settings: HttpSettings, pipeline: str, log: Log) -> None:
         self._settings = settings
-        self._path = settings.path.replace("${pipelineName}", pipeline).encode()
+        self.path = settings.path.replace("${pipelineName}", pipeline)
+        self._path = self.path.encode()
         self._log = log
         self._pending: dict[Entry, Request] = {}
         self._entries: dict[Request, Entry] = {}
@@ -53,7 +54,7 @@ class Service:
         """Give the refusal that the head of a request already calls for."""
         health = request.path == _HEALTH and self._settings.health_check_service
         if not health and request.path != self._path:
-            return Response(404, f"There is nothing here; events go to {self._path.decode()}.")
+            return Response(404, f"There is nothing here; events go to {self.path}.")
         allowed = (b"GET", b"HEAD") if health else (b"POST",)
         if request.method not in allowed:
             return Response(405, "This method does not fit the path.", (("allow", b", ".join(allowed).decode()),))

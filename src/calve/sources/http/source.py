@@ -27,6 +27,7 @@ class HttpSource:
 
     def __init__(self, settings: HttpSettings, folder: Path, pipeline: str) -> None:
         self.reader = HttpReader(str(folder.absolute()), settings.kept_headers)
+        self._settings = settings
         self._folder = folder
         self._index = Index(folder)
         self._keys = KeyStore(folder, settings.idempotency_window, settings.idempotency_keys)
@@ -70,6 +71,15 @@ class HttpSource:
     def address(self) -> tuple[str, int]:
         """Host and port it listens on."""
         return self._server.address
+
+    @property
+    def url(self) -> str | None:
+        """Where clients send events; None while it does not listen."""
+        if not self._serving:
+            return None
+        host, port = self.address
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self._settings.ssl else 'http'}://{shown}:{port}{self._service.path}"
 
     @property
     def counts(self) -> dict[str, int]:

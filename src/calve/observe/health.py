@@ -1,0 +1,64 @@
+"""`/healthz` and `/readyz`: whether the pipelines of a process are alive, and whether they take and commit events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calve.observe.report import State
+
+__all__ = ["STUCK_SECONDS", "Health", "alive", "ready"]
+
+STUCK_SECONDS = 900.0
+"""A pipeline that has done nothing for so long, not even looked for events, hangs: one batch takes far less."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """How one pipeline is.
+
+    Attributes:
+        quiet_seconds: Since it last did something; one that waits for events looks for them several times a second.
+        held: What keeps tables from being committed, by table.
+        error: What ended it, or what it is trying to overcome.
+    """
+
+    state: State = "starting"
+    quiet_seconds: float = 0.0
+    held: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it hangs."""
+        return self.state not in ("stopped", "failed") and self.quiet_seconds > STUCK_SECONDS
+
+
+def alive(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
+    """Return HTTP's status and the answer of `/healthz`: 503 with the pipelines that failed or hang."""
+    wrong = {name: _complaint(one) for name, one in pipelines.items() if one.state == "failed" or one.is_stuck}
+    return (503, {"status": "failed", "pipelines": wrong}) if wrong else (200, {"status": "ok"})
+
+
+def ready(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
+    """Return HTTP's status and the answer of `/readyz`: 503 unless every pipeline runs and no table is held."""
+    is_ready = bool(pipelines) and all(
+        one.state in ("running", "waiting") and not one.held for one in pipelines.values()
+    )
+    states = {name: _told(one) for name, one in pipelines.items()}
+    return 200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "pipelines": states}
+
+
+def _complaint(one: Health) -> str:
+    return (
+        f"has done nothing for {one.quiet_seconds:.0f} s while {one.state}" if one.is_stuck else one.error or "failed"
+    )
+
+
+def _told(one: Health) -> dict[str, Any]:
+    return {
+        "state": one.state,
+        **({"held": dict(one.held)} if one.held else {}),
+        **({"error": one.error} if one.error else {}),
+    }

@@ -1,0 +1,81 @@
+"""What is known before Spark starts: a folder that cannot be written, a port that is taken, a missing file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from calve.commit.ledger import Ledger
+from calve.durable import local_path, try_folder
+from calve.errors import CalveError
+from calve.settings import PipelineSettings
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sources.file.listing import Listing
+from calve.sources.file.settings import FileSettings
+from calve.sources.http.server import try_port
+from calve.sources.http.settings import HttpSettings
+
+__all__ = ["EMBEDDED", "local_folders", "problems"]
+
+_SQLITE = "jdbc:sqlite:"
+EMBEDDED = "lakehouse"
+"""The folder of the catalog of a sink that names none."""
+
+
+def problems(pipelines: Sequence[PipelineSettings], state: Path, once: bool) -> Iterator[tuple[str, CalveError]]:
+    """Yield what keeps pipelines from starting, with the pipeline's name; nothing is read and no client is let in.
+
+    Args:
+        pipelines: The pipelines of a run.
+        state: The state folder.
+        once: Whether they take only what is there now.
+    """
+    for one in pipelines:
+        for look in (
+            lambda one=one: _ledger_and_source(one, state / one.name, once),
+            *[lambda folder=folder: try_folder(folder) for folder in local_folders(one)],
+        ):
+            if error := _failure(look):
+                yield one.name, error
+
+
+def local_folders(settings: PipelineSettings) -> list[Path]:
+    """Return the folders on this machine that the sinks write to, as far as the settings tell."""
+    found: dict[Path, None] = {}
+    for sink in settings.sinks:
+        places = [sink.value.dlq_prefix]
+        if isinstance(sink.value, IcebergSettings):
+            places += _stores(sink.value)
+        found |= dict.fromkeys(path for place in places if place and (path := local_path(place)))
+    return list(found)
+
+
+def _stores(settings: IcebergSettings) -> Iterator[str]:
+    """Yield where a catalog in a file is, and where new tables are stored."""
+    catalog = settings.catalog
+    uri = EMBEDDED if catalog is None else catalog.get("uri", "")
+    if catalog is None:
+        yield EMBEDDED
+    elif uri.startswith(_SQLITE):
+        yield str(Path(uri.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]).parent)
+    if settings.auto_create:
+        yield settings.table_location or (catalog or {}).get("warehouse", "")
+
+
+def _ledger_and_source(settings: PipelineSettings, folder: Path, once: bool) -> None:
+    """Take the pipeline's lock for a moment, and see whether its source can begin."""
+    with closing(Ledger.open(folder / "ledger", settings.name)) as ledger:
+        source = settings.source.value
+        if isinstance(source, HttpSettings) and not once:
+            try_port(source)
+        if isinstance(source, FileSettings) and once and not source.s3 and ledger.last_batch == 0:
+            Listing(source, settings.name).require()
+
+
+def _failure(look: Callable[[], None]) -> CalveError | None:
+    try:
+        look()
+    except CalveError as error:
+        return error
+    return None

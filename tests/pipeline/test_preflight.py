@@ -1,0 +1,106 @@
+"""What a run can know before Spark starts, it says before Spark starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calve.commit.ledger import Ledger
+from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.preflight import local_folders, problems
+from calve.settings import parse_text
+
+PIPELINE = {"source": {"http": {"port": 0}}, "sink": [{"iceberg": {"table_identifier": "a.b", "auto_create": True}}]}
+
+
+def parsed(**changes: Any) -> list[Any]:
+    return parse_text(json.dumps({"p": {**PIPELINE, **changes}}), PLUGINS, environment={}).pipelines
+
+
+def found(tmp_path: Path, once: bool = False, **changes: Any) -> list[str]:
+    return [str(error) for _, error in problems(parsed(**changes), tmp_path / "state", once)]
+
+
+def sink(**settings: Any) -> list[dict[str, Any]]:
+    return [{"iceberg": {"table_identifier": "a.b", "auto_create": True, **settings}}]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_sound_set_up_has_no_problem_and_leaves_only_its_state(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_port_that_is_taken_is_told_unless_none_is_opened(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        source = {"http": {"port": port}}
+        [problem] = found(tmp_path, source=source)
+        assert problem.startswith(f"port {port} is taken on 127.0.0.1. Stop what uses it")
+        assert found(tmp_path, once=True, source=source) == []
+
+
+def test_a_certificate_that_is_missing_is_told(tmp_path: Path) -> None:
+    ssl = {"ssl": True, "ssl_certificate_file": "no.pem", "ssl_key_file": "no.key"}
+    [problem] = found(tmp_path, source={"http": {"port": 0, **ssl}})
+    assert "certificate" in problem
+
+
+def test_a_file_that_is_missing_is_told_by_a_run_that_waits_for_none(tmp_path: Path) -> None:
+    source = {"file": {"path": "no.ndjson"}}
+    [problem] = found(tmp_path, once=True, source=source)
+    assert problem.startswith(f"The file {tmp_path}/no.ndjson does not exist")
+    assert found(tmp_path, source=source) == []
+    assert found(tmp_path, once=True, source={"file": {"path": "no*.ndjson"}}) == []
+
+
+def test_a_state_that_another_driver_holds_is_told(tmp_path: Path) -> None:
+    held = Ledger.open(tmp_path / "state/p/ledger", "p")
+    [problem] = found(tmp_path)
+    held.close()
+    assert problem.startswith(f"Another driver runs this pipeline: process {os.getpid()}")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"table_location": "/proc/x/t"},
+        {"dlq": "/proc/x/dlq"},
+        {"catalog": {"type": "hadoop", "warehouse": "file:///proc/x/w"}},
+        {"catalog": {"type": "jdbc", "uri": "jdbc:sqlite:/proc/x/c.db", "warehouse": "w"}},
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, place: dict[str, Any]) -> None:
+    [problem] = found(tmp_path, sink=sink(**place))
+    assert problem.startswith("/proc/x")
+    assert "cannot be written: No such file or directory. Change its permissions" in problem
+
+
+def test_what_is_elsewhere_is_left_to_the_run() -> None:
+    for catalog in ({"type": "rest", "uri": "http://h"}, {"type": "hadoop", "warehouse": "hdfs://h/w"}):
+        assert local_folders(parsed(sink=sink(catalog=catalog))[0]) == []
+
+
+@pytest.mark.parametrize("state", ["/proc/x", "file", "file/state"])
+def test_a_state_that_cannot_be_written_ends_the_run_with_one_sentence_and_without_spark(
+    tmp_path: Path, state: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "p.yaml").write_text(json.dumps({"p": PIPELINE}))
+    command = [sys.executable, "-m", "calve", "run", "p.yaml", "--state", state, "--metrics-port", "0"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"JAVA_HOME": "/none"})
+    lines = [line.partition(" ")[2] for line in ran.stderr.splitlines()]
+    assert (ran.returncode, len(lines), lines[0]) == (1, 2, "starting p"), ran.stderr
+    assert "cannot be written: No" in lines[1]
+    assert "again" not in lines[1]

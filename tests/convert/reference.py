@@ -73,6 +73,24 @@ def ignored(event, schema, case_insensitive=False, include=(), exclude=()):
     return set(strangers(value, schema.as_struct(), case_insensitive, ""))
 
 
+class Pairs(list):
+    pass
+
+
+def repeated(event, include=(), exclude=()):
+    """Name the keys that an event itself repeats, and those that any object in it repeats."""
+    top = json.loads(event, object_pairs_hook=Pairs)
+    kept = Pairs((k, v) for k, v in top if k not in exclude and (not include or k in include))
+    return set(doubles(kept, deep=False)), set(doubles(top, deep=True))
+
+
+def doubles(value, deep):
+    names = [k for k, _ in value] if isinstance(value, Pairs) else []
+    yield from (f"{name} (repeated)" for name in names if names.count(name) > 1)
+    for item in value if deep and isinstance(value, list) else ():
+        yield from doubles(item[1] if isinstance(value, Pairs) else item, deep)
+
+
 def strangers(value, kind, ci, path):
     if isinstance(kind, t.ListType) and isinstance(value, list):
         for item in value:

@@ -66,7 +66,7 @@ def test_random_events_become_what_the_design_says(through_sound, seed, mismatch
     options = ConvertOptions(look_for_unknown=unknown, on_type_mismatch=mismatch, case_insensitive=ci, fields=fields)
     options = dataclasses.replace(options, count_ignored=not unknown)
     converted = Converter(table_of(schema), options).convert(rows)
-    nulled, ignored = Counter[str](), Counter[str]()
+    nulled, ignored, repeats = Counter[str](), Counter[str](), (Counter[str](), Counter[str]())
     for row, values in zip(converted.row.to_pylist(), plain_rows(converted.rows), strict=True):
         got[positions[row]] = values
     for reject in converted.rejects.to_pylist():
@@ -74,12 +74,18 @@ def test_random_events_become_what_the_design_says(through_sound, seed, mismatch
     for event, want, have in zip(events, expected, got, strict=True):
         if want[0] == "row":
             nulled.update(want[2])
+            for counts, names in zip(repeats, reference.repeated(event, fields.include, fields.exclude), strict=True):
+                counts.update(names)
             if not unknown:
                 ignored.update(reference.ignored(event, schema, ci, fields.include, fields.exclude))
         assert repr(have) == repr(want[1] if want[0] == "row" else want), f"{event!r}\n{schema}"
     assert repr(through_parquet(converted.rows)) == repr(plain_rows(converted.rows))
     assert (converted.nulled, set(converted.reasons)) == (nulled, set(nulled))
-    assert converted.ignored == ignored
+    # Inside of a field that is not written, a repeated key is seen only where the event needs the exact converter.
+    least, most = repeats
+    found = {name: count for name, count in converted.ignored.items() if name.endswith(" (repeated)")}
+    assert all(least[name] <= found.get(name, 0) <= most[name] for name in {*found, *least})
+    assert {name: count for name, count in converted.ignored.items() if name not in found} == ignored
     assert converted.row.to_pylist() == sorted(converted.row.to_pylist())
 
 

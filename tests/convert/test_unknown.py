@@ -45,10 +45,31 @@ def test_a_field_without_a_column_is_counted_once_for_each_event(event, ignored)
     assert convert(COLUMNS, event, event, '{"a":1}').ignored == dict.fromkeys(ignored, 2)
 
 
+@pytest.mark.parametrize("evolves", [False, True])
+@pytest.mark.parametrize(
+    ("event", "ignored"),
+    [
+        ('{"a":1,"a":2}', ["a (repeated)"]),
+        ('{"a":1,"a":2,"a":3}', ["a (repeated)"]),
+        ('{"in":{"b":1,"deep":{"c":1,"c":2}}}', ["c (repeated)"]),
+        ('{"list":[{"d":1},{"d":1,"d":2}]}', ["d (repeated)"]),
+        ('{"map":{"x":{"e":1},"x":{"e":2}}}', ["x (repeated)"]),
+        ('{"in":{"b":1,"b":2},"in":{"b":3}}', ["in (repeated)"]),
+        ('{"a":1,"s":{"x":1,"x":2}}', ["x (repeated)"]),
+        ('{"a":1,"s":"{\\"x\\":1,\\"x\\":2}"}', []),
+    ],
+)
+def test_a_key_that_is_repeated_is_counted_as_its_first_values_are_not_written(event, ignored, evolves):
+    options = ConvertOptions(look_for_unknown=evolves, count_ignored=not evolves)
+    converter = Converter(table_of(schema_from_columns([*COLUMNS, {"name": "s", "type": "string"}])), options)
+    rows = pa.table({"event": pa.array([event.encode(), b'{"a":1}', event.encode()], pa.binary())})
+    assert converter.convert(rows).ignored == dict.fromkeys(ignored, 2)
+
+
 def test_an_event_that_is_rejected_ignores_nothing():
     columns = [{"name": "a", "type": "long", "required": True}]
     found = convert(columns, '{"a":"x","new":1}', '{"new":1}', '{"a":1,"a":2,"new":1}', '{"a":1,"new":1}')
-    assert (found.ignored, len(found.rejects)) == ({"new": 2}, 2)
+    assert (found.ignored, len(found.rejects)) == ({"new": 2, "a (repeated)": 1}, 2)
 
 
 def test_what_is_left_out_on_purpose_is_not_counted():

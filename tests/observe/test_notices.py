@@ -72,7 +72,7 @@ def test_fields_without_a_column_are_one_line_for_a_table_that_names_the_most_fr
     fields = {"debug": 12, "extra.a": 30, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}
     notices = Notices("p")
     notices.log(BatchCounts(1, 40, ignored={"shop.orders": fields}))
-    said = "p warning: shop.orders: fields without a column are not written: extra.a 30, debug 12, b 1, c 1, d 1 and 2 more. "
+    said = "p warning: shop.orders: not written, by events: extra.a 30, debug 12, b 1, c 1, d 1 and 2 more. "
     assert lines(stream) == [said + IGNORED_HINT]
     notices.log(BatchCounts(2, 1, ignored={"shop.orders": {"another": 1}}))
     assert lines(stream) == []

@@ -152,7 +152,7 @@ def _not_written(report: PipelineReport) -> Iterator[str]:
     if any(table.nulled for table in report.tables.values()):
         yield f"set to NULL: values that are not coercible. {NULLED_HINT}"
     if any(table.ignored for table in report.tables.values()):
-        yield f"not written: fields without a column, with the number of events. {IGNORED_HINT}"
+        yield f"not written: fields without a column, values of repeated keys; the number of events. {IGNORED_HINT}"
 
 
 def _trouble(error: Trouble, table: str = "", word: str = "error") -> str:

@@ -43,7 +43,8 @@ class Converted:
         nulled: How many values of each optional column were not coercible and became null.
         unknown: The fields that have no column or need a wider one, if they were looked for and there are any.
         reasons: Why the first value of each column in `nulled` became null.
-        ignored: How many events have each field without a column (dotted path), if these are to be counted.
+        ignored: How many events have each field without a column (dotted path), if these are to be counted; and each
+            key that an object repeats (`name (repeated)`), of which the last value is written.
     """
 
     rows: pa.Table
@@ -99,7 +100,8 @@ class Converter:
         if self._options.look_for_unknown:
             strange = np.union1d(taken.unknown.rows, np.array(outcome.strange, np.int64))
             strange = np.union1d(strange, told_by(rows, self._is_wider))
-        ignored = taken.unknown.join(UnknownFields.of(outcome.ignored)) if self._options.count_ignored else NO_UNKNOWN
+        ignored = taken.unknown if self._options.count_ignored else NO_UNKNOWN
+        ignored = ignored.join(UnknownFields.of(outcome.ignored))
         table, positions = self._assemble(taken, outcome)
         return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange, outcome.wider, ignored)
 

@@ -33,7 +33,7 @@ class Found(NamedTuple):
         nulled: Values that were not coercible and became null: position, and column with reason.
         strange: Positions of events that may have fields without a column, where columns are added for them.
         wider: Values that fit only a wider column: position, and what the table needs.
-        ignored: Written events with fields that have no column, where none is added for them.
+        ignored: Written events with fields that have no column, where none is added for them, or with repeated keys.
     """
 
     rows: pa.Table

@@ -20,7 +20,8 @@ from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
 from calve.convert.unknown import finder
 from calve.convert.widen import needed, widest
 from calve.event.reject import Code, Reject
-from calve.event.strict import MalformedError, parse_object
+from calve.event.repeated import RepeatedKeys
+from calve.event.strict import MalformedError
 
 __all__ = ["Exact", "Outcome"]
 
@@ -75,7 +76,8 @@ class Outcome:
         nulled: Values that were not coercible and became null: position of each, and column with reason.
         strange: The positions of those that may have fields without a column.
         wider: Values that fit only a wider column: position, and what the table needs (`widen.needed`).
-        ignored: The good rows with fields without a column, if these are counted: positions, and dotted paths.
+        ignored: The good rows with fields without a column, if these are counted, or with repeated keys: positions,
+            and dotted paths; of a repeated key only the last value is written.
     """
 
     columns: list[tuple[Any, ...]]
@@ -107,6 +109,7 @@ class Exact:
         self._fields = options.fields
         self._may_lack = options.may_lack
         self._ignored = finder(schema.as_struct(), options.case_insensitive) if options.count_ignored else None
+        self._repeated = RepeatedKeys()
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]], parts: Mapping[int, list[int]]) -> Outcome:
         """Convert events given as (position, text); of those in `parts`, only the columns of these numbers."""
@@ -127,8 +130,8 @@ class Exact:
                 continue
             if not (self._is_flat and event.keys() <= self._names.known):
                 outcome.strange.append(row)
-                if self._ignored and (ignored := tuple(dict.fromkeys(self._ignored(event)))):
-                    outcome.ignored.append((row, ignored))
+            if not_written := self._not_written(event):
+                outcome.ignored.append((row, not_written))
             outcome.nulled += [(row, each) for each in nulled]
             outcome.wider += [(row, node) for node in wider]
             if numbers is None:
@@ -143,7 +146,7 @@ class Exact:
     def _event(self, text: bytes | str | None) -> dict[str, Any]:
         """Read an event, its fields under the names of the columns."""
         try:
-            event = self._names.match(self._fields.of(parse_object(text)))
+            event = self._names.match(self._fields.of(self._repeated.parse(text)))
         except MalformedError as error:
             raise _RejectedError(Code.MALFORMED, "", str(error)) from None
         for path in self._refused:
@@ -153,6 +156,13 @@ class Exact:
         if event.keys().isdisjoint(self._names.known):
             raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event is a column")
         return event
+
+    def _not_written(self, event: dict[str, Any]) -> tuple[str, ...]:
+        """Name the fields without a column, where they are counted, and keys whose first values are not written."""
+        fields = dict.fromkeys(self._ignored(event) if self._ignored else ())
+        repeated = [name for name in self._repeated.top if name in self._fields]
+        repeated += self._repeated.within(event[column.name] for column in self._columns if column.name in event)
+        return (*fields, *dict.fromkeys(f"{name} (repeated)" for name in repeated))
 
     def _values(
         self, event: dict[str, Any], columns: list[_Column], nulled: list[tuple[str, str]], wider: list[Node]

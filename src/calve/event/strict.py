@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["MalformedError", "Number", "dump", "parse_object"]
+__all__ = ["MalformedError", "Number", "decoder", "dump", "parse_object"]
 
 
 class Number(str):
@@ -22,12 +23,21 @@ def _refuse(literal: str) -> NoReturn:
     raise MalformedError(f"{literal} is no JSON")
 
 
-_decoder: Any = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse)
+def decoder(made: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None) -> Any:
+    """Make what reads JSON exactly; `made` makes an object of its pairs instead of `dict`."""
+    return json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse, object_pairs_hook=made)
+
+
+_decoder = decoder()
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def parse_object(text: bytes | str | None) -> dict[str, Any]:
+def parse_object(text: bytes | str | None, reads: Any = _decoder) -> dict[str, Any]:
     """Read one event; values are None, bool, str, `Number`, list and dict.
+
+    Args:
+        text: The event.
+        reads: What `decoder` made.
 
     Raises:
         MalformedError: With the reason.
@@ -35,7 +45,7 @@ def parse_object(text: bytes | str | None) -> dict[str, Any]:
     if text is None:
         raise MalformedError("the event has no value")
     try:
-        value = _parsed(text.decode() if isinstance(text, bytes) else text)
+        value = _parsed(text.decode() if isinstance(text, bytes) else text, reads)
     except json.JSONDecodeError as error:
         raise MalformedError(f"not JSON: {error.msg} at character {error.pos}") from None
     except UnicodeDecodeError as error:
@@ -47,12 +57,12 @@ def parse_object(text: bytes | str | None) -> dict[str, Any]:
     return value
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, reads: Any) -> Any:
     try:
-        value, end = _decoder.scan_once(text, 0)
+        value, end = reads.scan_once(text, 0)
     except StopIteration:
         end = -1
-    return value if end == len(text) else _decoder.decode(text)  # there are blanks around it, or it is no JSON
+    return value if end == len(text) else reads.decode(text)  # there are blanks around it, or it is no JSON
 
 
 _NOUNS = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}

@@ -71,7 +71,7 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),
     (
         "calve_ignored_fields",
-        "Events with a field that has no column and was not written; the field `(others)` stands for all further ones.",
+        "Events with a field that has no column, or a repeated key; `(others)` stands for all further fields.",
         ("table", "field"),
         _ignored,
     ),

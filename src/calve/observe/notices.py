@@ -1,6 +1,6 @@
 """Log lines about events that were rejected, and about values that were not written: at once, then now and then.
 
-Each table and code, each table and column, and each table with fields that have no column gets a line when it first
+Each table and code, each table and column, and each table with fields that are not written gets a line when it first
 occurs in a run, and another one each time its count has grown tenfold.
 """
 
@@ -21,7 +21,10 @@ NULLED_HINT = (
     "To keep such events as dead letters: on_type_mismatch: dlq; to keep the values: widen the column, "
     "or let column_types choose its type when the table is created"
 )
-IGNORED_HINT = "To add columns: schema_evolution: true; to leave fields out on purpose: exclude_keys or include_keys"
+IGNORED_HINT = (
+    "To add columns for fields: schema_evolution: true; to leave them out on purpose: exclude_keys or include_keys; "
+    "of a key that is repeated in an object the last value is written"
+)
 MOST_LINES = 20
 """Lines for one batch: a stream of random table names must not fill the log."""
 _GROWTH = 10
@@ -76,7 +79,7 @@ class Notices:
             known = self._fields.setdefault(table, {})
             tally.add_bounded(known, fields)
             if total := self._total(("ignored", table, ""), sum(fields.values())):
-                text = f"{table}: fields without a column are not written: {tally.largest(known, _FIELDS)}"
+                text = f"{table}: not written, by events: {tally.largest(known, _FIELDS)}"
                 yield text, {"table": table, "count": total, "hint": IGNORED_HINT}
 
     def _total(self, key: _Key, count: int) -> int:

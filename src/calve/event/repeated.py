@@ -1,0 +1,48 @@
+"""Keys that an object of an event repeats: only the last value is written, and the others must not vanish unseen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from calve.event.strict import decoder, parse_object
+
+__all__ = ["RepeatedKeys"]
+
+
+class RepeatedKeys:
+    """Reads events one by one, and knows of the last one which keys are repeated. For one thread.
+
+    Attributes:
+        top: The keys that the event itself repeats.
+    """
+
+    def __init__(self) -> None:
+        self.top: list[str] = []
+        self._decoder = decoder(self._object)
+        self._found: dict[int, tuple[dict[str, Any], list[str]]] = {}
+
+    def parse(self, text: bytes | str | None) -> dict[str, Any]:
+        """Read one event as `parse_object` does."""
+        self._found.clear()
+        return parse_object(text, self._decoder)
+
+    def within(self, values: Iterable[Any]) -> Iterator[str]:
+        """Yield the keys that are repeated in objects among some values of the event, at any depth."""
+        left = list(values) if self._found else []
+        while left:
+            value = left.pop()
+            if type(value) is dict:
+                if id(value) in self._found:
+                    yield from self._found[id(value)][1]
+                left += value.values()
+            elif type(value) is list:
+                left += value
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found, self.top = dict(pairs), []  # the event itself is made last
+        if len(found) < len(pairs):
+            self.top = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+            self._found[id(found)] = (found, self.top)  # the object is kept, so that no other one gets its id
+        return found

@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo check test bench docs lock clean
+.PHONY: help setup demo check test fuzz bench docs lock clean
 
 override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))
 BIN := $(ROOT)/.venv/bin
@@ -35,6 +35,11 @@ test: setup  ## Fetch what the tests need (Kafka, S3 jar), check, then run them 
 	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
 	@$(MAKE) --no-print-directory -f "$(ROOT)/Makefile" check
 	@cd "$(ROOT)" && "$(BIN)/python" tests/shares.py -ra --durations=5 $(TESTS)
+
+fuzz: SECONDS := 600
+fuzz: SEED := 1
+fuzz: setup  ## Look for events that stop a pipeline or lose a value; SECONDS=60 SEED=7 for others
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m fuzz.run --seconds "$(SECONDS)" --seed "$(SEED)" $(FUZZ)
 
 bench: setup  ## Measure Kafka into Iceberg against Spark's from_json; BENCH="--events 1000000" for less
 	@cd "$(ROOT)" && "$(BIN)/python" bench/kafka.py $(BENCH)

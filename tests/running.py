@@ -144,7 +144,7 @@ class Calve:
 
     def dead_letters(self, pipeline: str) -> list[dict[str, Any]]:
         folder = self.folder / "calve-state" / pipeline / "dlq"
-        lines = [line for path in sorted(folder.glob("[!_.]*.ndjson")) for line in path.read_text().splitlines()]
+        lines = [line for path in sorted(folder.glob("[!_.]*.ndjson")) for line in path.read_bytes().splitlines()]
         return [json.loads(line) for line in lines]
 
 

@@ -1,0 +1,161 @@
+"""Looks for events that stop a pipeline or lose a value: `python -m fuzz.run --seconds 600 --seed 1`, in `tests`.
+
+Rounds are played one after the other in a process of their own, on one Spark session, so that a round which hangs or
+kills its process is a finding too. A round with a finding is kept in a folder, with its events made as few as may be;
+`--case FOLDER` plays it again, `--round N` one round of a seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fuzz.check import Finding
+
+FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
+ROUND_SECONDS = 240.0
+"""Without a report for so long a round hangs; making a finding's events fewer is a part of this."""
+ROUNDS_OF_A_PROCESS = 80
+TELL_SECONDS = 30.0
+
+
+def main() -> int:
+    """Fuzz until the time is over; return 1 if anything was found."""
+    asked = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    total = Total()
+    print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
+    first, end = asked.round or 0, time.monotonic() + asked.seconds
+    while time.monotonic() < end:
+        first = watch(asked, first, end, total)
+        if asked.round is not None or asked.case:
+            break
+    print(total.table())
+    return 1 if total.findings else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--round", type=int, help="play only this round of the seed")
+    parser.add_argument("--case", type=Path, help="play only the round that a folder keeps")
+    parser.add_argument("--kafka", type=int, default=20, help="every so many rounds one reads from Kafka; 0: none")
+    return parser.parse_args()
+
+
+@dataclass
+class Total:
+    """What was found by now."""
+
+    began: float = field(default_factory=time.monotonic)
+    told: float = field(default_factory=time.monotonic)
+    counts: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+    findings: dict[str, list[str]] = field(default_factory=dict)
+
+    def take(self, report: dict[str, Any]) -> None:
+        """Add the report of a round."""
+        self.counts.update({name: report[name] for name in ("events", "rows")} | {"rounds": 1})
+        self.counts["refused"] += bool(report["refused"])
+        self.codes.update(report["codes"])
+        for kind, what, text in report["findings"]:
+            self.add(Finding(kind, what, text), report["kept"])
+
+    def add(self, finding: Finding, kept: str) -> None:
+        """Add a finding; print the first of those that say the same."""
+        alike = f"{finding.kind}: {re.sub(r'[0-9]+', '#', finding.what)[:120]}"
+        if alike not in self.findings:
+            print(f"\nFOUND {alike} ({kept})\n  {finding.text[:3000]}\n", flush=True)
+        self.findings.setdefault(alike, []).append(kept)
+
+    def tell(self) -> None:
+        """Print how far it is, now and then."""
+        if time.monotonic() > self.told + TELL_SECONDS:
+            self.told = time.monotonic()
+            print(self.line(), flush=True)
+
+    def line(self) -> str:
+        """Return what is printed now and then."""
+        counts = ", ".join(f"{self.counts[name]:,} {name}" for name in ("rounds", "events", "rows"))
+        codes = " ".join(f"{code} {count:,}" for code, count in self.codes.most_common())
+        seconds = time.monotonic() - self.began
+        return f"{seconds:.0f} s: {counts}, {len(self.findings)} kinds of findings; dead letters: {codes or 'none'}"
+
+    def table(self) -> str:
+        """Return what is printed at the end."""
+        found = [f"  {len(kept):5} x {alike}\n          {kept[0]}" for alike, kept in self.findings.items()]
+        refused = f"{self.counts['refused']} rounds had options that do not go together"
+        return "\n".join([self.line(), refused, *(found or ["nothing was found"])])
+
+
+def watch(asked: argparse.Namespace, first: int, end: float, total: Total) -> int:
+    """Let a process play rounds from the `first` on, and take its reports; return the round to go on with."""
+    now, heard = first, time.monotonic()
+    with _worker(asked, first) as (process, lines):
+        while time.monotonic() < end:
+            total.tell()
+            try:
+                line = lines.get(timeout=1)
+            except queue.Empty:
+                if time.monotonic() < heard + ROUND_SECONDS:
+                    continue
+                total.add(Finding("hang", "a round did not end", ""), str(_place(asked, now)))
+                return now + 1
+            heard = time.monotonic()
+            if line is None:
+                code = process.wait()
+                if code:
+                    total.add(Finding("stop", f"the process ended with {code}", ""), str(_place(asked, now)))
+                return now + 1 if code else now
+            report = json.loads(line)
+            total.take(report)
+            now = report["round"] + 1
+    return now
+
+
+@contextlib.contextmanager
+def _worker(asked: argparse.Namespace, first: int) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str | None]]]:
+    plan = {"seed": asked.seed, "folder": str(asked.folder.absolute()), "first": first, "kafka": asked.kafka}
+    plan |= {"case": str(asked.case.absolute()) if asked.case else "", "rounds": ROUNDS_OF_A_PROCESS}
+    plan |= {"rounds": 1} if asked.case or asked.round is not None else {}
+    command = [sys.executable, "-m", "fuzz.work", json.dumps(plan)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        assert process.stdout
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        yield process, lines
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _place(asked: argparse.Namespace, number: int) -> Path:
+    return Path(asked.folder).absolute() / f"{asked.seed}-{number}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

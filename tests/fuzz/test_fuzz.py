@@ -1,0 +1,41 @@
+"""A few rounds of `make fuzz`, always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fuzz.play import Stage, load, play, save
+from fuzz.tables import Readers
+from fuzz.work import make
+
+pytestmark = pytest.mark.spark
+
+ROUNDS = (2, 3, 6, 7, 8)
+
+
+@pytest.fixture(scope="module")
+def stage(spark: SparkSession) -> Iterator[Stage]:
+    readers = Readers()
+    yield Stage(spark, readers)
+    readers.close()
+
+
+@pytest.mark.parametrize("number", ROUNDS)
+def test_whatever_events_hold_each_is_a_row_or_a_dead_letter_and_three_programs_read_the_tables(
+    stage: Stage, tmp_path: Path, number: int
+) -> None:
+    played = play(stage, tmp_path / "round", *make("suite", number, kafka=False))
+    assert played.verdict.findings == []
+    assert played.refused == ""
+    assert played.events > 0
+
+
+def test_a_round_that_is_kept_can_be_played_again(tmp_path: Path) -> None:
+    setup, batches = make("suite", 2, kafka=False)
+    save(tmp_path, setup, batches)
+    assert load(tmp_path) == (setup, batches)
+    assert make("suite", 2, kafka=False) == (setup, batches)

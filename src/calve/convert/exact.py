@@ -61,7 +61,7 @@ class _Column:
     required: bool
     read: Read
     null: Any
-    wider: Callable[[Any], Node] | None = None
+    wider: Callable[[Any], list[Node]]
 
 
 @dataclass
@@ -174,7 +174,7 @@ class Exact:
                 try:
                     value = column.read(value)
                 except (MismatchError, _AmbiguousError) as error:
-                    wider += [column.wider(value)] if column.wider else []
+                    wider += column.wider(value)
                     self._mismatch(column, error, nulled)
                     value = None
             elif column.required and (column.name in event or column.name not in self._may_lack):
@@ -198,19 +198,21 @@ class Exact:
 def _column(field: iceberg.NestedField, wide: iceberg.NestedField, options: ConvertOptions) -> _Column:
     read, null = _compile(field.field_type, options.case_insensitive), null_value(field.field_type)
     widens = options.look_for_unknown and field != wide
-    wider = _wider(field, wide.field_type, options.case_insensitive) if widens else None
+    wider = _wider(field, wide.field_type, options.case_insensitive) if widens else lambda value: []
     return _Column(field.name, field.required, read, null, wider)
 
 
-def _wider(field: iceberg.NestedField, wide: iceberg.IcebergType, case_insensitive: bool) -> Callable[[Any], Node]:
+def _wider(
+    field: iceberg.NestedField, wide: iceberg.IcebergType, case_insensitive: bool
+) -> Callable[[Any], list[Node]]:
     """Return what says of a value that a column cannot hold which wider column would."""
     read = _compile(wide, case_insensitive)
 
-    def look(value: Any) -> Node:
+    def look(value: Any) -> list[Node]:
         try:
-            return Node(Kind.STRUCT, {field.name: needed(read(value), field.field_type)})
+            return [Node(Kind.STRUCT, {field.name: needed(read(value), field.field_type)})]
         except (MismatchError, _AmbiguousError):
-            return Node(Kind.STRUCT)
+            return []
 
     return look
 

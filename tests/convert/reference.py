@@ -161,6 +161,8 @@ def primitive(v, kind):
             return float(v)
         numeric(v)
         result = float(v)
+        if v.lstrip("+-").isdigit() and not math.isinf(result) and int(result) != int(v):
+            raise NotCoercible
         if name == "float" and not math.isinf(result):
             try:
                 result = struct.unpack("f", struct.pack("f", result))[0]

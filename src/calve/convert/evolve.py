@@ -26,11 +26,13 @@ _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
     Kind.BOOLEAN: iceberg.BooleanType,
     Kind.INT: iceberg.IntegerType,
     Kind.LONG: iceberg.LongType,
+    Kind.WIDE_LONG: iceberg.LongType,
     Kind.FLOAT: iceberg.FloatType,
     Kind.DOUBLE: iceberg.DoubleType,
     Kind.DATE: iceberg.DateType,
     Kind.TIMESTAMP: iceberg.TimestampType,
     Kind.TIMESTAMPTZ: iceberg.TimestamptzType,
+    Kind.MOMENT: iceberg.TimestamptzType,
     Kind.UUID: iceberg.UUIDType,
     Kind.BINARY: iceberg.BinaryType,
 }

@@ -12,10 +12,14 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from calve.convert.digits import long_numbers, with_extreme_exponents
 from calve.convert.fields import ALL_FIELDS, Fields
+from calve.convert.kinds import MICROSECONDS, TIMESTAMP
 from calve.convert.node import Kind, Node, join
 from calve.convert.select import literal
+from calve.convert.stamps import read_stamps
 from calve.convert.structure import from_structure
 from calve.event import duck
 from calve.event.columns import JSON
@@ -24,6 +28,7 @@ from calve.event.scan import Texts
 __all__ = ["familiar"]
 
 _Mask = npt.NDArray[np.bool_]
+_SURE_DIGITS, _MOST_DIGITS = 15, 18  # of whole numbers: that every double keeps, that 64 bits do
 _MOST_FIELDS = 100  # of one struct: every row costs something for each of them, whether it has it or not
 
 
@@ -31,8 +36,8 @@ def familiar(texts: pa.Array, known: Node, fields: Fields = ALL_FIELDS) -> _Mask
     """Say of JSON texts whether joining them into a known struct certainly changes nothing.
 
     Args:
-        texts: No nulls; read leniently by DuckDB, so that rows `Texts.lenient` names, or with integers that may be no
-            longs, must not be believed.
+        texts: No nulls; read leniently by DuckDB, so that rows `Texts.lenient` names, or with numbers whose digits are
+            lost (`digits.long_numbers`), must not be believed.
         known: A struct.
         fields: The fields that count; all that are known do.
     """
@@ -47,6 +52,8 @@ def familiar(texts: pa.Array, known: Node, fields: Fields = ALL_FIELDS) -> _Mask
             present = leaf.is_valid().to_numpy(zero_copy_only=False)
             found += present
             proven &= ~present | _adds_nothing(leaf, node)
+            if node.kind is Kind.DOUBLE:
+                proven &= ~_may_be_tiny(leaf, texts)
         scan = Texts(texts)
         if int(found.sum()) != scan.count_colons():
             odd = np.flatnonzero(proven & (found != scan.colons_by_row()))
@@ -58,7 +65,7 @@ def familiar(texts: pa.Array, known: Node, fields: Fields = ALL_FIELDS) -> _Mask
 
 def _leaves(texts: pa.Array, known: Node) -> list[pa.Array]:
     """Give the fields' values, each as JSON, or raw where the kind does not matter."""
-    spec = {name: "VARCHAR" if node.kind is Kind.STRING else "JSON" for name, node in known.fields.items()}
+    spec = {name: "VARCHAR" if node.kind is Kind.MIXED else "JSON" for name, node in known.fields.items()}
     columns = [f"CAST(struct_extract(s, {literal(name)}) AS VARCHAR) AS c{i}" for i, name in enumerate(spec)]
     source = f"SELECT json_transform(json, {literal(json.dumps(spec))}) AS s FROM events"
     found = duck.run(f"SELECT {', '.join(columns)} FROM ({source})", events=pa.table({JSON: texts}))
@@ -80,14 +87,22 @@ def _count_fields(texts: pa.Array, fields: Fields) -> npt.NDArray[np.int64]:
 
 def _adds_nothing(leaf: pa.Array, node: Node) -> _Mask:
     match node.kind:
-        case Kind.STRING:
+        case Kind.MIXED:
             return np.ones(len(leaf), bool)
+        case Kind.STRING:
+            return _start(leaf, b'"')
+        case Kind.MOMENT | Kind.NANOS:
+            return _start(leaf, b'"') & _moments(leaf, node.kind)
         case Kind.BOOLEAN:
             return _start(leaf, b"tf")
-        case Kind.DOUBLE:
+        case Kind.DIGITS:
             return _start(leaf, b"-0123456789")
-        case Kind.LONG:
+        case Kind.DOUBLE:
+            return _start(leaf, b"-0123456789") & (_has_fraction(leaf) | _survives_double(leaf))
+        case Kind.WIDE_LONG:
             return _start(leaf, b"-0123456789") & ~_has_fraction(leaf)
+        case Kind.LONG:
+            return _start(leaf, b"-0123456789") & ~_has_fraction(leaf) & _survives_double(leaf)
         case Kind.STRUCT | Kind.LIST:
             return _nested(leaf, node)
     return np.zeros(len(leaf), bool)
@@ -112,6 +127,34 @@ def _has_fraction(numbers: pa.Array) -> _Mask:
     mask = np.zeros(len(numbers), bool)
     mask[np.searchsorted(ends, at + ends[0], side="right") - 1] = True
     return mask
+
+
+def _survives_double(numbers: pa.Array) -> _Mask:
+    """Say which whole numbers a double certainly keeps."""
+    ends, _ = _buffers(numbers)
+    mask = np.diff(ends) <= _SURE_DIGITS
+    at = np.flatnonzero(~mask & (np.diff(ends) <= _MOST_DIGITS) & ~_has_fraction(numbers))
+    if len(at):
+        values = numbers.take(pa.array(at)).cast(pa.int64()).to_numpy()
+        mask[at] = values.astype(np.float64).astype(np.int64) == values
+    return mask
+
+
+def _may_be_tiny(numbers: pa.Array, texts: pa.Array) -> _Mask:
+    """Say which numbers may have been others that DuckDB made zero, or are so small that digits were lost."""
+    mask = pc.match_substring_regex(numbers, r"^-?0\.0$|[eE]-3").fill_null(False).to_numpy(zero_copy_only=False).copy()
+    at = np.flatnonzero(mask)
+    mask[at] = with_extreme_exponents(texts.take(pa.array(at)))
+    return mask
+
+
+def _moments(leaf: pa.Array, kind: Kind) -> _Mask:
+    proven = read_stamps(leaf, 6)[1]
+    rest = np.flatnonzero(~proven)
+    pattern = MICROSECONDS if kind is Kind.MOMENT else TIMESTAMP
+    found = pc.match_substring_regex(leaf.take(pa.array(rest)), f'^"{pattern}"$').fill_null(False)
+    proven[rest] = found.to_numpy(zero_copy_only=False)
+    return proven
 
 
 def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -139,4 +182,5 @@ def _same_lists(texts: pa.Array, node: Node) -> _Mask:
     for shape, rows in zip(groups["shape"].to_pylist(), groups["rows"], strict=True):
         if '"JSON"' not in shape and join(node, from_structure(json.loads(shape))) == node:
             proven[rows.values.to_numpy()] = True
-    return proven
+    proven[long_numbers(texts, Texts(texts)).wide] = False
+    return proven & ~with_extreme_exponents(texts)

@@ -1,17 +1,19 @@
 """Types for fields that have no column yet, found over all events of a batch (RFC 6.4).
 
-Kinds form a lattice, so that the result does not depend on how the events were divided over tasks: long ⊂ double ⊂
-string, everything mixed is a string, an object is a struct of all its fields, an array a list of its joined elements;
-`{}` and `[]` alone are strings, null alone is no column. An integer beyond 64 bits is a string: a double would lose
-digits. Fields stand in the order in which they first appear. Where a row came with a schema (`_schema`), that tells the
-kinds of its fields (`declared`), whose lattice is a part of this one, and values only tell of what it does not name.
+Kinds form a lattice, so that the result does not depend on how the events were divided over tasks. Every digit is kept
+(`kinds`): long ⊂ double where a double keeps all the numbers that were seen, else they are a string. Date-times are
+timestamptz, with other texts a string. Everything mixed is a string, an object is a struct of all its fields, an array
+a list of its joined elements; `{}` and `[]` alone are strings, null alone is no column. Fields stand in the order in
+which they first appear. Where a row came with a schema (`_schema`), that tells the kinds of its fields (`declared`),
+whose lattice is a part of this one, and values only tell of what it does not name.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -23,9 +25,12 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.convert.declared import by_schema, covered, overlay
+from calve.convert.digits import long_numbers, with_extreme_exponents
 from calve.convert.evolve import Budget, column_type, known_fields
 from calve.convert.familiar import familiar
 from calve.convert.fields import ALL_FIELDS, Fields
+from calve.convert.kinds import number_kind, text_kind
+from calve.convert.moments import Group, refined
 from calve.convert.node import Kind, Node, join
 from calve.convert.structure import from_structure, list_of
 from calve.convert.widen import widened
@@ -104,7 +109,7 @@ def unknown_fields(
     Fields that the rows' own schema makes wider than the column are among them (`widen.widened`).
     """
     found = Inferred()
-    for node, count, is_told in _seen(rows):
+    for node, count, is_told in _seen(rows, columns=schema.as_struct()):
         own = Node(Kind.STRUCT, fields.of(node.fields))
         new = known_fields(own, schema.as_struct(), case_insensitive)
         if is_told:
@@ -114,50 +119,59 @@ def unknown_fields(
     return found if found.root.fields else None
 
 
-def _seen(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> _Seen:
+def _seen(
+    rows: pa.Table,
+    known: Inferred | None = None,
+    fields: Fields = ALL_FIELDS,
+    columns: iceberg.StructType | None = None,
+) -> _Seen:
     """Give what rows tell, their counts and whether a schema told it, in the order of first appearance.
 
-    What adds nothing to what is known may be left out.
+    What adds nothing to what is known may be left out. Texts in fields that have a column are not looked at.
     """
-    texts, plain = _texts(rows)
+    texts, sure, plain = _texts(rows)
     found: list[tuple[int, Node, int, bool]] = []
     for told, at in by_schema(rows):
-        mine, sound = (texts, plain) if len(at) == len(texts) else (texts.take(pa.array(at)), plain[at])
-        new = ~_nothing_new(mine, sound, told, known, fields)
+        mine = texts if len(at) == len(texts) else texts.take(pa.array(at))
+        new = ~_nothing_new(mine, sure[at], told, known, fields)
         first, nothing = (0, Node(Kind.STRUCT)) if told is None or not len(at) else (int(at[0]), told)
         found.append((first, nothing, len(at) - int(np.count_nonzero(new)), told is not None))
         at = at[new]
-        for row, node, count in _shapes(mine.filter(pa.array(new)), sound[new]):
+        for row, node, count in _shapes(mine.filter(pa.array(new)), plain[at], columns):
             found.append((int(at[row]), overlay(told, node) if told else node, count, told is not None))
     for _, node, count, is_told in sorted(found, key=lambda each: each[0]):
         yield node, count, is_told
 
 
-def _nothing_new(texts: pa.Array, plain: _Mask, told: Node | None, known: Inferred | None, fields: Fields) -> _Mask:
+def _nothing_new(texts: pa.Array, sure: _Mask, told: Node | None, known: Inferred | None, fields: Fields) -> _Mask:
     """Say which of the rows of one schema certainly tell nothing beyond it, or beyond what is known."""
     if told is None:
-        return plain & familiar(texts, known.root, fields) if known is not None else np.zeros(len(texts), bool)
-    at = np.flatnonzero(plain)
+        return sure & familiar(texts, known.root, fields) if known is not None else np.zeros(len(texts), bool)
+    at = np.flatnonzero(sure)
     new = np.zeros(len(texts), bool)
     new[at] = covered(texts.take(pa.array(at)), told)
     return new
 
 
-def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask]:
-    """Give the texts without nulls, and say which DuckDB can be believed on.
+def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask, _Mask]:
+    """Return the texts without nulls, which DuckDB keeps the numbers of, and which also a double keeps whole ones of.
 
-    An integer that may not be a long, and what DuckDB reads although it is no JSON, is read one by one.
+    Not among them is what DuckDB reads although it is no JSON.
     """
     texts = as_text(rows[JSON] if JSON in rows.column_names else rows[EVENT])
     filled = pc.fill_null(texts, "") if texts.null_count else texts
     scan = Texts(filled)
-    plain = np.ones(len(texts), bool)
-    plain[scan.lenient()] = False
-    plain[scan.digit_runs(19)] = False
-    return filled, plain
+    sure, long = np.ones(len(texts), bool), long_numbers(filled, scan)
+    sure[scan.lenient()] = False
+    sure[long.lost] = False
+    plain = sure.copy()
+    plain[long.wide] = False
+    return filled, sure, plain
 
 
-def _shapes(texts: pa.Array, plain: _Mask) -> Iterator[tuple[int, Node, int]]:
+def _shapes(
+    texts: pa.Array, plain: _Mask, columns: iceberg.StructType | None = None
+) -> Iterator[tuple[int, Node, int]]:
     """Give each distinct structure, the first row that has it, and its count.
 
     DuckDB tells structures fast, but not all exactly: rows that are not plain, or where it says `JSON` (an empty
@@ -165,13 +179,20 @@ def _shapes(texts: pa.Array, plain: _Mask) -> Iterator[tuple[int, Node, int]]:
     """
     if not len(texts):
         return
-    groups = _grouped(texts, plain)
+    plain = plain & ~with_extreme_exponents(texts)
     found: list[tuple[int, Node, int]] = []
-    for shape, at, members in groups:
+    starts: list[int] = []
+    groups: list[Group] = []
+    for shape, at, members in _grouped(texts, plain):
         if '"JSON"' in shape:
             plain[members] = False
         else:
-            found.append((at, from_structure(json.loads(shape)), len(members)))
+            starts.append(at)
+            groups.append(
+                Group(from_structure(json.loads(shape)), _from_value(parse_object(texts[at].as_py())), members)
+            )
+    nodes = refined(groups, texts, partial(_is_new, columns))
+    found += [(at, node, len(each.rows)) for at, node, each in zip(starts, nodes, groups, strict=True)]
     for row in np.flatnonzero(~plain).tolist():
         try:
             found.append((row, _from_value(parse_object(texts[row].as_py())), 1))
@@ -208,13 +229,27 @@ def _numbered(texts: pa.Array, at: Any) -> pa.Table:
     return pa.table({JSON: texts if len(at) == len(texts) else texts.take(pa.array(at)), "row": pa.array(at)})
 
 
+def _is_new(columns: iceberg.StructType | None, path: Sequence[str | None]) -> bool:
+    """Return whether the field at a path has no column."""
+    kind: iceberg.IcebergType | None = columns
+    for name in path:
+        match kind:
+            case iceberg.StructType():
+                kind = next((each.field_type for each in kind.fields if each.name == name), None)
+            case iceberg.ListType():
+                kind = kind.element_type
+            case iceberg.MapType():
+                kind = kind.value_type
+    return kind is None
+
+
 def _from_value(value: Any) -> Node:
     if value is None:
         return Node(Kind.NULL)
     if type(value) is bool:
         return Node(Kind.BOOLEAN)
     if type(value) is Number:
-        return Node(_number(value))
+        return Node(number_kind(value))
     if type(value) is dict:
         fields = {name: _from_value(below) for name, below in value.items()}
         return Node(Kind.STRUCT, fields) if fields else Node(Kind.EMPTY_OBJECT)
@@ -223,10 +258,4 @@ def _from_value(value: Any) -> Node:
         for each in value:
             element = join(element, _from_value(each))
         return list_of(element)
-    return Node(Kind.STRING)
-
-
-def _number(text: str) -> Kind:
-    if not text.lstrip("-").isdigit():
-        return Kind.DOUBLE
-    return Kind.LONG if len(text) < 21 and -(2**63) <= int(text) < 2**63 else Kind.STRING
+    return Node(text_kind(value))

@@ -18,6 +18,7 @@ _Bytes = npt.NDArray[np.uint8]
 _Rows = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 Events = Callable[[_Rows], pa.Array]
+_WHOLE = 2**53  # a double keeps every whole number below
 _SURE = 18  # so many characters never overflow 64 bits
 
 
@@ -51,6 +52,7 @@ def read_doubles(column: pa.Array, kind: pa.DataType, events: Events) -> tuple[p
     except pa.ArrowInvalid:  # a number is too large
         proven &= pc.match_substring_regex(column, "[eE]").fill_null(False).to_numpy(zero_copy_only=False) == 0
         values = _cast(column, proven, pa.float64())
+    proven &= np.abs(values.fill_null(0).to_numpy()) < _WHOLE  # beyond it a whole number may lose digits
     values = values.cast(kind, safe=False)
     numbers = values.fill_null(1).to_numpy()
     proven &= np.isfinite(numbers)

@@ -24,6 +24,16 @@ class Kind(enum.StrEnum):
     EMPTY_ARRAY = "[]"
     LIST = "list"
     KNOWN = "known"
+    WIDE_LONG = "wide long"
+    """Whole numbers of 64 bits, one of which a double does not keep."""
+    DIGITS = "digits"
+    """Numbers with more digits than a double or 64 bits keep: a string."""
+    MOMENT = "moment"
+    """Texts that are date-times."""
+    NANOS = "nanoseconds"
+    """Texts that are date-times, one of which is finer than microseconds: a string."""
+    MIXED = "mixed"
+    """Values that only a string holds together."""
     # These are never seen in JSON: a schema says so.
     INT = "int"
     FLOAT = "float"
@@ -70,8 +80,18 @@ class Node:
         return Node(Kind(data[0]), {name: Node.from_json(below) for name, below in data[1]})
 
 
+_NUMBERS = (Kind.INT, Kind.LONG, Kind.WIDE_LONG, Kind.FLOAT, Kind.DOUBLE)
+_TIMES = (Kind.MOMENT, Kind.TIMESTAMPTZ)
 _NESTED = (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN)
 _WIDER = {
+    frozenset({Kind.LONG, Kind.WIDE_LONG}): Kind.WIDE_LONG,
+    frozenset({Kind.INT, Kind.WIDE_LONG}): Kind.WIDE_LONG,
+    frozenset({Kind.WIDE_LONG, Kind.DOUBLE}): Kind.DIGITS,
+    frozenset({Kind.WIDE_LONG, Kind.FLOAT}): Kind.DIGITS,
+    **{frozenset({kind, Kind.DIGITS}): Kind.DIGITS for kind in _NUMBERS},
+    frozenset({Kind.MOMENT, Kind.TIMESTAMPTZ}): Kind.TIMESTAMPTZ,
+    **{frozenset({kind, Kind.NANOS}): Kind.NANOS for kind in _TIMES},
+    **{frozenset({kind, Kind.STRING}): Kind.STRING for kind in (*_TIMES, Kind.NANOS)},
     frozenset({Kind.INT, Kind.LONG}): Kind.LONG,
     frozenset({Kind.INT, Kind.FLOAT}): Kind.DOUBLE,
     frozenset({Kind.INT, Kind.DOUBLE}): Kind.DOUBLE,
@@ -83,7 +103,7 @@ _WIDER = {
     frozenset({Kind.EMPTY_OBJECT, Kind.MAP}): Kind.MAP,
     frozenset({Kind.EMPTY_ARRAY, Kind.LIST}): Kind.LIST,
 }
-_DIGITS = {Kind.INT: (10, 0), Kind.LONG: (19, 0)}
+_DIGITS = {Kind.INT: (10, 0), Kind.LONG: (19, 0), Kind.WIDE_LONG: (19, 0)}
 _MOST_DIGITS = 38
 
 
@@ -102,7 +122,7 @@ def join(first: Node, second: Node) -> Node:
     elif first.kind is second.kind:
         kind = first.kind
     else:
-        kind = _WIDER.get(frozenset({first.kind, second.kind}), Kind.STRING)
+        kind = _WIDER.get(frozenset({first.kind, second.kind}), Kind.MIXED)
     if kind not in _NESTED:
         return Node(kind)
     fields = dict(first.fields)
@@ -112,10 +132,10 @@ def join(first: Node, second: Node) -> Node:
 
 
 def _decimal(first: Node, second: Node) -> Node:
-    """Join a decimal and something else: a decimal with the digits of both, or a string where none has so many."""
+    """Join a decimal and something else: a decimal with the digits of both, or mixed where none has so many."""
     digits = [each.digits if each.kind is Kind.DECIMAL else _DIGITS.get(each.kind) for each in (first, second)]
     if digits[0] is None or digits[1] is None:
-        return Node(Kind.STRING)
+        return Node(Kind.MIXED)
     whole, fraction = max(digits[0][0], digits[1][0]), max(digits[0][1], digits[1][1])
     fits = whole + fraction <= _MOST_DIGITS
-    return Node(Kind.DECIMAL, digits=(whole, fraction)) if fits else Node(Kind.STRING)
+    return Node(Kind.DECIMAL, digits=(whole, fraction)) if fits else Node(Kind.MIXED)

@@ -107,6 +107,8 @@ def _double(value: Any) -> float:
         raise bad(value, "double")
     if math.isinf(number):
         raise MismatchError(f"{cut(value)} is too large for double")
+    if abs(number) >= 2**53 and value.lstrip("+-").isdigit() and int(number) != int(value):
+        raise MismatchError(f"{cut(value)} has more digits than a double keeps")
     return number
 
 

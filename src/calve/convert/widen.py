@@ -32,8 +32,8 @@ def widened(node: Node, kind: iceberg.IcebergType) -> Node:
         case iceberg.MapType() if node.kind is not Kind.LIST:
             values = (widened(each, kind.value_type) for each in node.fields.values())
             return _known({VALUE: reduce(join, values, _NOTHING)})
-        case iceberg.IntegerType() if node.kind is Kind.LONG:
-            return node
+        case iceberg.IntegerType() if node.kind in (Kind.LONG, Kind.WIDE_LONG):
+            return Node(Kind.LONG)
         case iceberg.FloatType() if node.kind is Kind.DOUBLE:
             return node
         case iceberg.DecimalType(precision=precision, scale=scale) if node.kind is Kind.DECIMAL:

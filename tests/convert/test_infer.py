@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from pyiceberg import types as t
 from pyiceberg.schema import Schema
 
+from calve.convert.column_types import ColumnTypes
 from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.definition import schema_from_columns
-from calve.convert.evolve import plan_evolution
+from calve.convert.evolve import plan_evolution, unclear
 from calve.convert.infer import Inferred, infer
+from calve.convert.node import Kind
 from convert.events import Maker
 from convert.tables import table_of
 from examples import examples
@@ -40,12 +42,79 @@ def columns(inferred: Inferred) -> dict[str, str]:
         (["[]", "[1]"], "list<long>"), (["[1,2.5]", "[null]"], "list<double>"), (['[1,"x"]'], "list<string>"),
         (['[{"a":1},{"b":true}]'], "list<struct<3: a: optional long, 4: b: optional boolean>>"), (['{"a":1}', "1"], "string"),
         (['{"a":1}', "[1]"], "string"), (["{}", "[]"], "string"), (["null", "1"], "long"), (["[[1],[]]"], "list<list<long>>"),
-        (['{"a":null}'], "string"),
+        (['{"a":null}'], "string"), (["9007199254740992", "0.5"], "double"), (["9007199254740993", "0.5"], "string"),
+        (["9007199254740993", "1"], "long"), (["0.5", "1", "9007199254740993"], "string"), (["12345678901234567890"], "string"),
+        (["0.1234567890123456"], "double"), (["0.12345678901234567890"], "string"), (["1e400"], "string"), (["1e-400"], "string"),
+        (["1e22"], "double"), (["0.10"], "double"), (["12345678901234567.0"], "string"), (["[1,9007199254740993,0.5]"], "list<string>"),
+        (['"2026-01-02T03:04:05Z"', '"2026-01-02 03:04:05.123456000+01:00"', "null"], "timestamptz"), (['"2026-01-02T03:04"'], "timestamptz"),
+        (['"2026-01-02T03:04:05Z"', '"soon"'], "string"), (['"2026-01-02T03:04:05Z"', "1"], "string"), (['"2026-01-02"'], "string"),
+        (['"2026-01-02T03:04:05.123456789Z"', '"2026-01-02T03:04:05Z"'], "string"), (['"2026-02-29T00:00:00Z"'], "string"),
+        (['"0001-01-01T00:00:00Z"', '"9999-12-31T23:59:59.999999Z"'], "timestamptz"), (['"0001-01-01T00:00:00+01:00"'], "string"),
+        (['"0000-01-01T00:00:00Z"'], "string"), (['"2024-02-29T23:59:59-18:00"'], "timestamptz"), (['"2026-01-02T24:00:00Z"'], "string"),
+        (['["2026-01-02T03:04:05Z",null]', "[]"], "list<timestamptz>"), (['["2026-01-02T03:04:05Z","x"]'], "list<string>"),
+        (['{"a":"2026-01-02T03:04:05Z"}'] * 3, "struct<2: a: optional timestamptz>"),
+        (['[{"a":"2026-01-02T03:04:05Z"}]'] * 2, "list<struct<3: a: optional timestamptz>>"),
+        (['[{"a":"2026-01-02T03:04:05Z"},{"a":"x"}]', '[{"a":"2026-01-02T03:04:05Z"}]'], "list<struct<3: a: optional string>>"),
     ],
 )  # fmt: skip
 def test_types_join_over_all_events(values, expected):
     found = columns(infer(rows_of(*[f'{{"v":{value}}}' for value in values])))["v"]
     assert found.replace("3: ", "2: ").replace("4: ", "3: ") == expected.replace("3: ", "2: ").replace("4: ", "3: ")
+
+
+@settings(max_examples=examples(15), deadline=None, database=None)
+@given(seed=st.integers(0, 2**40))
+def test_every_event_fits_the_columns_that_were_inferred_from_it(seed):
+    maker = Maker(random.Random(seed))
+    schema = maker.schema()
+    events = rows_of(*[maker.event(schema) for _ in range(40)])
+    made = infer(events).to_schema()
+    names = [field.name for field in made.fields]
+    if not names or len({name.casefold() for name in names}) < len(names):
+        return
+    converted = Converter(table_of(made), ConvertOptions(on_type_mismatch="dlq")).convert(events)
+    codes = [code for code in converted.rejects["code"].to_pylist() if code not in ("MALFORMED", "NO_MATCHING_FIELDS")]
+    halves = [each for each in converted.rejects.to_pylist() if "surrogate" in each["reason"]]
+    assert len(codes) == len(halves)
+
+
+def test_column_types_decide_at_any_depth_and_an_exact_name_wins():
+    given = {"*_at": "timestamptz", "total": "decimal(12,2)", "l.element.n": "int", "raw": "map<string, long>"}
+    event = '{"total":1,"made_at":1,"l":[{"n":1,"m":1}],"raw":{"a":1},"x":2}'
+    schema = infer(rows_of(event)).to_schema(types=ColumnTypes(given))
+    assert {name: str(schema.find_type(name)) for name in ("total", "made_at", "l.element.n", "l.element.m", "raw", "x")} == {
+        "total": "decimal(12, 2)", "made_at": "timestamptz", "l.element.n": "int", "l.element.m": "long",
+        "raw": "map<string, long>", "x": "long",
+    }  # fmt: skip
+    globs = ColumnTypes({"*": "string", **given})
+    assert [str(globs.of(path)) for path in (("total",), ("made_at",))] == ["decimal(12, 2)", "string"]
+    new = plan_evolution(
+        table_of(Schema(t.NestedField(1, "s", t.StructType()))),
+        infer(rows_of('{"s":{"b_at":1},"total":2}')),
+        types=ColumnTypes(given),
+    )
+    assert new.add == [(("s",), "b_at", "timestamptz"), ((), "total", "decimal(12, 2)")]
+
+
+def test_date_times_stay_text_where_settings_say_so():
+    found = infer(rows_of('{"a":"2026-01-02T03:04:05Z"}'))
+    assert str(found.to_schema(types=ColumnTypes(moments=False)).fields[0].field_type) == "string"
+
+
+def test_what_became_text_for_digits_or_mixed_types_is_named():
+    events = (
+        '{"d":0.12345678901234567890,"m":1,"n":"2026-01-02T03:04:05.123456789Z"}',
+        '{"m":"x","s":{"m":1},"t":"x"}',
+        '{"s":{"m":true}}',
+    )
+    root = infer(rows_of(*events)).root
+    assert dict(unclear(root, ColumnTypes())) == {
+        "d": Kind.DIGITS,
+        "m": Kind.MIXED,
+        "n": Kind.NANOS,
+        "s.m": Kind.MIXED,
+    }
+    assert dict(unclear(root, ColumnTypes({"*": "string"}))) == {}
 
 
 def test_a_field_that_is_only_ever_null_is_no_column():

@@ -64,8 +64,8 @@ def sink(table: str, **options: Any) -> dict[str, Any]:
 def tried(pipeline: dict[str, Any], *lines: str) -> Trial:
     [settings] = parse_text(json.dumps({"one": pipeline}), PLUGINS).pipelines
     rows = {"event": [line.encode() for line in lines], "file_row": list(range(1, len(lines) + 1))}
-    none = [None] * len(lines)
-    return attempt(settings, pa.table({**rows, "malformed": none, "file_path": none}).select(SCHEMA.names).cast(SCHEMA))
+    none = {name: [None] * len(lines) for name in SCHEMA.names}
+    return attempt(settings, pa.table({**none, **rows}).cast(SCHEMA))
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +136,25 @@ def test_a_value_that_does_not_fit_is_a_dead_letter_in_inferred_columns_and_null
         ("declared", "null"): nulled,
         ("declared", "dlq"): rejected,
     }
+
+
+def test_schemas_and_types_are_given_to_tables_by_their_names() -> None:
+    given = {
+        "schemas": [
+            {"tables": "shop.ord*", "columns": [{"name": "id", "type": "int"}], "partition_spec": [{"column": "id"}]},
+            {"tables": "shop.*s", "columns": [{"name": "page", "type": "list<string>"}]},
+        ],
+        "column_types": {"*at": "timestamp", "n": "decimal(9,2)"},
+    }
+    lines = ['{"id": 1, "kind": "orders"}', '{"page": [], "kind": "clicks"}', '{"n": 1, "at": "soon", "kind": "other"}']
+    found = tried(sink("shop.${/kind}", auto_create=True, **given), *lines)
+    assert [table.statements[0] for table in found.tables] == [
+        "CREATE TABLE lakehouse.shop.orders (\n  id int\n) USING iceberg\nPARTITIONED BY (id);",
+        "CREATE TABLE lakehouse.shop.clicks (\n  page array<string>\n) USING iceberg;",
+        "CREATE TABLE lakehouse.shop.other (\n  n decimal(9, 2),\n  at timestamp_ntz,\n  kind string\n) USING iceberg\n"
+        "TBLPROPERTIES ('calve.columns' = 'inferred');",
+    ]
+    assert (found.tables[2].rows, found.tables[2].nulled) == (1, {"at": 1})  # a declared column
 
 
 def test_changes_name_their_table_and_those_without_a_key_or_a_known_operation_their_reason(folder: Path) -> None:

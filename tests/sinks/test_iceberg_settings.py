@@ -111,6 +111,13 @@ def test_the_defaults_are_the_rfcs_and_the_designs() -> None:
     assert (settings.write_mode, settings.upsert, settings.dynamic) == ("equality-delete", False, False)
 
 
+def test_a_type_of_column_types_that_is_none_is_refused_where_it_stands() -> None:
+    [found] = errors('table_identifier: a.b, column_types: {a: long, "*_at": moment}')
+    assert found.startswith(
+        "column_types.*_at: The type 'moment' cannot be read: 'moment' is no type at character 7. All"
+    )
+
+
 def test_null_for_a_mismatch_is_a_word_like_dlq_and_not_an_absent_option() -> None:
     for written, read in {"null": "null", "~": "null", '"null"': "null", "dlq": "dlq"}.items():
         assert sink(f"table_identifier: a.b, on_type_mismatch: {written}").on_type_mismatch == read

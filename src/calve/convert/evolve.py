@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg import types as iceberg
 
+from calve.convert.column_types import ColumnTypes
 from calve.convert.node import ELEMENT, KEY, VALUE, Kind, Node, join
 from calve.convert.table import Table
 from calve.convert.widen import widened
@@ -17,11 +18,12 @@ from calve.convert.widen import widened
 if TYPE_CHECKING:
     from calve.convert.infer import Inferred
 
-__all__ = ["COLUMN_LIMIT", "Budget", "Evolution", "column_type", "known_fields", "plan_evolution"]
+__all__ = ["COLUMN_LIMIT", "Budget", "Evolution", "column_type", "known_fields", "plan_evolution", "unclear"]
 
 COLUMN_LIMIT = 1_000
 """So many columns (fields of structs counted) inference may bring a table to; random keys must not destroy it."""
 Path = tuple[str, ...]
+_INFERRED = ColumnTypes()
 _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
     Kind.BOOLEAN: iceberg.BooleanType,
     Kind.INT: iceberg.IntegerType,
@@ -55,10 +57,11 @@ class Evolution:
 
 
 class Budget:
-    """How many columns may still be added, and the ids that they get."""
+    """How many columns may still be added, the ids that they get, and the types that settings give them."""
 
-    def __init__(self, columns: int) -> None:
+    def __init__(self, columns: int, types: ColumnTypes = _INFERRED) -> None:
         self.left = columns
+        self.types = types
         self.refused: list[Path] = []
         self.next_id = itertools.count(1).__next__
 
@@ -71,9 +74,11 @@ class Budget:
         return True
 
 
-def plan_evolution(table: Table, inferred: Inferred, limit: int = COLUMN_LIMIT) -> Evolution:
+def plan_evolution(
+    table: Table, inferred: Inferred, limit: int = COLUMN_LIMIT, types: ColumnTypes = _INFERRED
+) -> Evolution:
     """Plan the columns for all fields that the table does not have by now (driver); repeating it is harmless."""
-    budget = Budget(limit - _count(table.schema.as_struct()))
+    budget = Budget(limit - _count(table.schema.as_struct()), types)
     wider = list(_wider(widened(inferred.root, table.schema.as_struct()), ()))
     evolution = Evolution(widen=wider, refused=budget.refused)
     _plan(known_fields(inferred.root, table.schema.as_struct()), (), budget, evolution.add)
@@ -127,9 +132,11 @@ def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
 
 def column_type(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType | None:
     """Give the type for what was seen; None for null alone, and for a struct that no field of fits the budget."""
+    if node.kind in (Kind.NULL, Kind.KNOWN):
+        return None
+    if path and (given := budget.types.of(path, budget.next_id)):
+        return given
     match node.kind:
-        case Kind.NULL | Kind.KNOWN:
-            return None
         case Kind.STRUCT:
             return _struct(node, budget, path)
         case Kind.LIST:
@@ -145,7 +152,19 @@ def column_type(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType |
             return iceberg.DecimalType(max(sum(node.digits), 1), node.digits[1])
         case Kind.FIXED:
             return iceberg.FixedType(node.digits[0])
+        case Kind.MOMENT if not budget.types.moments:
+            return iceberg.StringType()
     return _PLAIN.get(node.kind, iceberg.StringType)()
+
+
+def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[str, Kind]]:
+    """Yield the dotted names of columns that become strings although their values are no plain texts, and why."""
+    if path and types.of(path):
+        return
+    if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind is Kind.NANOS and types.moments):
+        yield ".".join(path), node.kind
+    for name, each in node.fields.items():
+        yield from unclear(each, types, (*path, name))
 
 
 def _struct(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType:

@@ -105,6 +105,7 @@ class Exact:
         ]
         self._is_flat = all(isinstance(field.field_type, iceberg.PrimitiveType) for field in schema.fields)
         self._reject_mismatches = options.on_type_mismatch == "dlq"
+        self._declared = options.declared
         self._refused = options.refused
         self._fields = options.fields
         self._may_lack = options.may_lack
@@ -190,7 +191,7 @@ class Exact:
         if isinstance(error, _AmbiguousError):
             raise error.below(column.name)
         path = getattr(error, "path", "")
-        if column.required or self._reject_mismatches:
+        if column.required or (self._reject_mismatches and column.name not in self._declared):
             raise _RejectedError(Code.NOT_COERCIBLE, f"{column.name}{path}", str(error)) from None
         nulled.append((column.name, f"{path[1:]}: {error}" if path else str(error)))
 

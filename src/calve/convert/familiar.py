@@ -142,14 +142,15 @@ def _survives_double(numbers: pa.Array) -> _Mask:
 
 def _may_be_tiny(numbers: pa.Array, texts: pa.Array) -> _Mask:
     """Say which numbers may have been others that DuckDB made zero, or are so small that digits were lost."""
-    mask = pc.match_substring_regex(numbers, r"^-?0\.0$|[eE]-3").fill_null(False).to_numpy(zero_copy_only=False).copy()
+    found = pc.match_substring_regex(numbers, r"^-?0\.0$|[eE]-3").fill_null(False)
+    mask = np.array(found, bool)
     at = np.flatnonzero(mask)
     mask[at] = with_extreme_exponents(texts.take(pa.array(at)))
     return mask
 
 
 def _moments(leaf: pa.Array, kind: Kind) -> _Mask:
-    proven = read_stamps(leaf, 6)[1]
+    proven: _Mask = read_stamps(leaf, 6)[1]
     rest = np.flatnonzero(~proven)
     pattern = MICROSECONDS if kind is Kind.MOMENT else TIMESTAMP
     found = pc.match_substring_regex(leaf.take(pa.array(rest)), f'^"{pattern}"$').fill_null(False)

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
+from calve.convert.column_types import ColumnTypes
 from calve.convert.declared import by_schema, covered, overlay
 from calve.convert.digits import long_numbers, with_extreme_exponents
 from calve.convert.evolve import Budget, column_type, known_fields
@@ -69,9 +70,9 @@ class Inferred:
         is_declared = self.is_declared and other.is_declared
         return Inferred(join(self.root, other.root), self.events + other.events, is_declared)
 
-    def to_schema(self, limit: int = 1000) -> Schema:
+    def to_schema(self, limit: int = 1000, types: ColumnTypes | None = None) -> Schema:
         """Give the schema of a new table: all columns optional, at most `limit`; none where every field is null."""
-        found = column_type(self.root, Budget(limit), ())
+        found = column_type(self.root, Budget(limit, types or ColumnTypes()), ())
         return Schema(*found.fields) if isinstance(found, iceberg.StructType) else Schema()
 
     def to_json(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class ConvertOptions:
         fields: The fields that are written; all others are as if the event did not have them.
         count_ignored: Count the fields that have no column.
         refused: Fields (paths as in `Evolution.refused`) that cannot become columns: an event with one is rejected.
+        declared: Columns in which such a value is null even then.
         may_lack: Required columns that are null in the row, and no reason to reject it, where the event lacks them.
     """
 
@@ -31,4 +32,5 @@ class ConvertOptions:
     fields: Fields = ALL_FIELDS
     count_ignored: bool = False
     refused: frozenset[tuple[str, ...]] = frozenset()
+    declared: frozenset[str] = frozenset()
     may_lack: frozenset[str] = frozenset()

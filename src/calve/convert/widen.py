@@ -30,7 +30,8 @@ def widened(node: Node, kind: iceberg.IcebergType) -> Node:
         case iceberg.ListType() if ELEMENT in node.fields and node.kind is not Kind.STRUCT:
             return _known({ELEMENT: widened(node.fields[ELEMENT], kind.element_type)})
         case iceberg.MapType() if node.kind is not Kind.LIST:
-            values = (widened(each, kind.value_type) for each in node.fields.values())
+            below = [node.fields[VALUE]] if node.kind is Kind.MAP else node.fields.values()
+            values = (widened(each, kind.value_type) for each in below)
             return _known({VALUE: reduce(join, values, _NOTHING)})
         case iceberg.IntegerType() if node.kind in (Kind.LONG, Kind.WIDE_LONG):
             return Node(Kind.LONG)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from calve.convert.column_types import ColumnTypes
 from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.infer import Inferred
@@ -67,6 +68,7 @@ class SinkJob:
         write_mode: How deletes reach a table when they are committed.
         keep: An UPDATE leaves columns as they are that its event lacks.
         on_type_mismatch: As in the settings; None: as the table's columns came to be.
+        column_types: The types that the settings give to columns, which are then not inferred.
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
         refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
@@ -82,6 +84,7 @@ class SinkJob:
     infers: bool = False
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] | None = None
+    column_types: ColumnTypes = field(default_factory=ColumnTypes)
     case_insensitive: bool = False
     changes: bool = False
     identifier_columns: tuple[str, ...] = ()
@@ -97,11 +100,15 @@ class SinkJob:
         return ConvertOptions(
             look_for_unknown=self.evolves,
             on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),
+            declared=frozenset() if self.on_type_mismatch else self._declared(table),
             case_insensitive=self.case_insensitive,
             fields=self.fields,
             count_ignored=not self.evolves,
             refused=self.refused.get(table.identifier, frozenset()),
         )
+
+    def _declared(self, table: Table) -> frozenset[str]:
+        return frozenset(each.name for each in table.schema.fields if self.column_types.of((each.name,)))
 
     def converter(self, table: Table) -> Converter | Reducer:
         """Make what turns the events of a table into rows, or into changes of rows."""

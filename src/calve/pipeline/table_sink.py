@@ -63,7 +63,7 @@ class TableSink:
         operation = None if settings.operation is None else compile_format(settings.operation, metadata)
         self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
         self._key, self.catalog = catalog_of(settings.catalog or {})
-        self._mirrors = Mirrors(self._fields)
+        self._mirrors = Mirrors(self._fields, settings.inferred_types)
         self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors)
         letters = settings.dlq_table
         self.letters = LetterTarget(self.catalog, letters, Path(place), log) if letters else None
@@ -149,6 +149,7 @@ class TableSink:
             infers=settings.auto_create,
             evolves=settings.schema_evolution,
             on_type_mismatch=settings.on_type_mismatch,
+            column_types=settings.inferred_types,
             case_insensitive=settings.case_insensitive,
             changes=settings.changes,
             identifier_columns=tuple(settings.identifier_columns),

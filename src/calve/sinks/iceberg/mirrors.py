@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType
 
+from calve.convert.column_types import ColumnTypes
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.schema import read_schema
 from calve.sources.source import SourceTable
 
 __all__ = ["NONE", "Mirrors"]
+
+TypeOf = Callable[[Sequence[str]], IcebergType | None]
 
 
 class Mirrors:
@@ -20,10 +26,12 @@ class Mirrors:
 
     Args:
         fields: The fields that the sink writes.
+        types: Types that columns have instead of those of their source.
     """
 
-    def __init__(self, fields: Fields = ALL_FIELDS) -> None:
+    def __init__(self, fields: Fields = ALL_FIELDS, types: ColumnTypes | None = None) -> None:
         self._fields = fields
+        self._types = types or ColumnTypes()
         self._sources: dict[str, list[SourceTable]] = {}
 
     def set(self, tables: Iterable[SourceTable], names: Mapping[str, str]) -> None:
@@ -52,6 +60,8 @@ class Mirrors:
         whole: dict[str, Any] = json.loads(table.schema_json)
         fields = [_plain(field) for field in whole["fields"] if field["name"] in self._fields]
         ids = _numbers(fields)
+        next_id = itertools.count(max(ids, default=0) + 1).__next__
+        fields = [_typed(field, (field["name"],), partial(self._types.of, next_id=next_id)) for field in fields]
         key = [number for number in whole.get("identifier-field-ids", ()) if number in ids]
         narrowed = {"type": "struct", "schema-id": 0, "fields": fields, "identifier-field-ids": key}
         return SourceTable(table.name, table.uuid, json.dumps(narrowed, separators=(",", ":")))
@@ -64,6 +74,23 @@ def _plain(kind: Any) -> Any:
     if isinstance(kind, dict):
         return {key: _plain(each) for key, each in kind.items() if key not in ("initial-default", "write-default")}
     return kind
+
+
+def _typed(field: dict[str, Any], path: tuple[str, ...], type_of: TypeOf) -> dict[str, Any]:
+    """Return a field with the types that the settings give to it, or to what is below it."""
+    given = type_of(path)
+    if given is not None:
+        return {**field, "type": json.loads(given.model_dump_json())}
+    return {**field, "type": _typed_below(field["type"], path, type_of)}
+
+
+def _typed_below(kind: Any, path: tuple[str, ...], type_of: TypeOf) -> Any:
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        return {**kind, "fields": [_typed(each, (*path, each["name"]), type_of) for each in kind["fields"]]}
+    below = "element" if kind["type"] == "list" else "value"
+    return {**kind, below: _typed({"type": kind[below]}, (*path, below), type_of)["type"]}
 
 
 def _numbers(kind: Any) -> set[int]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pyiceberg.schema import Schema
 from pyiceberg.types import UnknownType
 
+from calve.convert.column_types import ColumnTypes
 from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
 from calve.convert.type_text import parse_type
@@ -102,6 +103,13 @@ class TableSchema:
 
 
 @dataclass(frozen=True)
+class SchemaOf(TableSchema):
+    """The columns of some of the tables that are named by events."""
+
+    tables: str = option(doc="The tables, as a name or a pattern with `*` and `?`, e.g. `shop.order*`.", minimum=1)
+
+
+@dataclass(frozen=True)
 class DeadLetters:
     """Where rejected events go, if it is more than a path."""
 
@@ -169,6 +177,20 @@ class IcebergSettings:
     )
     schema_evolution: bool = option(False, "Add a column for each field that the table does not have.")
     schema: TableSchema | None = option(None, "The table to create; only for a `table_identifier` without `${…}`.")
+    schemas: list[SchemaOf] = option(
+        [],
+        "Schemas for tables that `auto_create` makes, by their names: the first one whose `tables` matches is used. "
+        "Tables without a match are created from events.",
+    )
+    column_types: dict[str, str] = option(
+        {},
+        "Types of columns that are created from events, for new tables and by `schema_evolution`, e.g. "
+        '`{total: "decimal(12,2)", "*_at": timestamptz, "items.element.price": double}`: dotted names, or patterns '
+        "with `*` and `?`; an exact name wins, then the first pattern. Columns that exist stay as they are.",
+    )
+    infer_timestamps: bool = option(
+        True, "Texts that are all ISO 8601 date-times become a `timestamptz` column; false: a `string`."
+    )
     partition_by: list[str] = option(
         [],
         'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`; a column that is '
@@ -234,6 +256,11 @@ class IcebergSettings:
         return "${" in self.table_identifier
 
     @property
+    def inferred_types(self) -> ColumnTypes:
+        """The types of columns that are created from events."""
+        return ColumnTypes(self.column_types, self.infer_timestamps)
+
+    @property
     def columns(self) -> list[dict[str, Any]]:
         """The columns of `schema` as `convert.schema_from_columns` takes them; empty without a schema."""
         return [asdict(column) for column in self.schema.columns] if self.schema else []
@@ -269,6 +296,8 @@ class IcebergSettings:
             )
         if self.schema and self.event_time and (bad := faulty_time(schema_from_columns(self.columns), self.event_time)):
             yield "event_time", bad
+        for name, kind in self.column_types.items():
+            yield from _check_type(f"column_types.{name}", kind)
         yield from _check_partitions("partition_by", self.partition_by)
         yield from self._check_format_version()
         if self.schema and self.partition_by:
@@ -307,6 +336,13 @@ class IcebergSettings:
         if self.changes:
             found |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
         return found
+
+
+def _check_type(key: str, kind: str) -> Iterator[tuple[str, str]]:
+    try:
+        parse_type(kind)
+    except SettingsError as error:
+        yield key, str(error)
 
 
 def _check_partitions(

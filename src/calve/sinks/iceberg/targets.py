@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -24,8 +27,9 @@ from calve.commit.follow import follow
 from calve.commit.merge import EQUALITY_DELETE
 from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
-from calve.convert.evolve import plan_evolution
+from calve.convert.evolve import plan_evolution, unclear
 from calve.convert.infer import Inferred
+from calve.convert.node import Kind
 from calve.convert.schema import VariantType
 from calve.convert.table import INFERRED, Absent, Table
 from calve.errors import (
@@ -49,6 +53,12 @@ __all__ = ["SinkTargets", "missing"]
 
 _NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
 """For `unknown` Spark has a type, but MERGE cannot write it (Iceberg 1.12)."""
+_WHY_TEXT = {
+    Kind.DIGITS: ("as a double or long does not keep all digits of the numbers", '"decimal(38,9)"'),
+    Kind.MIXED: ("as their values are of several types", "double"),
+    Kind.NANOS: ("as their date-times are finer than microseconds", "timestamptz_ns"),
+}
+"""Why a column is a string although its values are no plain texts, and what type it may have instead."""
 
 
 class SinkTargets:
@@ -69,6 +79,7 @@ class SinkTargets:
         self.settings = settings
         self.refused: dict[str, frozenset[tuple[str, ...]]] = {}
         self.mirrors = mirrors
+        self._types = settings.inferred_types
         self._static = static
         self._say = log.info
         self._warn = log.warning
@@ -92,7 +103,8 @@ class SinkTargets:
         if table is None and not self.settings.auto_create:
             raise missing(self._static, self.catalog.name)
         if table is None and self.settings.schema is not None:
-            table = self._create(self._static, schema_from_columns(self.settings.columns))
+            columns = schema_from_columns(self.settings.columns)
+            table = self._create(self._static, columns, self.settings.partition_fields)
         if table is None:
             return
         if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
@@ -235,19 +247,28 @@ class SinkTargets:
 
     def _make(self, name: str, inferred: Inferred | None) -> Table | Absent:
         if self.settings.auto_create and (mirrored := self.mirrors.schema(name)) is not None:
-            self._create(name, mirrored)
+            self._create(name, mirrored, self.settings.partition_fields)
             self._follow(name)
             return self._load(name) or Absent(Code.NO_SUCH_TABLE.value, f"the table {name} was dropped")
         if not self.settings.auto_create or inferred is None:
             return Absent(Code.NO_SUCH_TABLE.value, f"the table {name} does not exist and auto_create is off")
-        schema = inferred.to_schema()
+        for given in self.settings.schemas:
+            if fnmatchcase(name, given.tables):
+                columns = schema_from_columns([asdict(column) for column in given.columns])
+                return self._create(name, columns, [asdict(field) for field in given.partition_spec])
+        schema = inferred.to_schema(types=self._types)
         if not schema.fields:
             return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
-        return self._create(name, self._with_moments(schema), {} if inferred.is_declared else INFERRED)
+        marks = {} if inferred.is_declared else INFERRED
+        table = self._create(name, self._with_moments(schema), self.settings.partition_by, marks)
+        self._say_unclear(name, inferred)
+        return table
 
-    def _create(self, name: str, schema: Schema, marks: Mapping[str, str] | None = None) -> Table:
+    def _create(
+        self, name: str, schema: Schema, partitions: Sequence[Any], marks: Mapping[str, str] | None = None
+    ) -> Table:
         schema = identified(schema, self.settings.identifier_columns) if self.settings.identifier_columns else schema
-        fields = partition_spec_fields(self.settings.partition_fields, schema)
+        fields = partition_spec_fields(partitions, schema)
         settings = self.settings
         properties = {**settings.table_properties, **(marks or {})}
         table = self.catalog.create(name, schema.model_dump_json(), fields, properties, settings.table_location)
@@ -255,7 +276,7 @@ class SinkTargets:
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
-        evolution = plan_evolution(table, inferred)
+        evolution = plan_evolution(table, inferred, types=self._types)
         if evolution.refused:
             refused = frozenset(map(tuple, evolution.refused))
             self.refused[table.identifier] = self.refused.get(table.identifier, frozenset()) | refused
@@ -266,9 +287,21 @@ class SinkTargets:
         more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
         if names:
             self._say(f"added to the table {table.identifier}: {names}{more}")
+            self._say_unclear(table.identifier, inferred)
         for name, kind in evolution.widen:
             self._say(f"the column {name} of the table {table.identifier} is now of type {kind}")
         return evolved
+
+    def _say_unclear(self, table: str, inferred: Inferred) -> None:
+        """Say which new columns are strings although their values are no plain texts, and the way out."""
+        found: dict[Kind, list[str]] = {}
+        for column, kind in unclear(inferred.root, self._types):
+            found.setdefault(kind, []).append(column)
+        for kind, columns in found.items():
+            names = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
+            why, better = _WHY_TEXT[kind]
+            way_out = f"column_types: {{{columns[0]}: {better}}} gives a column that is created another type"
+            self._say(f"these columns of the table {table} are strings, {why}: {names}. {way_out}")
 
     def _check(self, table: Table | Absent | None) -> None:
         """Look at what a table asks of its writer; what cannot be read is told once."""

@@ -22,7 +22,7 @@ from calve.settings import Size, option
 from calve.settings.catalog import catalog_faults
 from calve.sinks.dead_letters import S3DeadLetters, prefix
 
-__all__ = ["Column", "DeadLetters", "IcebergSettings", "PartitionField", "TableSchema"]
+__all__ = ["Column", "DeadLetters", "IcebergSettings", "PartitionField", "SchemaOf", "TableSchema"]
 
 _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")

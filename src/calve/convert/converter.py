@@ -73,7 +73,7 @@ class Converter:
         self._storage = [storage_type(each.type) for each in self.arrow_schema]
         self._exact = Exact(self._schema, self._options)
         self._wider: dict[str, bool] = {}
-        select = compile_select(self._schema, self._options.fields)
+        select = compile_select(self._schema, self._options.fields, self._options.timestamp_unit)
         self._fast = FastPath(select, self._options.case_insensitive, bool(self._options.refused)) if select else None
 
     def convert(self, rows: pa.Table) -> Converted:

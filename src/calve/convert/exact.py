@@ -197,17 +197,17 @@ class Exact:
 
 
 def _column(field: iceberg.NestedField, wide: iceberg.NestedField, options: ConvertOptions) -> _Column:
-    read, null = _compile(field.field_type, options.case_insensitive), null_value(field.field_type)
+    read, null = _compile(field.field_type, options), null_value(field.field_type)
     widens = options.look_for_unknown and field != wide
-    wider = _wider(field, wide.field_type, options.case_insensitive) if widens else lambda value: []
+    wider = _wider(field, wide.field_type, options) if widens else lambda value: []
     return _Column(field.name, field.required, read, null, wider)
 
 
 def _wider(
-    field: iceberg.NestedField, wide: iceberg.IcebergType, case_insensitive: bool
+    field: iceberg.NestedField, wide: iceberg.IcebergType, options: ConvertOptions
 ) -> Callable[[Any], list[Node]]:
     """Return what says of a value that a column cannot hold which wider column would."""
-    read = _compile(wide, case_insensitive)
+    read = _compile(wide, options)
 
     def look(value: Any) -> list[Node]:
         try:
@@ -262,21 +262,21 @@ class _Names:
         return {**rest, **matched}
 
 
-def _compile(kind: iceberg.IcebergType, case_insensitive: bool) -> Read:
+def _compile(kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
     match kind:
         case iceberg.StructType():
-            return _struct(kind, case_insensitive)
+            return _struct(kind, options)
         case iceberg.ListType():
-            return _list(kind, case_insensitive)
+            return _list(kind, options)
         case iceberg.MapType():
-            return _map(kind, case_insensitive)
-    return reader(kind)
+            return _map(kind, options)
+    return reader(kind, options)
 
 
-def _struct(kind: iceberg.StructType, case_insensitive: bool) -> Read:
-    names = _Names([field.name for field in kind.fields], case_insensitive)
+def _struct(kind: iceberg.StructType, options: ConvertOptions) -> Read:
+    names = _Names([field.name for field in kind.fields], options.case_insensitive)
     fields = [
-        (field.name, field.required, _compile(field.field_type, case_insensitive), null_value(field.field_type))
+        (field.name, field.required, _compile(field.field_type, options), null_value(field.field_type))
         for field in kind.fields
     ]
 
@@ -298,8 +298,8 @@ def _struct(kind: iceberg.StructType, case_insensitive: bool) -> Read:
     return read
 
 
-def _list(kind: iceberg.ListType, case_insensitive: bool) -> Read:
-    read_element = partial(_within, ".element", _compile(kind.element_type, case_insensitive))
+def _list(kind: iceberg.ListType, options: ConvertOptions) -> Read:
+    read_element = partial(_within, ".element", _compile(kind.element_type, options))
     required, null = kind.element_required, null_value(kind.element_type)
 
     def read(value: Any) -> list[Any]:
@@ -312,9 +312,9 @@ def _list(kind: iceberg.ListType, case_insensitive: bool) -> Read:
     return read
 
 
-def _map(kind: iceberg.MapType, case_insensitive: bool) -> Read:
-    read_key = partial(_within, ".key", _compile(kind.key_type, case_insensitive))
-    read_value = partial(_within, ".value", _compile(kind.value_type, case_insensitive))
+def _map(kind: iceberg.MapType, options: ConvertOptions) -> Read:
+    read_key = partial(_within, ".key", _compile(kind.key_type, options))
+    read_value = partial(_within, ".value", _compile(kind.value_type, options))
     null = null_value(kind.value_type)
 
     def read(value: Any) -> list[tuple[Any, Any]]:

@@ -23,6 +23,8 @@ class ConvertOptions:
         count_ignored: Count the fields that have no column.
         refused: Fields (paths as in `Evolution.refused`) that cannot become columns: an event with one is rejected.
         declared: Columns in which such a value is null even then.
+        timestamp_unit: What numbers in columns of timestamps count; `auto`: what their size suggests.
+        timestamp_formats: Java's date patterns, for texts in columns of timestamps and dates that are no ISO 8601.
         may_lack: Required columns that are null in the row, and no reason to reject it, where the event lacks them.
     """
 
@@ -33,4 +35,6 @@ class ConvertOptions:
     count_ignored: bool = False
     refused: frozenset[tuple[str, ...]] = frozenset()
     declared: frozenset[str] = frozenset()
+    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = "ms"
+    timestamp_formats: tuple[str, ...] = ()
     may_lack: frozenset[str] = frozenset()

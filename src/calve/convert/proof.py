@@ -50,13 +50,13 @@ def finish(select: Select, found: pa.Table, given: Given, good: _Mask) -> Finish
     doubtful = _changed_strings(select, found, given, good)
     typed: dict[str, pa.Array] = {}
     for name, kind in select.texts.items():
-        typed[name], proven = _read(duck.whole(found[name]), kind, given.events)
+        typed[name], proven = _read(duck.whole(found[name]), kind, given.events, select.scale)
         doubtful[name] = np.flatnonzero(good & ~proven)
     rows = pa.table({name: typed.get(name, found[name]) for name in found.column_names})
     return Finished(rows, {name: rows for name, rows in doubtful.items() if len(rows)})
 
 
-def _read(column: pa.Array, kind: iceberg.IcebergType, events: Events) -> tuple[pa.Array, _Mask]:
+def _read(column: pa.Array, kind: iceberg.IcebergType, events: Events, scale: int | None) -> tuple[pa.Array, _Mask]:
     match kind:
         case iceberg.IntegerType() | iceberg.LongType():
             return read_integers(column, pa.int32() if isinstance(kind, iceberg.IntegerType) else pa.int64())
@@ -65,7 +65,7 @@ def _read(column: pa.Array, kind: iceberg.IcebergType, events: Events) -> tuple[
         case iceberg.BooleanType():
             return read_booleans(column)
     nanos = isinstance(kind, iceberg.TimestampNanoType | iceberg.TimestamptzNanoType)
-    values, proven = read_stamps(column, 9 if nanos else 6)
+    values, proven = read_stamps(column, 9 if nanos else 6, scale)
     nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(values, mask=nulls).view(pa.timestamp("ns" if nanos else "us")), proven
 

@@ -18,7 +18,9 @@ from typing import Any
 from pyiceberg import types as iceberg
 
 from calve.convert import moment, variant
+from calve.convert.date_formats import date_format
 from calve.convert.moment import MismatchError
+from calve.convert.options import ConvertOptions
 from calve.convert.schema import VariantType
 from calve.errors import ConvertError
 from calve.event.reject import cut
@@ -33,10 +35,21 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infi
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").fullmatch
 _UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
 _WIDE = Context(prec=100)
+_MICRO, _NANO, _DAY_SECONDS = 1_000_000, 1_000_000_000, 86_400
+_SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_MAGNITUDES = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
+"""What a number counts that is smaller, for times from 1973 (as milliseconds and less) to 5138."""
+_COUNTED = {
+    "days": "days since 1970",
+    "s": "epoch seconds",
+    "ms": "epoch milliseconds",
+    "us": "epoch microseconds",
+    "ns": "epoch nanoseconds",
+}
 
 
-def reader(kind: iceberg.IcebergType) -> Read:
-    """Give the reader of a primitive type.
+def reader(kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
+    """Return the reader of a primitive type.
 
     Raises:
         ConvertError: The type has no values that JSON can give (geometry, geography).
@@ -46,6 +59,12 @@ def reader(kind: iceberg.IcebergType) -> Read:
             return _decimal(kind.precision, kind.scale)
         case iceberg.FixedType():
             return _fixed(len(kind))
+        case iceberg.DateType():
+            return _temporal(_date(options.timestamp_formats), 1, "days", "date")
+        case iceberg.TimestampType() | iceberg.TimestamptzType():
+            return _timestamp(_MICRO, kind, options)
+        case iceberg.TimestampNanoType() | iceberg.TimestamptzNanoType():
+            return _timestamp(_NANO, kind, options)
     found = _READERS.get(type(kind))
     if found is None:
         raise ConvertError(f"A column of type {kind} cannot be filled from events", step="convert")
@@ -180,8 +199,8 @@ def _uuid(value: Any) -> bytes:
     raise bad(value, "UUID")
 
 
-def _temporal(parse: Callable[[str, int], int], unit: int, millis: int | None, kind: str) -> Read:
-    """Strings by `parse`; numbers counted in `millis` units each (None: as they are)."""
+def _temporal(parse: Callable[[str, int], int], unit: int, counts: str, kind: str) -> Read:
+    """Strings by `parse`; numbers count days, or what `_SCALES` says, a second having so many units."""
     low, high = _range(kind, unit)
 
     def read(value: Any) -> int:
@@ -190,14 +209,56 @@ def _temporal(parse: Callable[[str, int], int], unit: int, millis: int | None, k
         else:
             exact = _exact(value, kind)
             if exact.adjusted() > 20:
-                raise _out_of_range(value, kind, millis)
-            exact = _WIDE.multiply(exact, Decimal(millis or 1))
+                raise _out_of_range(value, kind, counts)
+            exact = _WIDE.multiply(exact, _factor(exact, unit, counts))
             if exact != exact.to_integral_value(context=_WIDE):
                 raise bad(value, kind)
             number = int(exact)
         if not low <= number <= high:
-            raise _out_of_range(value, kind, millis)
+            raise _out_of_range(value, kind, counts)
         return number
+
+    return read
+
+
+def _factor(number: Decimal, unit: int, counts: str) -> Decimal:
+    """Return what to multiply a number with to have units, so many a second."""
+    if counts == "auto":
+        counts = next((name for most, name in _MAGNITUDES if abs(number) < most), "ns")
+    return Decimal(1) if counts == "days" else Decimal(unit).scaleb(-_SCALES[counts])
+
+
+def _timestamp(unit: int, kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
+    return _temporal(_parser(moment.timestamp, options.timestamp_formats), unit, options.timestamp_unit, str(kind))
+
+
+def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callable[[str, int], int]:
+    """Return what reads ISO 8601, and else the first of the patterns that matches."""
+    formats = [date_format(pattern) for pattern in patterns]
+
+    def parse(text: str, unit: int) -> int:
+        try:
+            return iso(text, unit)
+        except MismatchError:
+            found = next((number for each in formats if (number := each(text)) is not None), None)
+            if found is None:
+                raise
+        number, rest = divmod(found * unit, _NANO)
+        if rest:
+            raise MismatchError(f"{cut(text)!r} has more fraction digits than the column keeps")
+        return number
+
+    return parse if formats else iso
+
+
+def _date(patterns: tuple[str, ...]) -> Callable[[str, int], int]:
+    parse = _parser(lambda text, unit: moment.date(text) * _DAY_SECONDS * unit, patterns)
+
+    def read(text: str, unit: int) -> int:
+        days, rest = divmod(parse(text, 1), _DAY_SECONDS)
+        if rest:
+            raise MismatchError(f"{cut(text)!r} is no date: the time of the day is not midnight")
+        return days
 
     return read
 
@@ -212,7 +273,7 @@ def _range(kind: str, unit: int) -> tuple[int, int]:
     return max(first, -(2**63)), min(last, 2**63 - 1)
 
 
-def _out_of_range(value: Any, kind: str, millis: int | None) -> MismatchError:
+def _out_of_range(value: Any, kind: str, counts: str) -> MismatchError:
     """Say that a date or time is none that its column can hold, and why an epoch number may be too large."""
     if kind == "time":
         return bad(value, kind)
@@ -220,30 +281,25 @@ def _out_of_range(value: Any, kind: str, millis: int | None) -> MismatchError:
     outside = f"{cut(value)} is outside of {years}, all that a column of type {kind} can hold"
     if type(value) is str:
         return MismatchError(outside)
-    read_as = "epoch milliseconds" if millis else "days since 1970"
+    if counts == "auto":
+        return MismatchError(outside)
     digits = Decimal(value).adjusted() + 1
-    units = {range(15, 18): "microseconds", range(18, 21): "nanoseconds"}
-    seems = next((f", and seems to be {name}" for sizes, name in units.items() if millis and digits in sizes), "")
-    return MismatchError(f"{outside}: a number is read as {read_as}{seems}")
+    units = {range(15, 18): "microseconds", range(18, 21): "nanoseconds"} if counts == "ms" else {}
+    seems = next((f", and seems to be {name}" for sizes, name in units.items() if digits in sizes), "")
+    return MismatchError(f"{outside}: a number is read as {_COUNTED[counts]}{seems}")
 
 
 def _unknown(value: Any) -> None:
     raise MismatchError("a column of type unknown holds nothing but null")
 
 
-_MICRO, _NANO = 1_000_000, 1_000_000_000
 _READERS: dict[type[iceberg.IcebergType], Read] = {
     iceberg.BooleanType: _boolean,
     iceberg.IntegerType: _integer(-(2**31), 2**31 - 1, "int"),
     iceberg.LongType: _integer(-(2**63), 2**63 - 1, "long"),
     iceberg.FloatType: _float,
     iceberg.DoubleType: _double,
-    iceberg.DateType: _temporal(moment.date, 1, None, "date"),
-    iceberg.TimeType: _temporal(moment.time, _MICRO, 1_000, "time"),
-    iceberg.TimestampType: _temporal(moment.timestamp, _MICRO, 1_000, "timestamp"),
-    iceberg.TimestamptzType: _temporal(moment.timestamp, _MICRO, 1_000, "timestamptz"),
-    iceberg.TimestampNanoType: _temporal(moment.timestamp, _NANO, 1_000_000, "timestamp_ns"),
-    iceberg.TimestamptzNanoType: _temporal(moment.timestamp, _NANO, 1_000_000, "timestamptz_ns"),
+    iceberg.TimeType: _temporal(moment.time, _MICRO, "ms", "time"),
     iceberg.StringType: _string,
     iceberg.UUIDType: _uuid,
     iceberg.BinaryType: _binary,

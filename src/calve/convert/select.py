@@ -55,6 +55,7 @@ class Select:
         long_digits: Whether numbers of more than 15 digits need the exact converter (there are decimals).
         fields: The fields that are read; the columns of all others are NULL.
         is_flat: Whether there are neither structs, lists nor maps.
+        scale: The digits of a second that numbers count in columns of timestamps; None: they cannot be proven.
     """
 
     sql: str
@@ -67,12 +68,13 @@ class Select:
     long_digits: bool
     fields: Fields
     is_flat: bool
+    scale: int | None = 3
 
 
 _READABLE = "(SELECT * FROM events WHERE json IS NOT NULL)"
 
 
-def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None:
+def compile_select(schema: Schema, fields: Fields = ALL_FIELDS, timestamp_unit: str = "ms") -> Select | None:
     """Compile a schema, or give None where DuckDB cannot hold it.
 
     That is so of names of which two differ by case only, of none at all, and of variants, which need the exact text.
@@ -96,6 +98,7 @@ def compile_select(schema: Schema, fields: Fields = ALL_FIELDS) -> Select | None
         maker.long_digits,
         fields,
         all(isinstance(each.field_type, iceberg.PrimitiveType) for each in schema.fields),
+        {"s": 0, "ms": 3, "us": 6}.get(timestamp_unit),
     )
 
 

@@ -1,7 +1,7 @@
 """Date-times from the bytes of their JSON texts, all rows of a column at once.
 
-Takes only the usual forms, `"2026-03-01T12:00:00[.fraction][Z]"` and a whole number of milliseconds; whatever else a
-row holds is not proven here, and not wrong. Eight characters are read at a time, as one number.
+Takes only the usual forms, `"2026-03-01T12:00:00[.fraction][Z]"` and a whole number of seconds or parts of one;
+whatever else a row holds is not proven here, and not wrong. Eight characters are read at a time, as one number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Mask = npt.NDArray[np.bool_]
 _Cells = npt.NDArray[np.uint8]
 _BLOCK = 8192  # rows whose numbers stay in the processor's cache
 _SHORT, _DAY_SECONDS, _EPOCH_DAYS = 19, 86_400, DAYS_BEFORE_1970  # characters without a fraction
-_FIRST_MILLI, _LAST_MILLI = -_EPOCH_DAYS * 86_400_000, (LAST_DAY + 1) * 86_400_000 - 1
+_FIRST_SECOND, _END_SECOND = -_EPOCH_DAYS * _DAY_SECONDS, (LAST_DAY + 1) * _DAY_SECONDS
 
 
 class _Form(NamedTuple):
@@ -62,8 +62,11 @@ _LENGTHS = _month_lengths()
 _STARTS = np.cumsum(_LENGTHS) - _LENGTHS - _EPOCH_DAYS - 1  # the day before each month
 
 
-def read_stamps(column: pa.Array, digits: int) -> tuple[_Ints, _Mask]:
-    """Read date-times with up to `digits` (6 or 9) of a second: units since the epoch, and which rows are proven."""
+def read_stamps(column: pa.Array, digits: int, scale: int | None = 3) -> tuple[_Ints, _Mask]:
+    """Read date-times with up to `digits` (6 or 9) of a second: units since the epoch, and which rows are proven.
+
+    Numbers count parts of a second with `scale` (0, 3 or 6) digits; None: no number is proven.
+    """
     values, proven = np.zeros(len(column), np.int64), column.is_null().to_numpy(zero_copy_only=False)
     _, offsets, data = column.buffers()
     if data is None:
@@ -79,8 +82,8 @@ def read_stamps(column: pa.Array, digits: int) -> tuple[_Ints, _Mask]:
                 block = rows[start : start + _BLOCK]
                 values[block], proven[block] = _iso(_cells(read, ends[block], length), digits)
     numbers = np.flatnonzero(~texts & (lengths > 0))
-    if len(numbers):
-        values[numbers], proven[numbers] = _millis(column.take(pa.array(numbers)), digits)
+    if len(numbers) and scale is not None:
+        values[numbers], proven[numbers] = _epochs(column.take(pa.array(numbers)), digits, scale)
     return values, proven
 
 
@@ -154,9 +157,11 @@ def _fraction(cells: _Cells, size: int) -> tuple[_Ints, _Mask]:
     return number, proven & form
 
 
-def _millis(texts: pa.Array, digits: int) -> tuple[_Ints, _Mask]:
-    most = 12 if digits == 9 else 15
+def _epochs(texts: pa.Array, digits: int, scale: int) -> tuple[_Ints, _Mask]:
+    """Read whole numbers that never overflow 64 bits when they are made finer."""
+    most = 18 - digits + scale
     whole = pc.match_substring_regex(texts, f"^-?[0-9]{{1,{most}}}$")
     numbers = pc.if_else(whole, texts, "0").cast(pa.int64()).to_numpy()
-    proven = whole.to_numpy(zero_copy_only=False) & (numbers >= _FIRST_MILLI) & (numbers <= _LAST_MILLI)
-    return numbers * 10 ** (digits - 3), proven
+    proven = whole.to_numpy(zero_copy_only=False)
+    proven &= (numbers >= _FIRST_SECOND * 10**scale) & (numbers < _END_SECOND * 10**scale)
+    return numbers * 10 ** (digits - scale), proven

@@ -85,6 +85,8 @@ class SinkJob:
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] | None = None
     column_types: ColumnTypes = field(default_factory=ColumnTypes)
+    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = "ms"
+    timestamp_formats: tuple[str, ...] = ()
     case_insensitive: bool = False
     changes: bool = False
     identifier_columns: tuple[str, ...] = ()
@@ -100,6 +102,8 @@ class SinkJob:
         return ConvertOptions(
             look_for_unknown=self.evolves,
             on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),
+            timestamp_unit=self.timestamp_unit,
+            timestamp_formats=self.timestamp_formats,
             declared=frozenset() if self.on_type_mismatch else self._declared(table),
             case_insensitive=self.case_insensitive,
             fields=self.fields,

@@ -150,6 +150,8 @@ class TableSink:
             evolves=settings.schema_evolution,
             on_type_mismatch=settings.on_type_mismatch,
             column_types=settings.inferred_types,
+            timestamp_unit=settings.timestamp_unit,
+            timestamp_formats=tuple(settings.timestamp_formats),
             case_insensitive=settings.case_insensitive,
             changes=settings.changes,
             identifier_columns=tuple(settings.identifier_columns),

@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import UnknownType
 
 from calve.convert.column_types import ColumnTypes
+from calve.convert.date_formats import date_format
 from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
 from calve.convert.type_text import parse_type
@@ -190,6 +191,17 @@ class IcebergSettings:
     )
     infer_timestamps: bool = option(
         True, "Texts that are all ISO 8601 date-times become a `timestamptz` column; false: a `string`."
+    )
+    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = option(
+        "ms",
+        "What numbers count since 1970 in columns of timestamps. `auto` goes by their size: below 10^11 seconds, below "
+        "10^14 milliseconds, below 10^17 microseconds, else nanoseconds.",
+    )
+    timestamp_formats: list[str] = option(
+        [],
+        "Java's date patterns, e.g. `dd/MMM/yyyy:HH:mm:ss Z`, tried in order for texts in columns of timestamps and "
+        "dates that are no ISO 8601; UTC where the text has no offset.",
+        check=lambda patterns: [date_format(pattern) for pattern in patterns],
     )
     partition_by: list[str] = option(
         [],

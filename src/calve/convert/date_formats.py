@@ -1,0 +1,111 @@
+"""Texts that are no ISO 8601, read by Java's date patterns, e.g. `dd/MMM/yyyy:HH:mm:ss Z`; nothing is rounded."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from calve.errors import SettingsError
+
+__all__ = ["date_format"]
+
+_PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'\[\]{}#]")
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+           "december")  # fmt: skip
+_SHORT_MONTHS = [name[:3] for name in _MONTHS]
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_OFFSET = r"(?P<offset>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_ONE, _TWO = "[0-9]{1,2}", "[0-9]{2}"
+
+
+def _names(names: tuple[str, ...], length: int | None) -> str:
+    return "|".join(name[:length] for name in names)
+
+
+_LETTERS = {
+    **dict.fromkeys(("yyyy", "uuuu", "y", "u"), "(?P<year>[0-9]{4})"),
+    **dict.fromkeys(("yy", "uu"), f"(?P<short_year>{_TWO})"),
+    **dict.fromkeys("ML", f"(?P<month>{_ONE})"),
+    **{letter * 2: f"(?P<month>{_TWO})" for letter in "ML"},
+    **{letter * 3: f"(?P<name>{_names(_MONTHS, 3)})" for letter in "ML"},
+    **{letter * 4: f"(?P<name>{_names(_MONTHS, None)})" for letter in "ML"},
+    **{"E" * count: f"(?:{_names(_DAYS, 3)})" for count in (1, 2, 3)},
+    "EEEE": f"(?:{_names(_DAYS, None)})",
+    "a": "(?P<half>am|pm)",
+    **{"S" * count: f"(?P<fraction>[0-9]{{{count}}})" for count in range(1, 10)},
+    **{letter * count: _OFFSET for letter in "XxZ" for count in (1, 2, 3, 5)},
+}
+for _letter, _name in {"d": "day", "H": "hour", "h": "hour_of_half", "m": "minute", "s": "second"}.items():
+    _LETTERS |= {_letter: f"(?P<{_name}>{_ONE})", _letter * 2: f"(?P<{_name}>{_TWO})"}
+_HINT = "There are y u M L d E a H h m s S, X x Z for the offset, and 'text'"
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+
+
+@lru_cache(256)
+def date_format(pattern: str) -> Callable[[str], int | None]:
+    """Return what reads a text by a pattern as nanoseconds since the epoch, or None; without an offset it is UTC.
+
+    Names of days and months are English, in any case; years of two digits are 2000 to 2099.
+
+    Raises:
+        SettingsError: The pattern cannot be read, or has no year, month and day.
+    """
+    try:
+        regex = re.compile(_regex(pattern), re.IGNORECASE | re.ASCII)
+    except re.error:
+        raise SettingsError(f"The date pattern {pattern!r} has the same part twice") from None
+    groups = set(regex.groupindex)
+    if not ({"year", "short_year"} & groups and {"month", "name"} & groups and "day" in groups):
+        raise SettingsError(f"The date pattern {pattern!r} needs a year, a month and a day")
+
+    def read(text: str) -> int | None:
+        found = regex.fullmatch(text)
+        try:
+            return None if found is None else _nanoseconds(found.groupdict())
+        except ValueError:
+            return None
+
+    return read
+
+
+def _regex(pattern: str) -> str:
+    parts, at = [], 0
+    while at < len(pattern):
+        piece = _PIECES.match(pattern, at)
+        if piece is None or (piece[2] and piece[0] not in _LETTERS):
+            bad = piece[0] if piece else pattern[at]
+            raise SettingsError(f"The date pattern {pattern!r} cannot be read: {bad!r} means nothing", hint=_HINT)
+        if piece[1] is not None:
+            parts.append(re.escape(piece[1].replace("''", "'") or "'"))
+        else:
+            parts.append(_LETTERS[piece[0]] if piece[2] else re.escape(piece[0]))
+        at = piece.end()
+    return "".join(parts)
+
+
+def _nanoseconds(found: dict[str, str | None]) -> int:
+    """Return the nanoseconds since the epoch.
+
+    Raises:
+        ValueError: There is no such day or time.
+    """
+    year = int(found.get("year") or 2000 + int(found.get("short_year") or 0))
+    month = int(found.get("month") or 0) or 1 + _SHORT_MONTHS.index((found.get("name") or "")[:3].lower())
+    days = datetime.date(year, month, int(found["day"] or 0)).toordinal() - _EPOCH
+    hour = int(found.get("hour") or 0)
+    if found.get("hour_of_half"):
+        hour = int(found["hour_of_half"] or 0) % 12 + (12 if (found.get("half") or "").lower() == "pm" else 0)
+    clock = datetime.time(hour, int(found.get("minute") or 0), int(found.get("second") or 0))
+    seconds = days * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second - _offset(found.get("offset"))
+    return seconds * 10**9 + int((found.get("fraction") or "").ljust(9, "0"))
+
+
+def _offset(text: str | None) -> int:
+    if not text or text in "Zz":
+        return 0
+    seconds = int(text[1:3]) * 3600 + int(text[3:].lstrip(":") or 0) * 60
+    if seconds > 18 * 3600:
+        raise ValueError("no offset is so large")
+    return -seconds if text[0] == "-" else seconds

@@ -1,0 +1,94 @@
+"""What numbers count in columns of timestamps, and which texts beside ISO 8601 are read."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from calve.convert.converter import Converter, ConvertOptions
+from calve.convert.date_formats import date_format
+from calve.convert.definition import schema_from_columns
+from calve.errors import SettingsError
+from convert.tables import plain_rows, table_of
+
+MICRO = 1_700_000_000_123_456
+
+
+def values(kind: str, *given: object, **options: object) -> list[object]:
+    """Convert values to a column and to a list, and to nothing where they are not coercible; give the column's."""
+    events = [json.dumps({"v": value, "l": [value]}).encode() for value in given]
+    schema = schema_from_columns([{"name": "v", "type": kind}, {"name": "l", "type": f"list<{kind}>"}])
+    converter = Converter(table_of(schema), ConvertOptions(**options))
+    found = plain_rows(converter.convert(pa.table({"event": pa.array(events, pa.binary())})).rows)
+    assert [each["l"] for each in found] == [None if each["v"] is None else [each["v"]] for each in found]
+    return [each["v"] for each in found]
+
+
+@pytest.mark.parametrize(
+    ("unit", "number", "micros"),
+    [
+        ("s", 1_700_000_000, 1_700_000_000_000_000), ("s", 1700000000.123456, MICRO), ("s", 1e300, None), ("s", 0.0000001, None),
+        ("ms", 1_700_000_000_123, 1_700_000_000_123_000), ("ms", 1700000000123.456, MICRO), ("us", MICRO, MICRO), ("us", 0.5, None),
+        ("ns", MICRO * 1000, MICRO), ("ns", MICRO * 1000 + 1, None), ("s", 253402300800, None), ("us", -1, -1), ("s", -1, -1_000_000),
+        ("auto", 1_700_000_000, 1_700_000_000_000_000), ("auto", 10**11 - 1, (10**11 - 1) * 10**6), ("auto", 10**11, 10**14),
+        ("auto", 1_700_000_000_123, 1_700_000_000_123_000), ("auto", MICRO, MICRO), ("auto", MICRO * 1000, MICRO),
+        ("auto", -1_700_000_000, -1_700_000_000_000_000), ("auto", 0, 0), ("auto", 10**17, 10**14),
+    ],
+)  # fmt: skip
+def test_numbers_count_what_the_settings_say(unit, number, micros):
+    assert values("timestamptz", number, timestamp_unit=unit) == [micros]
+    assert values("date", 20000, timestamp_unit=unit) == [20000]
+    assert values("time", 1000, timestamp_unit=unit) == [1_000_000]
+
+
+def test_nanosecond_columns_have_the_same_units():
+    for unit, number in {"s": 1_700_000_000, "ms": 17 * 10**11, "us": 17 * 10**14, "ns": 17 * 10**17}.items():
+        assert values("timestamptz_ns", number, timestamp_unit=unit) == [17 * 10**17]
+        assert values("timestamp_ns", number, timestamp_unit="auto") == [17 * 10**17]
+
+
+FORMATS = (
+    "dd/MMM/yyyy:HH:mm:ss Z",
+    "yyyy-MM-dd HH:mm:ss,SSS",
+    "M/d/yy h:mm a",
+    "EEEE, d MMMM uuuu 'at' HH:mm",
+    "dd.MM.yyyy",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("14/Nov/2023:22:13:20 +0000", 1_700_000_000_000_000), ("14/nov/2023:23:13:20 +0100", 1_700_000_000_000_000),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000_000), ("11/14/23 10:13 PM", 1_699_999_980_000_000),
+        ("11/14/23 12:00 AM", 1_699_920_000_000_000), ("Tuesday, 14 November 2023 at 22:13", 1_699_999_980_000_000),
+        ("14.11.2023", 1_699_920_000_000_000), ("31.02.2023", None), ("14/Nov/2023:25:13:20 +0000", None), ("soon", None),
+        ("14/Nov/2023:22:13:20 +9900", None), ("01.01.0000", None),
+    ],
+)  # fmt: skip
+def test_texts_are_read_by_the_first_pattern_that_matches(text, micros):
+    assert values("timestamptz", text, timestamp_formats=FORMATS) == [micros]
+    days = None if micros is None or micros % 86_400_000_000 else micros // 86_400_000_000
+    assert values("date", text, timestamp_formats=FORMATS) == [days]
+    assert values("timestamp", text) == [micros if text.endswith("Z") else None]
+
+
+def test_no_digit_of_a_second_is_cut():
+    options = {"timestamp_formats": ("dd.MM.yyyy HH:mm:ss.SSSSSSSSS",)}
+    assert values("timestamp", "14.11.2023 22:13:20.123456000", **options) == [MICRO]
+    assert values("timestamp", "14.11.2023 22:13:20.123456789", **options) == [None]
+    assert values("timestamp_ns", "14.11.2023 22:13:20.123456789", **options) == [MICRO * 1000 + 789]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("yyyy-MM-dd QQ", "'QQ' means nothing"), ("yyyy-MM", "needs a year, a month and a day"), ("HH:mm", "needs a year"),
+        ("yyyy-MM-dd 'open", "means nothing"), ("yyyy-MM-dd dd", "the same part twice"), ("", "needs a year"),
+    ],
+)  # fmt: skip
+def test_a_pattern_that_cannot_be_read_is_an_error_of_the_settings(pattern, why):
+    with pytest.raises(SettingsError, match=why):
+        date_format(pattern)

@@ -35,6 +35,7 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infi
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").fullmatch
 _UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
 _WIDE = Context(prec=100)
+_DEFAULT = ConvertOptions()
 _MICRO, _NANO, _DAY_SECONDS = 1_000_000, 1_000_000_000, 86_400
 _SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _MAGNITUDES = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
@@ -48,7 +49,7 @@ _COUNTED = {
 }
 
 
-def reader(kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
+def reader(kind: iceberg.IcebergType, options: ConvertOptions = _DEFAULT) -> Read:
     """Return the reader of a primitive type.
 
     Raises:

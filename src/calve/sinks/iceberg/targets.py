@@ -12,12 +12,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import (
     FixedType,
     IcebergType,
-    LongType,
-    NestedField,
-    StringType,
     TimestampNanoType,
     TimestamptzNanoType,
-    TimestamptzType,
     TimeType,
     UnknownType,
 )
@@ -27,9 +23,8 @@ from calve.commit.follow import follow
 from calve.commit.merge import EQUALITY_DELETE
 from calve.convert.definition import partition_spec_fields, schema_from_columns
 from calve.convert.event_time import fault as faulty_time
-from calve.convert.evolve import plan_evolution, unclear
+from calve.convert.evolve import plan_evolution
 from calve.convert.infer import Inferred
-from calve.convert.node import Kind
 from calve.convert.schema import VariantType
 from calve.convert.table import INFERRED, Absent, Table
 from calve.errors import (
@@ -44,6 +39,7 @@ from calve.errors import (
 from calve.event.reject import Code
 from calve.observe.log import Log
 from calve.reduce.key import Key, identified
+from calve.sinks.iceberg.inferred import unclear_columns, with_moments
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.source import SourceTable
@@ -53,12 +49,6 @@ __all__ = ["SinkTargets", "missing"]
 
 _NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
 """For `unknown` Spark has a type, but MERGE cannot write it (Iceberg 1.12)."""
-_WHY_TEXT = {
-    Kind.DIGITS: ("as a double or long does not keep all digits of the numbers", '"decimal(38,9)"'),
-    Kind.MIXED: ("as their values are of several types", "double"),
-    Kind.NANOS: ("as their date-times are finer than microseconds", "timestamptz_ns"),
-}
-"""Why a column is a string although its values are no plain texts, and what type it may have instead."""
 
 
 class SinkTargets:
@@ -260,8 +250,9 @@ class SinkTargets:
         if not schema.fields:
             return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
         marks = {} if inferred.is_declared else INFERRED
-        table = self._create(name, self._with_moments(schema), self.settings.partition_by, marks)
-        self._say_unclear(name, inferred)
+        table = self._create(name, with_moments(schema, self.settings), self.settings.partition_by, marks)
+        for line in unclear_columns(name, inferred, self._types):
+            self._say(line)
         return table
 
     def _create(
@@ -287,21 +278,11 @@ class SinkTargets:
         more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
         if names:
             self._say(f"added to the table {table.identifier}: {names}{more}")
-            self._say_unclear(table.identifier, inferred)
+            for line in unclear_columns(table.identifier, inferred, self._types):
+                self._say(line)
         for name, kind in evolution.widen:
             self._say(f"the column {name} of the table {table.identifier} is now of type {kind}")
         return evolved
-
-    def _say_unclear(self, table: str, inferred: Inferred) -> None:
-        """Say which new columns are strings although their values are no plain texts, and the way out."""
-        found: dict[Kind, list[str]] = {}
-        for column, kind in unclear(inferred.root, self._types):
-            found.setdefault(kind, []).append(column)
-        for kind, columns in found.items():
-            names = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
-            why, better = _WHY_TEXT[kind]
-            way_out = f"column_types: {{{columns[0]}: {better}}} gives a column that is created another type"
-            self._say(f"these columns of the table {table} are strings, {why}: {names}. {way_out}")
 
     def _check(self, table: Table | Absent | None) -> None:
         """Look at what a table asks of its writer; what cannot be read is told once."""
@@ -334,12 +315,6 @@ class SinkTargets:
 
     def _faulty_time(self, table: Table) -> str | None:
         return faulty_time(table.schema, self.settings.event_time) if self.settings.event_time else None
-
-    def _with_moments(self, schema: Schema) -> Schema:
-        """Make timestamps of inferred columns that must be times: JSON has texts and numbers only."""
-        partitions = partition_spec_fields(self.settings.partition_fields)
-        moments = {column for column, transform in partitions if transform in ("year", "month", "day", "hour")}
-        return Schema(*(_as_moment(field, {*moments, self.settings.event_time}) for field in schema.fields))
 
     def _keyed(self, table: Table | Absent) -> Table | Absent:
         """Give a table; it is as good as absent where its rows are to be changed and it has no key."""
@@ -393,9 +368,3 @@ def missing(table: str, catalog: str) -> NoTargetError:
         target=table,
         hint="Create it, correct table_identifier, or set auto_create: true",
     )
-
-
-def _as_moment(field: NestedField, moments: set[str | None]) -> NestedField:
-    if field.name in moments and isinstance(field.field_type, (StringType, LongType)):
-        return field.model_copy(update={"field_type": TimestamptzType()})
-    return field

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.request
 from typing import Any
 
 import pytest
 
 from commit.test_diagnose import HTML, server
 from running import Calve
+from services.process import free_ports
 
 pytestmark = pytest.mark.spark
 
@@ -109,3 +111,32 @@ def test_a_master_that_is_away_is_told_at_once(tmp_path: Any) -> None:
     assert made.start("--once", "--master", "spark://127.0.0.1:1").wait(60) == 1
     assert "Error: No Spark master answers at spark://127.0.0.1:1" in made.said()
     assert not (tmp_path / "calve-state").exists()
+
+
+def test_a_run_says_where_it_listens_and_is_ready_once_it_does(calve: Any) -> None:
+    [port] = free_ports(1)
+    made = calve("")
+    source = {"http": {"port": 0, "path": "/events"}}
+    made.configure(
+        json.dumps({"p": {"source": source, "sink": [{"iceberg": {"table_identifier": "a.b", "auto_create": True}}]}})
+    )
+    made.start("--metrics-port", str(port))
+    answer = made.until(lambda: asked(port, "readyz", 200), "/readyz answers 200")
+    assert answer == {"status": "ready", "pipelines": {"p": {"state": "waiting"}}}
+    assert asked(port, "healthz", 200) == {"status": "ok"}
+    said = [line.partition(" ")[2] for line in made.said().splitlines()]
+    assert said[:3] == [
+        "starting p",
+        f"state is kept in {made.folder}/calve-state",
+        f"p tables are in {made.folder}/lakehouse",
+    ]
+    assert any(re.fullmatch(r"p listens on http://127\.0\.0\.1:\d+/events", line) for line in said)
+    assert made.stop() == 0
+
+
+def asked(port: int, path: str, status: int) -> Any:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+            return json.loads(answer.read()) if answer.status == status else None
+    except OSError:
+        return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -201,6 +201,18 @@ class Catalog:
         """See whether a table could be created in a namespace; as `probe.try_storing`."""
         return try_storing(self, namespace, properties, location)
 
+    @contextlib.contextmanager
+    def namespace(self, name: str) -> Iterator[None]:
+        """Let a namespace exist for as long as it is needed: one that was missing is dropped again."""
+        with java_errors("try the catalog", self.name):
+            made = self._create_namespaces(f"{name}.calve_probe")
+        try:
+            yield
+        finally:
+            with java_errors("try the catalog", self.name):
+                for namespace in reversed(made):
+                    self._java.dropNamespace(namespace)
+
     def schema(self, schema_json: str) -> Any:
         """Give the Java `Schema` of a text."""
         return self._iceberg.SchemaParser.fromJson(schema_json)
@@ -312,16 +324,22 @@ class Catalog:
             builder = add(column, int(width.rstrip("]"))) if width else add(column)
         return builder.build()
 
-    def _create_namespaces(self, identifier: str) -> None:
-        """Create what is missing, level by level: most catalogs want the parent first."""
+    def _create_namespaces(self, identifier: str) -> list[Any]:
+        """Create what is missing, level by level, and return it: most catalogs want the parent first."""
         namespaces = self._jvm.java.lang.Class.forName("org.apache.iceberg.catalog.SupportsNamespaces")
+        made: list[Any] = []
         if not namespaces.isInstance(self._java):
-            return
+            return made
         levels = identifier.split(".")
         for depth in range(1, len(levels)):
             namespace = self._identifier(".".join(levels[: depth + 1])).namespace()
             if not self._java.namespaceExists(namespace):
-                _unless_exists(partial(self._java.createNamespace, namespace))
+                made += _unless_exists(partial(self._made, namespace)) or []
+        return made
+
+    def _made(self, namespace: Any) -> list[Any]:
+        self._java.createNamespace(namespace)
+        return [namespace]
 
     def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
         update, schema, added = java_table.updateSchema(), java_table.schema(), 0

@@ -7,15 +7,19 @@ import queue
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog
+from calve.commit.catalog import Catalog, embedded
+from calve.commit.sqlite import sqlite_file
+from calve.durable import try_folder
 from calve.engine import session
-from calve.errors import CalveError, InvariantError
+from calve.errors import CalveError, InvariantError, NoTargetError
 from calve.pipeline.plugins import open_source, reads_tables
+from calve.pipeline.preflight import EMBEDDED, sink_folders
 from calve.pipeline.run import Catalogs, needs_s3
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.dead_letters import check_letters
@@ -26,6 +30,7 @@ from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sinks.opensearch.template import reach
 from calve.sources.http.server import try_port
 from calve.sources.iceberg.source import IcebergSource
+from calve.write.parquet import try_writing
 
 __all__ = ["check"]
 
@@ -37,7 +42,7 @@ Probe = tuple[str, Callable[[], None]]
 
 
 def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
-    """Try every source and every catalog side by side, for a bounded time; nothing is written and nothing accepted.
+    """Try every source and every catalog side by side, for a bounded time; nothing is accepted, and nothing stays.
 
     Returns:
         A sentence for each problem, in the order of the configuration.
@@ -137,27 +142,52 @@ def _cluster_probes(pipelines: Sequence[PipelineSettings]) -> Iterator[Probe]:
 
 
 def _sink_probe(settings: IcebergSettings, spark: SparkSession) -> Callable[[], None]:
-    return lambda: _find_table(settings, spark)
+    return lambda: _try_sink(settings, spark)
 
 
-def _find_table(settings: IcebergSettings, spark: SparkSession) -> None:
-    """Ask the catalog for the table, or for any in the namespace when the name depends on the event.
+def _try_sink(settings: IcebergSettings, spark: SparkSession) -> None:
+    """Ask the catalog for the table and write where its files would be; leave everything as it was.
+
+    A catalog in a local file that is not there yet is not made: then only its folders are tried.
 
     Raises:
-        CalveError: The catalog does not answer, a table that may not be created is missing, or the table of dead
-            letters is none.
+        CalveError: The catalog does not answer, a table that may not be created is missing, the table of dead letters
+            is none, or files cannot be written.
     """
-    found = None
-    catalog_name = (settings.catalog or {"name": "lakehouse"}).get("name", "iceberg")
-    fixed = settings.table_identifier.partition("${")[0]
-    if settings.catalog is not None or Path("lakehouse/catalog.db").is_file():
-        catalog = Catalog(spark, settings.catalog or {})
-        if not settings.dynamic:
-            found = catalog.load(settings.table_identifier)
-        elif "." in fixed:
-            catalog.load(f"{fixed.rpartition('.')[0]}.calve_connect")
-        letters = catalog.load(settings.dlq_table) if settings.dlq_table else None
-        if letters:
-            check_letters(letters)
-    if not settings.dynamic and found is None and not settings.auto_create:
-        raise missing(settings.table_identifier, catalog_name)
+    for folder in sink_folders(settings):
+        try_folder(folder)
+    properties = settings.catalog or embedded(Path(EMBEDDED))
+    file = sqlite_file(properties)
+    if file is not None and not file.is_file():
+        if not settings.dynamic and not settings.auto_create:
+            raise missing(settings.table_identifier, properties.get("name", "iceberg"))
+        return
+    catalog = Catalog(spark, properties)
+    found = None if settings.dynamic else catalog.load(settings.table_identifier)
+    if letters := catalog.load(settings.dlq_table) if settings.dlq_table else None:
+        check_letters(letters)
+    if found is not None:
+        try_writing(found.location, found.io_properties)
+    elif settings.auto_create:
+        _try_creating(catalog, settings)
+    elif not settings.dynamic:
+        raise missing(settings.table_identifier, catalog.name)
+    else:
+        catalog.load(f"{_namespace(settings) or 'calve_probe'}.calve_probe")
+
+
+def _namespace(settings: IcebergSettings) -> str:
+    """Return the part of the namespace that does not depend on the event."""
+    return settings.table_identifier.partition("${")[0].rpartition(".")[0]
+
+
+def _try_creating(catalog: Catalog, settings: IcebergSettings) -> None:
+    """Try what creating a table needs; a namespace is made if the catalog wants one, and removed again."""
+    namespace = _namespace(settings) or f"calve_probe_{uuid.uuid4().hex}"
+    table = settings.table_properties, settings.table_location
+    try:
+        stored = catalog.try_storing(namespace, *table)
+    except NoTargetError:
+        with catalog.namespace(namespace):
+            stored = catalog.try_storing(namespace, *table)
+    try_writing(stored["location"], stored)

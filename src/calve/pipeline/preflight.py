@@ -11,12 +11,13 @@ from calve.durable import local_path, try_folder
 from calve.errors import CalveError
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sources.file.listing import Listing
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.server import try_port
 from calve.sources.http.settings import HttpSettings
 
-__all__ = ["EMBEDDED", "local_folders", "problems"]
+__all__ = ["EMBEDDED", "local_folders", "problems", "sink_folders"]
 
 _SQLITE = "jdbc:sqlite:"
 EMBEDDED = "lakehouse"
@@ -42,13 +43,13 @@ def problems(pipelines: Sequence[PipelineSettings], state: Path, once: bool) -> 
 
 def local_folders(settings: PipelineSettings) -> list[Path]:
     """Return the folders on this machine that the sinks write to, as far as the settings tell."""
-    found: dict[Path, None] = {}
-    for sink in settings.sinks:
-        places = [sink.value.dlq_prefix]
-        if isinstance(sink.value, IcebergSettings):
-            places += _stores(sink.value)
-        found |= dict.fromkeys(path for place in places if place and (path := local_path(place)))
-    return list(found)
+    return list(dict.fromkeys(folder for sink in settings.sinks for folder in sink_folders(sink.value)))
+
+
+def sink_folders(settings: IcebergSettings | OpenSearchSettings) -> list[Path]:
+    """Return those of one sink."""
+    places = [settings.dlq_prefix, *(_stores(settings) if isinstance(settings, IcebergSettings) else ())]
+    return [folder for place in places if place and (folder := local_path(place))]
 
 
 def _stores(settings: IcebergSettings) -> Iterator[str]:

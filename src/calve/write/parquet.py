@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
 from calve.convert.arrow_schema import METADATA
-from calve.durable import is_lasting, local_path
+from calve.durable import is_lasting, local_path, try_folder
 from calve.errors import CalveError, SetupError, WriteError
 from calve.write.bloom import bloom_options
 from calve.write.content_file import Closed
@@ -25,7 +26,7 @@ from calve.write.properties import WriteProperties
 from calve.write.sort import UNSORTED, Sorter
 from calve.write.stored import stored
 
-__all__ = ["ParquetFile", "ParquetLayout", "remove", "storage_error"]
+__all__ = ["ParquetFile", "ParquetLayout", "remove", "storage_error", "try_writing"]
 
 _GROUP_BYTES = 32 << 20
 """Rows are gathered up to this size before they become a row group, where the table leaves it to the writer."""
@@ -226,6 +227,27 @@ def remove(path: str, io_properties: dict[str, str]) -> None:
     io = load_file_io(io_properties, path)
     if io.new_input(path).exists():
         io.delete(path)
+
+
+def try_writing(location: str, io_properties: Mapping[str, str]) -> None:
+    """See whether a task could write files to a table's location; nothing is left of it.
+
+    Raises:
+        SetupError: It never could.
+        WriteError: It could not now.
+    """
+    folder = local_path(location)
+    if folder is not None:
+        try_folder(folder)
+        return
+    probe = f"{location}/data/calve_probe_{uuid.uuid4().hex}"
+    try:
+        io = load_file_io(dict(io_properties), probe)
+        with io.new_output(probe).create(overwrite=True) as stream:
+            stream.write(b"calve")
+        io.delete(probe)
+    except (OSError, pa.ArrowException) as error:
+        raise storage_error(location, error) from error
 
 
 def _dictionary_columns(rows: pa.Table, asked: Mapping[str, bool], paths: Mapping[str, str]) -> list[str]:

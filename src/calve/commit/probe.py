@@ -46,7 +46,7 @@ def try_storing(
         if (folder := local_path(place)) is not None:
             try_folder(folder)
         else:
-            _write_and_delete(staged.io(), f"{place}/{name}")
+            _write_and_delete(staged.io(), f"{place}/metadata/{name}.metadata.json")
         return catalog.io_properties(staged) | {"location": place}
 
 

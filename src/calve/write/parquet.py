@@ -240,7 +240,7 @@ def try_writing(location: str, io_properties: Mapping[str, str]) -> None:
     if folder is not None:
         try_folder(folder)
         return
-    probe = f"{location}/data/calve_probe_{uuid.uuid4().hex}"
+    probe = f"{location}/data/calve_probe_{uuid.uuid4().hex}.parquet"
     try:
         io = load_file_io(dict(io_properties), probe)
         with io.new_output(probe).create(overwrite=True) as stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import json
 import math
 import uuid
 from decimal import Decimal
@@ -271,3 +272,41 @@ def test_a_repeated_column_is_one_reject_of_the_file_that_says_where() -> None:
     assert batch["malformed"].to_pylist() == [
         "The file f has two columns of the name 'a', the columns 1 and 3; name them apart"
     ]
+
+
+@pytest.mark.parametrize("finest", [0, 1])
+def test_int96_is_a_moment_of_any_year_and_loses_no_nanosecond(finest: int) -> None:
+    """Spark writes its timestamps so, Hive and Impala with nanoseconds."""
+    nanos = 1_767_323_045_678_901_000 + finest
+    kind = pa.timestamp("ns") if finest else pa.timestamp("us")
+    values = pa.array([nanos if finest else nanos // 1_000, None, 0]).cast(kind)
+    rows = pa.table({"t": values, "l": pa.array([values.to_numpy(zero_copy_only=False)[:1], None, []], pa.list_(kind))})
+    far = None if finest else 253_402_300_799_999_999  # the year 9999, beyond nanoseconds
+    rows = (
+        rows
+        if finest
+        else pa.concat_tables([rows, pa.table({"t": pa.array([far]).cast(kind), "l": [None]}, rows.schema)])
+    )
+    out = io.BytesIO()
+    parquet.write_table(rows, out, use_deprecated_int96_timestamps=True)
+    found = pa.Table.from_batches(read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell()))
+    schema = infer(found).to_schema()
+    texts = [json.loads(event)["t"] for event in found["event"].to_pylist()]
+    assert str(schema.find_type("t")) == ("string" if finest else "timestamptz")
+    assert texts[0] == "2026-01-02T03:04:05.678901" + ("001Z" if finest else "Z")
+    assert finest or texts[3] == "9999-12-31T23:59:59.999999Z"
+    assert json.loads(found["event"][0].as_py())["l"] == texts[:1]
+
+
+def test_an_enum_is_text() -> None:
+    """pyarrow writes none, so what a file says of a string (UTF8, STRING) becomes ENUM in its footer."""
+    rows, out = pa.table({"e": ["é", "b"], "n": [[1], []]}), io.BytesIO()
+    parquet.write_table(rows, out, store_schema=False)
+    text = b"\x18\x01e\x25\x00\x4c\x1c\x00\x00"
+    data = out.getvalue()
+    assert data.count(text) == 1
+    data = data.replace(text, b"\x18\x01e\x25\x08\x4c\x4c\x00\x00")
+    assert parquet.read_schema(io.BytesIO(data)).field("e").type == pa.binary()
+    found = pa.Table.from_batches(read_parquet(pa.BufferReader(data), Rows("f"), 0, len(data)))
+    assert [json.loads(event) for event in found["event"].to_pylist()] == rows.to_pylist()
+    assert str(infer(found).to_schema().find_type("e")) == "string"

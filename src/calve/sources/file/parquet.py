@@ -9,6 +9,7 @@ from pyarrow import parquet
 
 from calve.sources.file.declared import declaration, without_empty_nanoseconds
 from calve.sources.file.json_text import to_json
+from calve.sources.file.parquet_types import open_parquet, reader_of_group, told_schema
 from calve.sources.file.rows import Rows, repetition, row_numbers
 
 __all__ = ["read_parquet"]
@@ -19,7 +20,7 @@ _BATCH_ROWS = 16_384
 def read_parquet(file: pa.NativeFile, rows: Rows, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the row groups whose middle lies in `[start, end)`: every group is in exactly one part."""
     try:
-        opened = parquet.ParquetFile(file)
+        opened = open_parquet(file)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         if start == 0:
             yield from rows.broken(f"cannot be read as Parquet (cut off?): {error}")
@@ -40,8 +41,10 @@ def _read_group(
 ) -> Iterator[pa.RecordBatch]:
     done = 0
     try:
-        for batch in opened.iter_batches(_BATCH_ROWS, row_groups=[index], use_threads=False):
-            batch = without_empty_nanoseconds(batch)
+        reader = reader_of_group(file, opened, index)
+        schema = told_schema(reader)
+        for batch in reader.iter_batches(_BATCH_ROWS, row_groups=[index], use_threads=False):
+            batch = without_empty_nanoseconds(batch.cast(schema) if batch.schema != schema else batch)
             declared = declaration(batch.schema.remove_metadata())
             for events in to_json(pa.Table.from_batches([batch])).chunks:
                 yield from rows.batches(events, row_numbers(row + done, len(events)), None, declared)

@@ -56,6 +56,15 @@ def test_a_partition_of_which_more_waits_holds_back_the_tables_it_brought_nothin
     assert "calve.valid-through" not in unknown.summary(TARGET, 1)
 
 
+def test_a_commit_tells_the_last_batch_that_all_tables_have() -> None:
+    progress = Progress({}, "p")
+    for batch in (4, 5):
+        progress.add(record(batch, entry({})))
+    assert progress.summary(TARGET, 5)["calve.complete-batch"] == "3"
+    progress.forget(record(4))
+    assert progress.summary(TARGET, 5)["calve.complete-batch"] == "4"
+
+
 def test_branches_of_a_table_are_told_apart_and_records_without_times_say_nothing() -> None:
     one = record(1, entry({"": 5}), entry({"": 9}, "audit"), entry({}, "empty"))
     assert event_times(one) == {TARGET: (5, 5), ("lake", "db.t", "audit"): (9, 9)}

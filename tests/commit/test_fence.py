@@ -54,7 +54,8 @@ def test_staged_batches_land_in_one_snapshot_that_says_whose_they_are(lake: Any)
     outcome = append(lake.catalog, Target(lake.name), mark(3), files, {"calve.offsets": '{"0":9}'})
     assert outcome.batches == (2, 3)
     summary = lake.summary()
-    assert (summary["calve.pipeline"], summary["calve.batch"]) == ("shop", "3")
+    told = ("shop", "state-1", "3")
+    assert (summary["calve.pipeline"], summary["calve.state"], summary["calve.batch"]) == told
     assert summary["calve.offsets"] == '{"0":9}'
     assert lake.java.currentSnapshot().snapshotId() == outcome.snapshot_id
     assert len(list(lake.java.snapshots())) == 1

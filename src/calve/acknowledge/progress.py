@@ -57,12 +57,17 @@ class Progress:
         return newest([self._times.get(target), *told])
 
     def summary(self, target: Target, through: int) -> dict[str, str]:
-        """Give the snapshot summary of a commit of one table that ends with batch `through`."""
+        """Give the snapshot summary of a commit of one table that ends with batch `through`.
+
+        `calve.offsets` is the source's position behind that batch. `calve.complete-batch` is the last batch that all
+        tables have, together with those before it: from these a lost state can be made anew.
+        """
         table = target[1]
         records = [record for batch, record in self._records.items() if batch <= through]
         rejected = sum(sum(counts(record).rejects.get(table, {}).values()) for record in records)
         return {
             "calve.offsets": msgspec.json.encode(self._records[through]["position"]).decode(),
+            "calve.complete-batch": str(min(self._records) - 1),
             "calve.rejected": str(rejected),
             **summary(self.event_time(target, through)),
         }

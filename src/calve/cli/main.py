@@ -23,6 +23,7 @@ COMMANDS = {
     "try": "Show what a pipeline would do with sample events.",
     "status": "Show what the pipelines do: rows, rejects, lag, errors.",
     "dlq": "Look at the events that were refused, and why; send them again.",
+    "state": "Make a lost state anew, or begin at a chosen place.",
     "changes": "Print the row changes of a table, snapshot by snapshot.",
     "maintain": "Compact tables, convert deletes, expire snapshots, remove orphans.",
     "doctor": "Check Java, jars, memory and disk, and say how to mend them.",

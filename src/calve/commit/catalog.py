@@ -155,6 +155,16 @@ class Catalog:
             raise NoTargetError(f"The table {identifier} does not exist", step=_STEP, target=identifier, hint=hint)
         return java_table
 
+    def tables(self) -> list[str]:
+        """List the tables of all namespaces."""
+        found, left = [], [self._iceberg.catalog.Namespace.empty()]
+        with java_errors("list the tables", self.name):
+            while left:
+                namespace = left.pop()
+                found += [] if namespace.isEmpty() else [str(one) for one in self._java.listTables(namespace)]
+                left += list(self._java.listNamespaces(namespace))
+        return sorted(found)
+
     def create(
         self,
         identifier: str,

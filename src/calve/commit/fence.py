@@ -142,8 +142,8 @@ def append(
         target: The table and its branch.
         mark: Who commits.
         files: The files of each batch; a path that appears twice is added once.
-        summary: What the snapshot's summary says beside `calve.pipeline` and `calve.batch`; of several the last one's,
-            because it is true of all batches together.
+        summary: What the snapshot's summary says beside `calve.pipeline`, `calve.state` and `calve.batch`; of several
+            the last one's, because it is true of all batches together.
         lose: Is told of each batch, with every attempt and before it counts, the dead letters of events that turned
             out to be no rows; often there are none. Without it there must be none.
 
@@ -195,7 +195,11 @@ def _attempt(
         needless = _needless_deletes(files) if began and not merges else set()
         files = {batch: [file for file in files[batch] if file["file-path"] not in needless] for batch in batches}
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
-        who = {"calve.pipeline": mark.pipeline, "calve.batch": str(batches[-1])}
+        who = {
+            "calve.pipeline": mark.pipeline,
+            "calve.state": mark.state_id,
+            "calve.batch": str(batches[-1]),
+        }
         if all(file["content"] == _DATA for file in added.values()):
             _staged(catalog, transaction, target, list(added.values()), told.summary | who)
         else:
@@ -245,8 +249,9 @@ def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
             f"The table {target.identifier} has batches of a pipeline {mark.pipeline!r} from another state folder",
             step=_STEP,
             target=target.identifier,
-            hint="Run with that state folder, or give this pipeline another name, or, if that state is gone for good, "
-            f"remove the table property {mark.key(target.branch)}",
+            hint="Run with that state folder, or give this pipeline another name. If that state is gone for good, "
+            "`calve state rebuild` makes it anew from what the tables tell; removing the table property "
+            f"{mark.key(target.branch)} would read the source from its beginning, and double the rows",
         )
     reached: int = found["batch"]
     if reached > mark.batch:

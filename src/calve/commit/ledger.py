@@ -111,6 +111,24 @@ class Ledger:
             lock.release()
             raise
 
+    @classmethod
+    def create(cls, folder: Path, pipeline: str, state_id: str, committed: Committed) -> Ledger:
+        """Create a ledger that goes on behind a batch, in place of one that is lost.
+
+        Args:
+            folder: Where it will be; there is nothing yet.
+            pipeline: The pipeline's name.
+            state_id: The identity that the pipeline's tables know.
+            committed: The last batch that all tables have.
+
+        Raises:
+            WriteError: The folder cannot be written.
+        """
+        durable.make_folder(folder)
+        durable.replace(folder / "identity.json", _new_identity(state_id, pipeline))
+        durable.replace(folder / "committed.json", asdict(committed))
+        return cls.open(folder, pipeline)
+
     def close(self) -> None:
         """Let the next driver in. May be called twice."""
         self._lock.release()
@@ -284,11 +302,15 @@ def _read_committed(folder: Path) -> Committed:
     return Committed(**found) if found else Committed()
 
 
+def _new_identity(state_id: str, pipeline: str) -> dict[str, Any]:
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"format": FORMAT, "state": state_id, "pipeline": pipeline, "created": created}
+
+
 def _identity(folder: Path, pipeline: str) -> dict[str, Any]:
     """Read who this ledger belongs to; the first time, decide it."""
     file = folder / "identity.json"
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    durable.publish(file, {"format": FORMAT, "state": str(uuid.uuid4()), "pipeline": pipeline, "created": created})
+    durable.publish(file, _new_identity(str(uuid.uuid4()), pipeline))
     identity: dict[str, Any] = durable.read(file) or {}
     if identity["format"] > FORMAT:
         raise SettingsError(

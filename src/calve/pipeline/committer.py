@@ -253,10 +253,11 @@ class Committer:
     def _commit(self, table: _Table) -> None:
         with self._lock:
             entries = {batch: list(found) for batch, found in table.entries.items()}
-            summary = self._progress.summary(table.target, max(entries))
+            files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
+            last = max((batch for batch, found in files.items() if found), default=max(entries))
+            summary = self._progress.summary(table.target, last)
             time_reached = self._progress.event_time(table.target, max(entries))
             mark = Mark(self._status.name, self._ledger.state_id, self._ledger.last_staged)
-        files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
         oldest = next(iter(entries.values()))[0]
         losses = Losses(self._status.name, table.name, entries, lambda: for_executors(table.catalog.properties))
         try:

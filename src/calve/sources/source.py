@@ -7,9 +7,9 @@ tasks, turns one split into Arrow batches. Reading the same split twice yields t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -21,11 +21,14 @@ __all__ = [
     "READ_BYTES",
     "READ_ROWS",
     "Backlog",
+    "Beginning",
+    "BeginsAnywhere",
     "Listens",
     "OfTables",
     "Planned",
     "Position",
     "Reader",
+    "Rereads",
     "Source",
     "SourceTable",
     "Split",
@@ -131,6 +134,48 @@ class Source(Protocol):
 
     def stop(self) -> None:
         """Accept nothing more, and close. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a new state begins to read; one of these is given.
+
+    Attributes:
+        at: `earliest`: all that is there; `latest`: what comes from now on.
+        offsets: The next offset, by topic and partition.
+        timestamp_ms: The first event at or after this time, in milliseconds since the epoch.
+    """
+
+    at: Literal["earliest", "latest"] | None = None
+    offsets: Mapping[str, Mapping[int, int]] | None = None
+    timestamp_ms: int | None = None
+
+
+@runtime_checkable
+class BeginsAnywhere(Protocol):
+    """A source that can begin at a chosen place."""
+
+    def begin_at(self, beginning: Beginning) -> Position:
+        """Return the position of a place; what else the source must remember goes into its folder.
+
+        Raises:
+            SettingsError: There is no such place.
+            SourceUnavailableError: The source does not answer.
+        """
+        ...
+
+
+@runtime_checkable
+class Rereads(Protocol):
+    """A source that can read again what lies between two positions."""
+
+    def between(self, start: Position | None, end: Position, count: int) -> list[Planned]:
+        """Divide what lies between two positions into so many batches, some of them perhaps without splits.
+
+        Raises:
+            PositionLostError: Something of it is gone.
+        """
         ...
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from calve.errors import PositionLostError
+from calve.errors import PositionLostError, SettingsError
 from calve.sources.file.codec import Part, codec_of, divisible
 from calve.sources.file.finished import Finished
 from calve.sources.file.listing import Listing
@@ -14,7 +14,7 @@ from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage
 from calve.sources.file.stream import compression_of
-from calve.sources.source import Backlog, Planned, Position, Split
+from calve.sources.source import Backlog, Beginning, Planned, Position, Split
 
 __all__ = ["PART_BYTES", "FileSource", "open"]
 
@@ -96,6 +96,25 @@ class FileSource:
         next_one = tuple(file.path for file in ready[len(chosen) :][:1])
         self._planned[count] = Planned(splits, {"files": count + len(chosen)}, next_one)
         return self._planned[count]
+
+    def begin_at(self, beginning: Beginning) -> Position:
+        """Return the position of a place: files that are older count as read from now on.
+
+        Raises:
+            SettingsError: Offsets are given, which files do not have.
+            SourceUnavailableError: The storage does not answer.
+        """
+        if beginning.offsets is not None:
+            text = "Files have no offsets"
+            hint = "Choose with --start-timestamp which of them count as read, by the time they were written"
+            raise SettingsError(text, step="rebuild", target="--start-offsets", hint=hint)
+        self._listing.look({}, once=True)
+        files = [] if beginning.at == "earliest" else self._listing.ready({}, once=True)
+        if beginning.timestamp_ms is not None:
+            files = [file for file in files if file.modified < beginning.timestamp_ms * 1_000_000]
+        self._finished.add(files)
+        self._finished.close()
+        return {"files": len(files)}
 
     def acknowledge(self, planned: Planned) -> None:
         """Remember the files of a committed batch for good; may be repeated.

@@ -68,6 +68,24 @@ class Cluster:
             found[name] = Topic(_id(description), self._held(self._topics[name], partitions))
         return found
 
+    def at(self, topics: dict[str, Topic], timestamp_ms: int) -> dict[str, dict[int, int]]:
+        """Return for each partition the offset of the first record at or after a time; without one that of its end.
+
+        Raises:
+            SourceUnavailableError: The brokers do not answer.
+        """
+        found: dict[str, dict[int, int]] = {}
+        for name, topic in topics.items():
+            partitions = [TopicPartition(name, number) for number in topic.partitions]
+            asked = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), IsolationLevel.READ_UNCOMMITTED)
+            answers = self._answers(asked, f"offsets of topic {name}")
+            ends = {number: held.high for number, held in topic.partitions.items()}
+            found[name] = {
+                each.partition: answers[each].offset if answers[each].offset >= 0 else ends[each.partition]
+                for each in partitions
+            }
+        return found
+
     def _describe_patiently(self) -> dict[str, Any]:
         deadline = time.monotonic() + MISSING_SECONDS
         while True:

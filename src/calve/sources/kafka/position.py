@@ -6,15 +6,15 @@ A topic's name has no `@`, so nothing collides. The id tells a topic from one th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from calve.errors import PositionLostError
+from calve.errors import PositionLostError, SettingsError
 from calve.sources.kafka.client import lost
 from calve.sources.kafka.cluster import Held, Topic
 from calve.sources.kafka.consumer import Range
 from calve.sources.source import Position
 
-__all__ = ["advance", "cut", "gone", "offsets", "share", "waiting"]
+__all__ = ["advance", "between", "chosen", "cut", "gone", "offsets", "part", "share", "waiting"]
 
 IDS = "@ids"
 
@@ -64,6 +64,33 @@ def waiting(position: Position | None, topics: dict[str, Topic], begin: dict[str
     return [each for each in found if each.end > each.start]
 
 
+def between(start: Position | None, end: Position, topics: dict[str, Topic], is_latest: Collection[str]) -> list[Range]:
+    """Return what lies between two positions.
+
+    Args:
+        start: The first one; None: where the pipeline began.
+        end: The second one.
+        topics: The topics as they are now.
+        is_latest: The topics of which only what came after the first start was read.
+
+    Raises:
+        PositionLostError: Something of it is gone, or nobody knows where it began.
+    """
+    for error in itertools.chain(gone(start, topics), gone(end, topics)):
+        raise error
+    found = []
+    for name, partitions in offsets(end).items():
+        if name not in topics:
+            raise lost(f"topic {name}", "it was deleted")
+        for partition, stop in partitions.items():
+            begin = offsets(start or {}).get(name, {}).get(partition)
+            low = topics[name].partitions[partition].low
+            if begin is None and stop > low and (low > 0 or name in is_latest):
+                raise lost(f"topic {name}, partition {partition}", "no table tells where reading it began")
+            found.append(Range(name, partition, low if begin is None else begin, stop))
+    return [one for one in found if one.end > one.start]
+
+
 def share(ranges: list[Range], row_bytes: dict[str, int], max_bytes: int) -> list[Range]:
     """Take about `max_bytes` of ranges, of each in proportion to its length, so that all partitions keep pace."""
     total = sum((each.end - each.start) * row_bytes[each.topic] for each in ranges)
@@ -72,6 +99,35 @@ def share(ranges: list[Range], row_bytes: dict[str, int], max_bytes: int) -> lis
     part = max_bytes / total
     rows = [max(1, int((each.end - each.start) * part)) for each in ranges]
     return [Range(each.topic, each.partition, each.start, each.start + n) for each, n in zip(ranges, rows, strict=True)]
+
+
+def part(whole: Range, number: int, count: int) -> Range:
+    """Return the n-th of so many even parts of a range; some are empty where it is short."""
+    start, end = (whole.start + (whole.end - whole.start) * each // count for each in (number, number + 1))
+    return Range(whole.topic, whole.partition, start, end)
+
+
+def chosen(given: Mapping[str, Mapping[int, int]], topics: dict[str, Topic]) -> dict[str, dict[int, int]]:
+    """Check offsets that a user gives.
+
+    Raises:
+        SettingsError: They are not one for each partition of each topic, or not in the partition.
+    """
+    for name in dict.fromkeys([*topics, *given]):
+        held = topics[name].partitions if name in topics else {}
+        if held.keys() != given.get(name, {}).keys():
+            wanted = ", ".join(f'"{number}"' for number in sorted(held)) or "none: the pipeline does not read it"
+            raise _refused(f"offsets of topic {name} must be given for these partitions: {wanted}")
+        for number, offset in given[name].items():
+            if not held[number].low <= offset <= held[number].high:
+                where = f"topic {name}, partition {number}"
+                raise _refused(f"{where} has offsets {held[number].low} to {held[number].high}, not {offset}")
+    return {name: dict(offsets) for name, offsets in given.items()}
+
+
+def _refused(text: str) -> SettingsError:
+    hint = 'e.g. --start-offsets \'{"orders": {"0": 123, "1": 456}}\''
+    return SettingsError(text, step="rebuild", target="--start-offsets", hint=hint)
 
 
 def cut(wanted: Range, rows: int) -> list[Range]:

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from calve.errors import PositionLostError, SourceError
@@ -17,7 +17,7 @@ from calve.sources.kafka.consumer import Range, messages
 from calve.sources.kafka.group import Group
 from calve.sources.kafka.reader import KafkaReader
 from calve.sources.kafka.settings import KafkaSettings
-from calve.sources.source import READ_ROWS, Backlog, Planned, Position, Split
+from calve.sources.source import READ_ROWS, Backlog, Beginning, Planned, Position, Split
 
 __all__ = ["KafkaSource", "open"]
 
@@ -25,6 +25,8 @@ SPLIT_BYTES = 32 << 20
 SAMPLE_ROWS = 200
 SAMPLE_SECONDS = 60.0
 GUESS_BYTES = 512
+_UNORDERED = "@again"
+"""No event comes from it: batches that are read again say nothing of how far a table is complete in event time."""
 DELETED = "Take it out of `topics`; or create it again and set `on_lost_position: earliest` on the source"
 
 log = logging.getLogger(__name__)
@@ -89,6 +91,46 @@ class KafkaSource:
         splits = [split for each in taken for split in _splits(each, sizes[each.topic])]
         more = [f"{one.topic}/{one.partition}" for one, all_of in zip(taken, waiting, strict=True) if one != all_of]
         return Planned(splits, positions.advance(position, topics, taken), tuple(more))
+
+    def between(self, start: Position | None, end: Position, count: int) -> list[Planned]:
+        """Divide what lies between two positions into so many batches, of each partition an even part.
+
+        Raises:
+            PositionLostError: Something of it is gone.
+            SourceUnavailableError: The brokers do not answer.
+        """
+        topics = self._cluster.look()
+        latest = [topic.name for topic in self._settings.topics if topic.auto_offset_reset == "latest"]
+        whole = positions.between(start, end, topics, latest)
+        sizes = self._sizes(whole)
+        found: list[Planned] = []
+        for number in range(count):
+            taken = [positions.part(each, number, count) for each in whole]
+            splits = [split for each in taken if each.end > each.start for split in _splits(each, sizes[each.topic])]
+            start = positions.advance(start, topics, taken)
+            found.append(Planned(splits, start, (_UNORDERED,)))
+        return [*found[:-1], replace(found[-1], position=end)]
+
+    def begin_at(self, beginning: Beginning) -> Position:
+        """Return the position of a place, for every partition of every topic.
+
+        Raises:
+            SettingsError: Offsets are missing, or there are no such topics, partitions or offsets.
+            SourceUnavailableError: The brokers do not answer.
+        """
+        topics = self._look(None)
+        if beginning.timestamp_ms is not None:
+            found = self._cluster.at(topics, beginning.timestamp_ms)
+        elif beginning.offsets is not None:
+            found = positions.chosen(beginning.offsets, topics)
+        else:
+            is_latest = beginning.at == "latest"
+            found = {
+                name: {number: held.high if is_latest else held.low for number, held in topic.partitions.items()}
+                for name, topic in topics.items()
+            }
+        ranges = [Range(name, number, at, at) for name, given in found.items() for number, at in given.items()]
+        return positions.advance(None, topics, ranges)
 
     def acknowledge(self, planned: Planned) -> None:
         """Commit the offsets to the consumer groups, for lag tools only; a failure is a warning."""

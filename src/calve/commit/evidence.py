@@ -1,0 +1,73 @@
+"""What tables tell of a pipeline whose state is lost: its marks, and the summaries of its snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calve.commit.catalog import Catalog
+from calve.commit.fence import Mark
+from calve.engine.jvm import java_errors
+from calve.sources.source import Position
+
+__all__ = ["Evidence", "evidence"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one branch of a table tells. It has all of its rows up to `batch`, and none of later batches.
+
+    Attributes:
+        table: Its identifier.
+        branch: Its branch.
+        mark: The table property that says so.
+        state_id: The state that committed to it.
+        batch: The last batch that it has.
+        complete: A batch up to which all tables of the pipeline have their rows.
+        positions: The source's position behind batches, as far as snapshots that are left tell.
+    """
+
+    table: str
+    branch: str
+    mark: str
+    state_id: str
+    batch: int
+    complete: int = 0
+    positions: Mapping[int, Position] = field(default_factory=dict)
+
+
+def evidence(catalog: Catalog, pipeline: str) -> list[Evidence]:
+    """Ask all tables of a catalog what they have of a pipeline."""
+    found: list[Evidence] = []
+    for identifier in catalog.tables():
+        metadata = catalog.load_java(identifier).operations().current()
+        with java_errors("read the table", identifier):
+            summaries = [_strings(catalog, snapshot.summary()) for snapshot in metadata.snapshots()]
+            found += _told(identifier, pipeline, _strings(catalog, metadata.properties()), summaries)
+    return found
+
+
+def _strings(catalog: Catalog, java_map: Any) -> dict[str, str]:
+    """Return a Java map as a dict."""
+    jvm: Any = catalog.spark._jvm
+    strings: dict[str, str] = json.loads(jvm.org.apache.iceberg.util.JsonUtil.mapper().writeValueAsString(java_map))
+    return strings
+
+
+def _told(table: str, pipeline: str, properties: Mapping[str, str], summaries: list[dict[str, str]]) -> list[Evidence]:
+    main = Mark(pipeline, "", 0).key("main")
+    found = []
+    for key, text in properties.items():
+        if key != main and not key.startswith(f"{main}@"):
+            continue
+        mark = json.loads(text)
+        own = [
+            one for one in summaries if (one.get("calve.pipeline"), one.get("calve.state")) == (pipeline, mark["state"])
+        ]
+        positions = {int(one["calve.batch"]): json.loads(one["calve.offsets"]) for one in own if "calve.offsets" in one}
+        complete = max((int(one.get("calve.complete-batch", 0)) for one in own), default=0)
+        branch = key.removeprefix(main).removeprefix("@") or "main"
+        found.append(Evidence(table, branch, key, mark["state"], mark["batch"], complete, positions))
+    return found

@@ -90,7 +90,7 @@ def test_a_server_that_is_no_catalog_ends_the_run(calve: Any) -> None:
         ({"type": "hadoop", "warehouse": "w", "io-impl": "org.example.Nothing"}, "org.example.Nothing.*its jar"),
         (
             {
-                "uri": "jdbc:sqlite:c.db",
+                "uri": "jdbc:sqlite:FOLDER/c.db",
                 "warehouse": "s3://b/x",
                 "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
                 **JDBC,
@@ -99,10 +99,10 @@ def test_a_server_that_is_no_catalog_ends_the_run(calve: Any) -> None:
         ),
     ],
 )
-def test_a_catalog_that_cannot_be_opened_ends_the_run(
-    calve: Any, catalog: dict[str, str], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ends_at_once(job(calve, catalog=catalog), sentence)
+def test_a_catalog_that_cannot_be_opened_ends_the_run(calve: Any, catalog: dict[str, str], sentence: str) -> None:
+    made = job(calve)
+    configure(made, catalog={key: value.replace("FOLDER", str(made.folder)) for key, value in catalog.items()})
+    ends_at_once(made, sentence)
 
 
 def test_a_master_that_is_away_is_told_at_once(tmp_path: Any) -> None:

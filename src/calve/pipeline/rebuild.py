@@ -167,8 +167,8 @@ def _told(found: Sequence[Evidence]) -> Iterable[str]:
         position = one.positions.get(one.batch)
         reads = f", which ends at {_text(position)}" if position is not None else ""
         yield f"{one.table}{branch}: has batch {one.batch} of state {one.state_id[:8]}{reads}"
-    if found:
-        yield f"All tables have their rows up to batch {max(one.complete for one in found)}, they say"
+    if complete := max((one.complete for one in found), default=0):
+        yield f"All tables have their rows up to batch {complete}, they say"
 
 
 def _text(position: Position) -> str:
@@ -198,7 +198,8 @@ def _decision(
         return Decision(_only_state(found), max(one.batch for one in found), None)
     if settings.source.name == "file":
         text = "The list of files that were read is lost with the state, and tables do not tell their names"
-        raise _undecided(text, f"{_CHOICES}: files that were written before count as read; {_RISK}")
+        choices = "Choose which files count as read: --from earliest (none), --from latest (all), or --start-timestamp"
+        raise _undecided(text, f"{choices} (those that were written before); {_RISK}")
     decision = decide(found, _has_one_table(settings, found))
     spool = any("open" in place for place in (decision.position or {}).get("tables", {}).values())
     if spool or (decision.again and not isinstance(source, Rereads)):

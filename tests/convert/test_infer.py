@@ -117,6 +117,12 @@ def test_what_became_text_for_digits_or_mixed_types_is_named():
     assert dict(unclear(root, ColumnTypes({"*": "string"}))) == {}
 
 
+def test_date_times_in_fields_of_any_name_are_looked_at_together():
+    for name in ("", 'f"', "e:", "q'x", "a.b", "$", "*", "[0]"):
+        event = json.dumps({name: "2026-01-02T03:04:05Z", "l": [{name: "2026-01-02T03:04:05Z"}]})
+        assert infer(rows_of(event, event, event)).root == infer(rows_of(event)).root
+
+
 def test_a_field_that_is_only_ever_null_is_no_column():
     assert columns(infer(rows_of('{"a":null,"b":1}'))) == {"b": "long"}
     assert not infer(rows_of('{"a":null}'))

@@ -18,9 +18,10 @@ from calve.event.scan import Texts
 __all__ = ["LongNumbers", "long_numbers", "with_extreme_exponents"]
 
 _Rows = npt.NDArray[np.int64]
-_NONE = np.zeros(0, np.int64)
+_FEW = 64  # a query costs as much as to read so many events one by one
 _DIGITS = 16  # fewer always survive a double
 _BARE = "regexp_replace(regexp_replace(regexp_replace({0}, '[eE].*$', ''), '[^0-9]', '', 'g'), '^0+|0+$', '', 'g')"
+_EXTREME = r"[\[:,\s]-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3}"
 _SQL = f"""
 WITH found AS (SELECT row, unnest(regexp_extract_all(json, '[-+.eE0-9]{{{_DIGITS},}}')) AS number FROM events)
 SELECT row,
@@ -52,8 +53,8 @@ def long_numbers(texts: pa.Array, scan: Texts) -> LongNumbers:
         scan: Their bytes.
     """
     rows = scan.digit_runs(_DIGITS, dotted=True)
-    if not len(rows):
-        return LongNumbers(_NONE, _NONE)
+    if len(rows) <= _FEW:
+        return LongNumbers(rows, rows)
     events = pa.table({JSON: texts.take(pa.array(rows)), "row": pa.array(rows)})
     found = duck.run(_SQL, events=events)
     marked = [
@@ -65,7 +66,5 @@ def long_numbers(texts: pa.Array, scan: Texts) -> LongNumbers:
 
 def with_extreme_exponents(texts: pa.Array) -> npt.NDArray[np.bool_]:
     """Return which texts may hold a number that a double makes zero or infinite, or keeps fewer digits of."""
-    mask: npt.NDArray[np.bool_] = pc.match_substring_regex(texts, "[0-9][eE][+-]?[0-9]{3}").to_numpy(
-        zero_copy_only=False
-    )
+    mask: npt.NDArray[np.bool_] = pc.match_substring_regex(texts, _EXTREME).to_numpy(zero_copy_only=False)
     return mask

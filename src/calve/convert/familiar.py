@@ -131,10 +131,9 @@ def _has_fraction(numbers: pa.Array) -> _Mask:
 
 def _survives_double(numbers: pa.Array) -> _Mask:
     """Say which whole numbers a double certainly keeps."""
-    ends, _ = _buffers(numbers)
-    mask = np.diff(ends) <= _SURE_DIGITS
-    at = np.flatnonzero(~mask & (np.diff(ends) <= _MOST_DIGITS) & ~_has_fraction(numbers))
-    if len(at):
+    lengths = np.diff(_buffers(numbers)[0])
+    mask: _Mask = lengths <= _SURE_DIGITS
+    if not mask.all() and len(at := np.flatnonzero(~mask & (lengths <= _MOST_DIGITS) & ~_has_fraction(numbers))):
         values = numbers.take(pa.array(at)).cast(pa.int64()).to_numpy()
         mask[at] = values.astype(np.float64).astype(np.int64) == values
     return mask
@@ -142,8 +141,8 @@ def _survives_double(numbers: pa.Array) -> _Mask:
 
 def _may_be_tiny(numbers: pa.Array, texts: pa.Array) -> _Mask:
     """Say which numbers may have been others that DuckDB made zero, or are so small that digits were lost."""
-    found = pc.match_substring_regex(numbers, r"^-?0\.0$|[eE]-3").fill_null(False)
-    mask = np.array(found, bool)
+    tiny = pc.or_(pc.is_in(numbers, pa.array(["0.0", "-0.0"], numbers.type)), pc.match_substring(numbers, "e-3"))
+    mask: _Mask = tiny.fill_null(False).to_numpy(zero_copy_only=False).copy()
     at = np.flatnonzero(mask)
     mask[at] = with_extreme_exponents(texts.take(pa.array(at)))
     return mask

@@ -176,7 +176,7 @@ def _shapes(
     """Give each distinct structure, the first row that has it, and its count.
 
     DuckDB tells structures fast, but not all exactly: rows that are not plain, or where it says `JSON` (an empty
-    object, mixed elements, a duplicate name), are read one by one.
+    object, mixed elements, a duplicate name), or which have an empty name, are read one by one.
     """
     if not len(texts):
         return
@@ -185,7 +185,7 @@ def _shapes(
     starts: list[int] = []
     groups: list[Group] = []
     for shape, at, members in _grouped(texts, plain):
-        if '"JSON"' in shape:
+        if '"JSON"' in shape or '"":' in shape:
             plain[members] = False
         else:
             starts.append(at)

@@ -71,7 +71,9 @@ def main() -> int:
 def _start(output: Path, name: str, marks: str) -> Share:
     command = [sys.executable, "-m", "pytest", *sys.argv[1:], "-m", marks]
     with output.open("wb") as file:
-        return Share(name, subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT), output)
+        return Share(
+            name, subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True), output
+        )
 
 
 def _ended(share: Share, seconds: float) -> bool:

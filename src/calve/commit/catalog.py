@@ -25,7 +25,7 @@ from calve.commit.storage import for_executors
 from calve.convert.evolve import Evolution
 from calve.convert.table import Table
 from calve.durable import make_folder
-from calve.engine.jvm import java_errors
+from calve.engine.jvm import java_errors, unforeseen_errors
 from calve.errors import CalveError, NoTargetError, SchemaConflictError
 from calve.stop_point import reach
 
@@ -225,7 +225,8 @@ class Catalog:
 
     def schema(self, schema_json: str) -> Any:
         """Give the Java `Schema` of a text."""
-        return self._iceberg.SchemaParser.fromJson(schema_json)
+        with unforeseen_errors("make a schema"):
+            return self._iceberg.SchemaParser.fromJson(schema_json)
 
     def evolve(self, identifier: str, evolution: Evolution) -> Table:
         """Add the planned columns; those that another writer added meanwhile are skipped.
@@ -233,13 +234,13 @@ class Catalog:
         May be repeated safely.
 
         Raises:
-            CommitError: A column cannot be added.
+            UnprocessableError: A column cannot be added.
             NoTargetError: There is no such table.
         """
 
         def attempt() -> Table:
             java_table = self.load_java(identifier)
-            with java_errors("evolve the table", identifier):
+            with unforeseen_errors("evolve the table", identifier):
                 self._add_columns(java_table, evolution)
                 reach("catalog.after-evolve")
                 java_table.refresh()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,14 +26,11 @@ from calve.commit.merge import EQUALITY_DELETE, WriteMode, merge_changes
 from calve.commit.retry import retried
 from calve.commit.specs import hold_everywhere, need_free_spec, specs_of
 from calve.commit.swap import swap
-from calve.engine.jvm import is_java, java_errors, jvm_error
+from calve.engine.jvm import java_errors, unforeseen_errors
 from calve.errors import (
-    CalveError,
     CommitError,
     InvariantError,
     OvertakenError,
-    SchemaConflictError,
-    UnprocessableError,
 )
 from calve.stop_point import meet
 
@@ -47,8 +43,6 @@ Lose = Callable[[int, Sequence[bytes]], None]
 """Keeps dead letters of a batch, as lines of JSON, in place of those that it was told before."""
 
 _STEP = "commit"
-_UNFORESEEN = (InvariantError, CommitError, SchemaConflictError)
-"""What the exceptions of Java become that tell neither of a server nor of permissions."""
 _DATA = "DATA"
 
 
@@ -201,11 +195,11 @@ def _attempt(
             "calve.batch": str(batches[-1]),
         }
         if all(file["content"] == _DATA for file in added.values()):
-            _staged(catalog, transaction, target, list(added.values()), told.summary | who)
+            _stage(catalog, transaction, target, list(added.values()), told.summary | who)
         else:
             for batch in batches:  # an equality delete holds for rows of earlier snapshots only
                 own = (told.summary if batch == batches[-1] else {}) | who | {"calve.batch": str(batch)}
-                told.lose(batch, _staged(catalog, transaction, target, files[batch], own))
+                told.lose(batch, _stage(catalog, transaction, target, files[batch], own))
         if told.is_rehearsal:
             return Outcome()
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
@@ -264,29 +258,6 @@ def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
     return reached
 
 
-def _staged(
-    catalog: Catalog, transaction: Any, target: Target, files: Sequence[ContentFile], summary: Mapping[str, str]
-) -> list[bytes]:
-    """Do `_stage`; where files cannot become a snapshot, and nobody foresaw why, their events may be the reason.
-
-    Raises:
-        UnprocessableError: It failed; nothing is visible.
-    """
-    try:
-        return _stage(catalog, transaction, target, files, summary)
-    except CalveError:
-        raise
-    except Exception as error:
-        message = f"{type(error).__name__}: {str(error)[:300]}"
-        if is_java(error):
-            found = jvm_error(error, step=_STEP, target=target.identifier)
-            if type(found) not in _UNFORESEEN:
-                raise found from error
-            message = found.message
-        evidence = traceback.format_exc()
-        raise UnprocessableError(message, step=_STEP, target=target.identifier, evidence=evidence) from error
-
-
 def _stage(
     catalog: Catalog,
     transaction: Any,
@@ -298,21 +269,25 @@ def _stage(
 
     Returns:
         The dead letters of events that turned out to be no rows.
+
+    Raises:
+        UnprocessableError: The files cannot become a snapshot; their events may be the reason.
     """
-    meet("commit.stage", lambda: [file["file-path"] for file in files])
     lost: list[bytes] = []
     deletes = [file for file in files if file["content"] != _DATA]
-    if deletes and target.write_mode != EQUALITY_DELETE:
-        lost = merge_changes(catalog, transaction, target.branch, target.write_mode, deletes)
-        files, deletes = [file for file in files if file["content"] == _DATA], []
-    update = transaction.newRowDelta() if deletes else transaction.newAppend()
-    if target.branch != "main":
-        update = update.toBranch(target.branch)
-    stage = catalog.content_files.change if deletes else catalog.content_files.append
-    stage(update, transaction.table().specs(), files)
-    for key, value in summary.items():
-        update.set(key, value)
-    update.commit()
+    with unforeseen_errors(_STEP, target.identifier):
+        meet("commit.stage", lambda: [file["file-path"] for file in files])
+        if deletes and target.write_mode != EQUALITY_DELETE:
+            lost = merge_changes(catalog, transaction, target.branch, target.write_mode, deletes)
+            files, deletes = [file for file in files if file["content"] == _DATA], []
+        update = transaction.newRowDelta() if deletes else transaction.newAppend()
+        if target.branch != "main":
+            update = update.toBranch(target.branch)
+        stage = catalog.content_files.change if deletes else catalog.content_files.append
+        stage(update, transaction.table().specs(), files)
+        for key, value in summary.items():
+            update.set(key, value)
+        update.commit()
     return lost
 
 

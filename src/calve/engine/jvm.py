@@ -6,6 +6,7 @@ Java's class decides, never the text of its message.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,9 +16,26 @@ from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
 from calve.engine.java_classes import BY_CLASS, BY_GENERAL_CLASS, refusal
-from calve.errors import CalveError, EngineError, InvariantError, Verdict, WriteError
+from calve.errors import (
+    CalveError,
+    CommitError,
+    EngineError,
+    InvariantError,
+    SchemaConflictError,
+    UnprocessableError,
+    Verdict,
+    WriteError,
+)
 
-__all__ = ["caused_by", "innermost_message", "is_instance", "is_java", "java_errors", "java_exception", "jvm_error"]
+__all__ = [
+    "caused_by",
+    "innermost_message",
+    "is_instance",
+    "java_errors",
+    "java_exception",
+    "jvm_error",
+    "unforeseen_errors",
+]
 
 _LONGEST_MESSAGE = 2000
 _OBJECT = re.compile(r"(?:[\w$]+\.)*([\w$]+)@[0-9a-f]{4,8}\b")
@@ -25,6 +43,8 @@ _OBJECT = re.compile(r"(?:[\w$]+\.)*([\w$]+)@[0-9a-f]{4,8}\b")
 
 
 _RAISED = (Py4JError, CapturedException, ConnectionError)
+_UNFORESEEN = (InvariantError, CommitError, SchemaConflictError)
+"""What exceptions of Java become whose classes tell neither of a server nor of permissions."""
 
 
 @contextmanager
@@ -36,9 +56,27 @@ def java_errors(step: str, target: str = "") -> Iterator[None]:
         raise jvm_error(error, step=step, target=target) from error
 
 
-def is_java(error: Exception) -> bool:
-    """Return whether an exception came from the JVM, or from the way to it."""
-    return isinstance(error, _RAISED)
+@contextmanager
+def unforeseen_errors(step: str, target: str = "") -> Iterator[None]:
+    """Raise what nobody foresaw as an error whose reason may be what the block was given.
+
+    Errors of Calve's tree pass, and so do those of Java that tell of a server, of permissions or of other writers.
+
+    Raises:
+        UnprocessableError: All else.
+    """
+    try:
+        with java_errors(step, target):
+            yield
+    except CalveError as error:
+        if not isinstance(error.__cause__, _RAISED) or type(error) not in _UNFORESEEN:
+            raise
+        raise UnprocessableError(
+            error.message, step=step, target=target, hint=error.hint, evidence=traceback.format_exc()
+        ) from error
+    except Exception as error:
+        message = f"{type(error).__name__}: {str(error)[:_LONGEST_MESSAGE]}"
+        raise UnprocessableError(message, step=step, target=target, evidence=traceback.format_exc()) from error
 
 
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:

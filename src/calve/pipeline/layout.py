@@ -212,7 +212,10 @@ class Layout:
             meet("driver.fit", lambda: [inferred])
             self._sinks[sink].fit(table, inferred)
         except InvariantError as error:
-            raise UnprocessableError(error.message, step=error.step or step, target=table, sink=sink) from error
+            evidence = getattr(error, "evidence", "") or traceback.format_exc()
+            raise UnprocessableError(
+                error.message, step=error.step or step, target=table, sink=sink, evidence=evidence
+            ) from error
         except CalveError:
             raise
         except Exception as error:

@@ -60,7 +60,8 @@ def test_the_first_reject_of_each_table_and_code_is_logged_with_the_command_that
     )
     assert lines(stream) == [
         "p warning: shop.orders: 2 events rejected with NOT_COERCIBLE, for example: total: 'x' is no long."
-        " To see them: calve dlq show --state /s",
+        " To see them: calve dlq show --state /s. To write them: change the column's type (ALTER TABLE; column_types for a"
+        " table that is created) and calve dlq replay, or set on_type_mismatch: null",
         "p warning: shop.orders: 1 event rejected with NO_KEY. To see them: calve dlq show --state /s",
         "p warning: no table: 1 event rejected with MALFORMED. To see them: calve dlq show --state /s",
     ]

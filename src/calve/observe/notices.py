@@ -25,6 +25,16 @@ IGNORED_HINT = (
     "To add columns for fields: schema_evolution: true; to leave them out on purpose: exclude_keys or include_keys; "
     "of a key that is repeated in an object the last value is written"
 )
+REJECT_HINTS = {
+    "NOT_COERCIBLE": "To write them: change the column's type (ALTER TABLE; column_types for a table that is "
+    "created) and calve dlq replay, or set on_type_mismatch: null",
+    "AMBIGUOUS_FIELD": "To write them: set case_insensitive: true, or leave the field out with exclude_keys, and "
+    "calve dlq replay",
+    "TOO_MANY_COLUMNS": "To write them: leave fields out with exclude_keys or include_keys, and calve dlq replay",
+    "NO_SUCH_TABLE": "To write them: create the table or set auto_create: true, and calve dlq replay",
+    "REQUIRED_MISSING": "To write them: make the column optional (ALTER TABLE), and calve dlq replay",
+}
+"""What helps, by code."""
 MOST_LINES = 20
 """Lines for one batch: a stream of random table names must not fill the log."""
 _GROWTH = 10
@@ -64,7 +74,8 @@ class Notices:
                 if total := self._total(("rejected", table, code), count):
                     example = _example(counts.examples, table, code)
                     text = f"{table or 'no table'}: {many(total, 'event')} rejected with {code}{example}"
-                    yield text, {"table": table, "code": code, "count": total, "hint": self._show}
+                    hint = ". ".join(filter(None, (self._show, REJECT_HINTS.get(code))))
+                    yield text, {"table": table, "code": code, "count": total, "hint": hint}
 
     def _nulled(self, counts: BatchCounts) -> Iterator[_Line]:
         for table, columns in counts.nulled.items():

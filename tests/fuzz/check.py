@@ -130,7 +130,7 @@ class Round:
             self.verdict.codes[code] += 1
             if code == QUARANTINE:
                 self.verdict.add("quarantine", letter["reason"], _shown(letter["event"]))
-            whole = code == "MALFORMED"
+            whole = code == "MALFORMED" and not letter["table"]
             taken = self._refused if whole else self._dead[label]
             number = places.find(letter, taken, whole)
             if number is None:
@@ -139,10 +139,11 @@ class Round:
                 )
                 continue
             taken.add(number)
-            if whole and self.events[number].value is not None and letter["reason"] != "nested too deeply":
+            sound = self.events[number].value is not None and letter["reason"] != "nested too deeply"
+            if code == "MALFORMED" and sound:
                 self.verdict.add("value", "MALFORMED, but it is JSON", f"{letter['reason']}: {self._text(number)}")
         for number, event in enumerate(self.events):
-            if event.value is None and number not in self._refused:
+            if event.value is None and number not in self._refused | self._dead[self._labels[0]]:
                 self.verdict.add("count", "no JSON object, and no dead letter", self._text(number))
 
     def check(self, sink: Sink, label: str, tables: Sequence[Found], markers: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from click.testing import Result
 from pyspark.sql import SparkSession
 
-from fuzz.check import Event, Finding, Round, Verdict, as_text, deeply, parse
+from fuzz.check import QUARANTINE, Event, Finding, Round, Verdict, as_text, deeply, parse
 from fuzz.generate import Field, Recipe
 from fuzz.setups import PIPELINE, Setup, Sink
 from fuzz.tables import Readers, letters
@@ -71,14 +71,19 @@ def play(stage: Stage, folder: Path, setup: Setup, batches: Batches) -> Played:
         said = job.said()
         if code == REFUSED:
             return Played(Verdict(), refused=said[-2000:])
-        if code or _BUGS.search(said):
-            what = next((line for line in said.splitlines() if "rror" in line), "")
-            found = Finding(
-                "stop" if code else "bug", what[9:], f"batch {number + 1}, exit code {code}: {said[-3000:]}"
-            )
+        if code:
+            found = Finding("stop", _fault(said), f"batch {number + 1}, exit code {code}: {said[-3000:]}")
             return Played(Verdict([found]))
     with deeply():
-        return Played(_checked(stage, job, setup, accepted), sum(map(len, accepted)))
+        verdict = _checked(stage, job, setup, accepted)
+    if _BUGS.search(job.said()) and not verdict.codes[QUARANTINE]:
+        verdict.add("bug", _fault(job.said()), job.said()[-3000:])
+    return Played(verdict, sum(map(len, accepted)))
+
+
+def _fault(said: str) -> str:
+    """Return the line of the log that says what failed, without its time."""
+    return next((line for line in said.splitlines() if "rror" in line or _BUGS.search(line)), "")[9:]
 
 
 def _checked(stage: Stage, job: Calve, setup: Setup, accepted: list[list[Event]]) -> Verdict:

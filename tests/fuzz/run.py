@@ -36,6 +36,7 @@ TELL_SECONDS = 30.0
 def main() -> int:
     """Fuzz until the time is over; return 1 if anything was found."""
     asked = _arguments()
+    sys.stdout.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)

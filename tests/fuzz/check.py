@@ -9,7 +9,7 @@ import math
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any, NamedTuple
@@ -45,14 +45,19 @@ class Finding(NamedTuple):
 
 @dataclass
 class Event:
-    """An event that was sent: its text, and its value as the oracle reads it; None: it is no JSON object."""
+    """An event that was sent: its text, and its value as the oracle reads it; None: it is no JSON object.
+
+    Columns get the last value of a key that is repeated, and expressions the `first` (docs/decisions/0007).
+    """
 
     text: bytes
     value: dict[str, Any] | None = field(init=False)
+    first: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         with deeply():
             self.value = parse(self.text)
+            self.first = parse(self.text, lambda pairs: dict(reversed(pairs))) or {}
 
     @property
     def id(self) -> str | None:
@@ -60,11 +65,11 @@ class Event:
         return as_text((self.value or {}).get("id"))
 
 
-def parse(text: bytes) -> dict[str, Any] | None:
+def parse(text: bytes, of_pairs: Callable[[list[tuple[str, Any]]], Any] = dict) -> dict[str, Any] | None:
     """Read an event; numbers keep their text."""
+    exact: dict[str, Any] = {"parse_int": Text, "parse_float": Text, "parse_constant": reference.no_constant}
     try:
-        decoded = text.decode()
-        value = json.loads(decoded, parse_int=Text, parse_float=Text, parse_constant=reference.no_constant)
+        value = json.loads(text.decode(), object_pairs_hook=of_pairs, **exact)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
@@ -155,7 +160,7 @@ class Round:
         meant = [
             number
             for number, event in enumerate(self.events)
-            if event.value is not None and number not in self._refused and is_routed(event.value, sink.route)
+            if event.value is not None and number not in self._refused and is_routed(event.first, sink.route)
         ]
         alive = [number for number in meant if number not in self._dead[label]]
         rows = [row for table in tables for row in table.rows]
@@ -199,9 +204,9 @@ class Round:
         state: dict[tuple[str, Any], list[dict[str, Any]]] = defaultdict(list)
         vague: set[tuple[str, Any]] = set()
         for number in alive:
-            event = self.events[number].value or {}
-            name = table_name(sink, event)
-            word = operation(event) if sink.options.get("operation") else "insert"
+            event, first = self.events[number].value or {}, self.events[number].first
+            name = table_name(sink, first)
+            word = operation(first) if sink.options.get("operation") else "insert"
             if not word or (name not in keys and word == "delete"):
                 continue
             key = key_of(event, keys.get(name))

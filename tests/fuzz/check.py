@@ -144,7 +144,7 @@ class Round:
                 )
                 continue
             taken.add(number)
-            sound = self.events[number].value is not None and letter["reason"] != "nested too deeply"
+            sound = self.events[number].value is not None and not letter["reason"].startswith("nested")
             if code == "MALFORMED" and sound:
                 self.verdict.add("value", "MALFORMED, but it is JSON", f"{letter['reason']}: {self._text(number)}")
         for number, event in enumerate(self.events):
@@ -164,7 +164,8 @@ class Round:
         ]
         alive = [number for number in meant if number not in self._dead[label]]
         rows = [row for table in tables for row in table.rows]
-        for number in self._dead[label] - set(meant):
+        malformed = {number for number, event in enumerate(self.events) if event.value is None}
+        for number in self._dead[label] - set(meant) - malformed:
             self.verdict.add("count", "a sink rejected what is not meant for it", f"{label}: {self._text(number)}")
         for marker in markers if sink.route != "_default" and sink.route != "only_b" else ():
             if not any(row.get("id") == marker for row in rows) and not sink.changes:

@@ -140,7 +140,8 @@ class _Files:
     def run(self, job: Calve, number: int, batch: Sequence[bytes]) -> tuple[int, list[bytes]]:
         taken = list(batch)
         if self._suffix == "csv":
-            taken, text = as_csv(taken)
+            with deeply():
+                taken, text = as_csv(taken)
         elif self._suffix == "json":
             taken = [event for event in taken if parse_quietly(event) is not None]
             text = b"[" + b",\n".join(taken) + b"]"

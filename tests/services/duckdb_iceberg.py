@@ -19,11 +19,13 @@ VERSION = "1.5.5"
 PACKAGES = ("duckdb", "duckdb-extension-iceberg", "duckdb-extension-avro")
 ANSWER_SECONDS = 60.0
 PROGRAM = """
-import json, sys
+import json, os, sys
 from importlib.util import find_spec
 from pathlib import Path
 import duckdb
 
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # DuckDB itself prints sometimes
 connection = duckdb.connect(config={"threads": 1, "allow_unsigned_extensions": "true"})
 connection.execute("SET timezone = 'UTC'")
 for name in ("avro", "iceberg"):
@@ -36,7 +38,7 @@ for line in sys.stdin:
         found = [one for one, in connection.execute("SELECT id FROM t").fetchall()]
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
-    print(json.dumps(found), flush=True)
+    print(json.dumps(found), file=answers, flush=True)
 """
 
 

@@ -215,3 +215,12 @@ def test_tables_made_from_events_are_partitioned_by_time_and_one_that_cannot_be_
     [rejected] = job.dead_letters("timed")
     assert (rejected["code"], rejected["table"]) == ("NO_SUCH_TABLE", "timed.b")
     assert "the table has no column 'ts'" in rejected["reason"]
+
+
+def test_a_text_of_a_csv_file_that_is_no_time_is_not_lost_where_partition_by_makes_its_column_a_time(calve) -> None:
+    sink = {"table_identifier": "db.cells", "auto_create": True, "partition_by": ["day(ts)"]}
+    job: Calve = calve(configuration(cells=({"file": {"path": "cells.csv"}}, sink)))
+    (job.folder / "cells.csv").write_text("id,ts\n1,2026-03-04T05:06:07Z\n2,yesterday\n")
+    assert job.once() == 0, job.said()[-2000:]
+    assert job.rows("db.cells").column("id").to_pylist() == ["1"]
+    assert [(each["code"], each["field"]) for each in job.dead_letters("cells")] == [("NOT_COERCIBLE", "ts")]

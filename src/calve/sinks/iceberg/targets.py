@@ -249,8 +249,9 @@ class SinkTargets:
         schema = inferred.to_schema(types=self._types)
         if not schema.fields:
             return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
-        marks = {} if inferred.is_declared else INFERRED
-        table = self._create(name, with_moments(schema, self.settings), self.settings.partition_by, marks)
+        chosen = with_moments(schema, self.settings)
+        marks = {} if inferred.is_declared and chosen == schema else INFERRED
+        table = self._create(name, chosen, self.settings.partition_by, marks)
         for line in unclear_columns(name, inferred, self._types):
             self._say(line)
         return table

@@ -35,7 +35,7 @@ def no_constant(_):
     raise ValueError("constant")
 
 
-def convert(event, schema, mismatch="null", case_insensitive=False, include=(), exclude=()):
+def convert(event, schema, mismatch="null", case_insensitive=False, include=(), exclude=(), evolves=False):
     try:
         value = json.loads(event.decode("utf-8"), parse_int=Text, parse_float=Text, parse_constant=no_constant)
     except (ValueError, AttributeError):
@@ -44,9 +44,10 @@ def convert(event, schema, mismatch="null", case_insensitive=False, include=(), 
         return ("reject", "MALFORMED")
     value = {k: v for k, v in value.items() if k not in exclude and (not include or k in include)}
     try:
-        value = renamed(value, [f.name for f in schema.fields], case_insensitive)
+        whole, value = value, renamed(value, [f.name for f in schema.fields], case_insensitive)
+        ambiguous = evolves and impossible(whole, schema.as_struct(), case_insensitive)
         if not any(f.name in value for f in schema.fields):
-            return ("reject", "NO_MATCHING_FIELDS")
+            return ("reject", "AMBIGUOUS_FIELD" if ambiguous else "NO_MATCHING_FIELDS")
         row, nulled = {}, set()
         for f in schema.fields:
             found = value.get(f.name)
@@ -64,7 +65,29 @@ def convert(event, schema, mismatch="null", case_insensitive=False, include=(), 
                 nulled.add(f.name)
     except Ambiguous:
         return ("reject", "AMBIGUOUS_FIELD")
-    return ("row", row, nulled)
+    return ("reject", "AMBIGUOUS_FIELD") if ambiguous else ("row", row, nulled)
+
+
+def impossible(v, kind, ci):
+    """Whether a field that is not null has no column, and no name or one that differs from a column's by case alone."""
+    if isinstance(kind, t.StructType) and isinstance(v, dict):
+        types = {f.name: f.field_type for f in kind.fields}
+        try:
+            known = renamed(v, list(types), ci)
+        except Ambiguous:
+            return False
+        lower = [] if ci else [name.lower() for name in types]
+        return any(
+            impossible(known[name], types[name], ci)
+            if name in types
+            else item is not None and (not name or name.lower() in lower)
+            for name, item in {**v, **known}.items()
+        )
+    if isinstance(kind, t.ListType) and isinstance(v, list):
+        return any(impossible(item, kind.element_type, ci) for item in v)
+    if isinstance(kind, t.MapType) and isinstance(v, dict):
+        return any(impossible(item, kind.value_type, ci) for item in v.values())
+    return False
 
 
 def ignored(event, schema, case_insensitive=False, include=(), exclude=()):

@@ -78,7 +78,7 @@ def test_a_value_without_a_proof_leaves_the_others_of_its_event_proven():
         '{"s":"x","in":{"n":true}}',
     ]
     columns = [*FLAT, {"name": "in", "type": "struct<n: int>"}]
-    path = FastPath(compile_select(schema_from_columns(columns)), case_insensitive=False, leave_unknown=False)
+    path = FastPath(compile_select(schema_from_columns(columns)), case_insensitive=False)
     taken = path.take(pa.table({"event": pa.array(events).cast(pa.binary())}))
     assert taken.rows.tolist() == [0]
     assert taken.doubtful == {1: [2], 2: [0, 1], 3: [1], 7: [2]}

@@ -179,7 +179,6 @@ def test_unknown_fields_are_found_at_any_depth():
         ((), "n"), (("s",), "x2"), (("l", "element"), "y2"), (("m", "value"), "z2"), ((), "only"),
     ]  # fmt: skip
     assert plan.add[1][2] == "boolean"
-    assert plan.refused == []
     assert converted.rejects["code"].to_pylist() == ["NO_MATCHING_FIELDS"]
 
 
@@ -189,18 +188,19 @@ def test_nothing_unknown_is_none():
 
 def test_fields_that_differ_by_case_only_are_known_when_case_is_ignored():
     assert unknown({"a": "int"}, '{"A":1}', case_insensitive=True)[1].unknown is None
-    assert unknown({"a": "int"}, '{"A":1}')[1].unknown
+    rejects = unknown({"a": "int"}, '{"A":1}')[1].rejects.to_pylist()
+    assert [(each["code"], each["field"]) for each in rejects] == [("AMBIGUOUS_FIELD", "A")]
 
 
-def test_too_many_columns_are_refused_and_then_reject_their_events():
+def test_fields_beyond_the_limit_on_columns_reject_their_events():
     events = ['{"a":1,"b":{"c":1,"d":2}}', '{"a":2,"e":5}', '{"a":3,"e":null}', '{"a":4}']
-    table, converted = unknown({"a": "int"}, *events)
+    table, converted = unknown({"a": "int"}, *events, column_limit=3)
     plan = plan_evolution(table, converted.unknown, limit=3)
     assert [(path, name) for path, name, _ in plan.add] == [((), "b")]
     assert [field["name"] for field in plan.add[0][2]["fields"]] == ["c"]
-    assert plan.refused == [("b", "d"), ("e",)]
     evolved = {"a": "int", "b": "struct<c: long>"}
-    _, converted = unknown(evolved, *events, refused=frozenset(plan.refused))
+    _, converted = unknown(evolved, *events, column_limit=3)
+    assert converted.unknown is None
     assert converted.rejects.to_pylist() == [
         {"row": 0, "code": "TOO_MANY_COLUMNS", "field": "b.d", "reason": converted.rejects["reason"][0].as_py()},
         {"row": 1, "code": "TOO_MANY_COLUMNS", "field": "e", "reason": converted.rejects["reason"][0].as_py()},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pyiceberg.schema import Schema
 
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.build import build_columns, seal, storage_type
+from calve.convert.column_names import ColumnNames
 from calve.convert.declared import node_of, told_by
 from calve.convert.divide import Found, Owners, divide
 from calve.convert.exact import Exact, Outcome
@@ -74,12 +76,11 @@ class Converter:
         self._exact = Exact(self._schema, self._options)
         self._wider: dict[str, bool] = {}
         select = compile_select(self._schema, self._options.fields, self._options.timestamp_unit)
-        self._fast = FastPath(select, self._options.case_insensitive, bool(self._options.refused)) if select else None
+        self._fast = FastPath(select, self._options.case_insensitive) if select else None
 
     def convert(self, rows: pa.Table) -> Converted:
         """Convert a table with the column `event`, and `json` where `sound` has run (else malformed rows are found)."""
-        found = self._find(rows)
-        return _converted(found, self._look(rows, found))
+        return self._looked(rows, self._find(rows))
 
     def convert_for(self, rows: pa.Table, owners: Owners) -> Iterator[tuple[int, Converted]]:
         """Convert events of several tables that are alike, all at once; yield each owner with what became of its own.
@@ -89,7 +90,7 @@ class Converter:
             owners: Of each row, the number of its table. Positions in what is yielded are those in `rows`.
         """
         for owner, found in divide(self._find(rows), owners):
-            yield owner, _converted(found, self._look(rows, found))
+            yield owner, self._looked(rows, found)
 
     def _find(self, rows: pa.Table) -> Found:
         taken = self._fast.take(rows) if self._fast else nothing()
@@ -112,15 +113,24 @@ class Converter:
             self._wider[schema] = bool(widened(Node(Kind.STRUCT, told), self._schema.as_struct()).fields)
         return self._wider[schema]
 
-    def _look(self, rows: pa.Table, found: Found) -> Inferred | None:
-        """Return what the table lacks: columns, and wider ones."""
-        options, unknown = self._options, Inferred()
+    def _looked(self, rows: pa.Table, found: Found) -> Converted:
+        """Reject the events with a field that can have no column, and return what else the table lacks."""
+        unknown = Inferred()
         if len(found.strange):
             strange = rows.take(pa.array(found.strange))
-            unknown = unknown_fields(strange, self._schema, options.case_insensitive, options.fields) or unknown
+            unknown, rejects = unknown_fields(strange, self._schema, self._column_names, self._options)
+            found = found.rejecting([each._replace(row=int(found.strange[each.row])) for each in rejects])
         for _, node in found.wider:
             unknown = unknown.merge(Inferred(node, 1))
-        return unknown if unknown else None
+        nulled = Counter(column for _, (column, _) in found.nulled)
+        reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
+        rejected, ignored = rejects_table(found.rejects), found.ignored.counts()
+        row, lacks = pa.array(found.row), unknown if unknown else None
+        return Converted(found.rows, row, rejected, dict(nulled), lacks, reasons, ignored)
+
+    @cached_property
+    def _column_names(self) -> ColumnNames:
+        return ColumnNames(self._schema.as_struct(), self._options.column_limit)
 
     def _assemble(self, taken: Taken, outcome: Outcome) -> tuple[pa.Table, Rows]:
         columns = [self._array(number, values) for number, values in enumerate(outcome.columns)]
@@ -137,13 +147,6 @@ class Converter:
 
     def _array(self, number: int, values: Sequence[Any]) -> pa.Array:
         return pa.array(values, self._storage[number]).cast(self.arrow_schema.field(number).type)
-
-
-def _converted(found: Found, unknown: Inferred | None) -> Converted:
-    nulled = Counter(column for _, (column, _) in found.nulled)
-    reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
-    rejects, ignored = rejects_table(found.rejects), found.ignored.counts()
-    return Converted(found.rows, pa.array(found.row), rejects, dict(nulled), unknown, reasons, ignored)
 
 
 def _others(rows: int, taken: Rows) -> Rows:

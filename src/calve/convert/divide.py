@@ -44,6 +44,21 @@ class Found(NamedTuple):
     wider: list[tuple[int, Node]]
     ignored: UnknownFields
 
+    def rejecting(self, rejects: list[Reject]) -> Found:
+        """Return this with some of its events rejected, whatever became of them before."""
+        if not rejects:
+            return self
+        rows = {each.row for each in rejects}
+        lost = list(rows)
+        keep = ~np.isin(self.row, lost)
+        return self._replace(
+            rows=self.rows.filter(pa.array(keep)),
+            row=self.row[keep],
+            rejects=[each for each in self.rejects if each.row not in rows] + rejects,
+            nulled=[each for each in self.nulled if each[0] not in rows],
+            ignored=self.ignored.take(~np.isin(self.ignored.rows, lost)),
+        )
+
 
 def divide(found: Found, owners: Owners) -> Iterator[tuple[int, Found]]:
     """Yield each owner of an event with its part; rows keep their order and share the memory of one copy."""

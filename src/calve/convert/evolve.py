@@ -1,4 +1,4 @@
-"""Which columns a table needs for fields that it does not have, and which of them are too many."""
+"""Which columns a table needs for fields that it does not have, and which fields cannot become columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
 
+from calve.convert.column_names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames, Place, Refusal, folded
 from calve.convert.column_types import ColumnTypes
 from calve.convert.node import ELEMENT, KEY, VALUE, Kind, Node, join
 from calve.convert.table import Table
@@ -18,10 +20,8 @@ from calve.convert.widen import widened
 if TYPE_CHECKING:
     from calve.convert.infer import Inferred
 
-__all__ = ["COLUMN_LIMIT", "Budget", "Evolution", "column_type", "known_fields", "plan_evolution", "unclear"]
+__all__ = ["Evolution", "known_fields", "new_schema", "plan_evolution", "refusal", "unclear"]
 
-COLUMN_LIMIT = 1_000
-"""So many columns (fields of structs counted) inference may bring a table to; random keys must not destroy it."""
 Path = tuple[str, ...]
 _INFERRED = ColumnTypes()
 _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
@@ -48,51 +48,61 @@ class Evolution:
         add: Columns to add, all optional: the path of the struct they go into (`element` and `value` lead below a list
             and a map; empty: the table), the name, and the type as in the schema's JSON.
         widen: Columns of the table, dotted where nested, and the wider types that they get.
-        refused: Fields beyond the limit; give them to `ConvertOptions.refused`, so that events with them are rejected.
     """
 
     add: list[tuple[Path, str, Any]] = field(default_factory=list)
     widen: list[tuple[str, str]] = field(default_factory=list)
-    refused: list[Path] = field(default_factory=list)
 
 
-class Budget:
-    """How many columns may still be added, the ids that they get, and the types that settings give them."""
-
-    def __init__(self, columns: int, types: ColumnTypes = _INFERRED) -> None:
-        self.left = columns
-        self.types = types
-        self.refused: list[Path] = []
-        self.next_id = itertools.count(1).__next__
-
-    def take(self, path: Path) -> bool:
-        """Take one column, or note that it is refused."""
-        if self.left <= 0:
-            self.refused.append(path)
-            return False
-        self.left -= 1
-        return True
+def new_schema(
+    node: Node, types: ColumnTypes = _INFERRED, case_insensitive: bool = False, limit: int = COLUMN_LIMIT
+) -> Schema:
+    """Return the columns of a new table for all fields that can have one; all are optional."""
+    node = _without_case(node) if case_insensitive else node
+    found = _Types(ColumnNames(iceberg.StructType(), limit), types).of(node, Place())
+    return Schema(*found.fields) if isinstance(found, iceberg.StructType) else Schema()
 
 
 def plan_evolution(
-    table: Table, inferred: Inferred, limit: int = COLUMN_LIMIT, types: ColumnTypes = _INFERRED
+    table: Table,
+    inferred: Inferred,
+    types: ColumnTypes = _INFERRED,
+    case_insensitive: bool = False,
+    limit: int = COLUMN_LIMIT,
 ) -> Evolution:
-    """Plan the columns for all fields that the table does not have by now (driver); repeating it is harmless."""
-    budget = Budget(limit - _count(table.schema.as_struct()), types)
-    wider = list(_wider(widened(inferred.root, table.schema.as_struct()), ()))
-    evolution = Evolution(widen=wider, refused=budget.refused)
-    _plan(known_fields(inferred.root, table.schema.as_struct()), (), budget, evolution.add)
+    """Plan the columns for all fields that the table does not have by now (driver); repeating it is harmless.
+
+    Fields that can have none are left out; `refusal` finds them when their events come again.
+    """
+    columns = table.schema.as_struct()
+    evolution = Evolution(widen=list(_wider(widened(inferred.root, columns), ())))
+    new = known_fields(inferred.root, columns, case_insensitive)
+    made = _Types(ColumnNames(columns, limit), types)
+    for place, name, node in _new_fields(_without_case(new) if case_insensitive else new, columns, Place()):
+        if made.names.take(place, name):
+            kind = made.of(node, place.field(name))
+            evolution.add.append((place.path, name, json.loads(kind.model_dump_json())))
     return evolution
 
 
-def _plan(node: Node, path: Path, budget: Budget, add: list[tuple[Path, str, Any]]) -> None:
+def refusal(node: Node, kind: iceberg.StructType, names: ColumnNames) -> Refusal | None:
+    """Return why one of the new fields (of `known_fields`) cannot become a column; None if all can."""
+    found = (names.refusal(place, name) for place, name, _ in _new_fields(node, kind, Place()))
+    return next(filter(None, found), None)
+
+
+def _new_fields(node: Node, kind: iceberg.IcebergType, place: Place) -> Iterator[tuple[Place, str, Node]]:
+    """Yield the new fields below a node of `known_fields`: the struct that each goes into, and its name."""
+    types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
     for name, below in node.fields.items():
-        if below.kind is Kind.KNOWN:
-            _plan(below, (*path, name), budget, add)
-        elif budget.take((*path, name)):
-            kind = column_type(below, budget, (*path, name))
-            if kind is not None:
-                add.append((path, name, json.loads(kind.model_dump_json())))
+        if below.kind is not Kind.KNOWN:
+            yield place, name, below
+        elif isinstance(kind, iceberg.ListType):
+            yield from _new_fields(below, kind.element_type, place.inside(ELEMENT))
+        elif isinstance(kind, iceberg.MapType):
+            yield from _new_fields(below, kind.value_type, place.inside(VALUE))
+        elif name in types:
+            yield from _new_fields(below, types[name], place.field(name))
 
 
 def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool = False) -> Node:
@@ -111,14 +121,25 @@ def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool =
         fields = {VALUE: joined}
     elif isinstance(kind, iceberg.StructType) and node.kind not in (Kind.LIST, Kind.MAP):
         names = {each.name: each.field_type for each in kind.fields}
-        folded = {name.casefold(): name for name in names} if case_insensitive else {}
+        by_fold = {folded(name): name for name in names} if case_insensitive else {}
         for name, each in node.fields.items():
-            column = name if name in names else folded.get(name.casefold(), "")
+            column = name if name in names or not by_fold else by_fold.get(folded(name), name)
             if column in names:
                 fields[column] = known_fields(each, names[column], case_insensitive)
-            elif _possible(name) and each.kind is not Kind.NULL:
+            elif each.kind is not Kind.NULL:
                 fields[name] = each
     return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
+
+
+def _without_case(node: Node) -> Node:
+    """Join the fields that differ by case only, under the name that came first."""
+    fields: dict[str, Node] = {}
+    names: dict[str, str] = {}
+    for name, below in node.fields.items():
+        name = names.setdefault(folded(name), name)
+        below = _without_case(below)
+        fields[name] = join(fields[name], below) if name in fields else below
+    return Node(node.kind, fields, node.digits)
 
 
 def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
@@ -127,34 +148,7 @@ def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
         if each.kind is Kind.KNOWN:
             yield from _wider(each, (*path, name))
         else:
-            yield ".".join((*path, name)), str(column_type(each, Budget(0), ()))
-
-
-def column_type(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType | None:
-    """Give the type for what was seen; None for null alone, and for a struct that no field of fits the budget."""
-    if node.kind in (Kind.NULL, Kind.KNOWN):
-        return None
-    if path and (given := budget.types.of(path, budget.next_id)):
-        return given
-    match node.kind:
-        case Kind.STRUCT:
-            return _struct(node, budget, path)
-        case Kind.LIST:
-            number = budget.next_id()
-            element = column_type(node.fields[ELEMENT], budget, (*path, ELEMENT)) or iceberg.StringType()
-            return iceberg.ListType(number, element, element_required=False)
-        case Kind.MAP:
-            key, number = budget.next_id(), budget.next_id()
-            value = column_type(node.fields[VALUE], budget, (*path, VALUE)) or iceberg.StringType()
-            by = column_type(node.fields[KEY], budget, (*path, KEY)) or iceberg.StringType()
-            return iceberg.MapType(key, by, number, value, value_required=False)
-        case Kind.DECIMAL:
-            return iceberg.DecimalType(max(sum(node.digits), 1), node.digits[1])
-        case Kind.FIXED:
-            return iceberg.FixedType(node.digits[0])
-        case Kind.MOMENT if not budget.types.moments:
-            return iceberg.StringType()
-    return _PLAIN.get(node.kind, iceberg.StringType)()
+            yield ".".join((*path, name)), str(_primitive(each))
 
 
 def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[str, Kind]]:
@@ -167,30 +161,49 @@ def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[s
         yield from unclear(each, types, (*path, name))
 
 
-def _struct(node: Node, budget: Budget, path: Path) -> iceberg.IcebergType:
-    names = [name for name, each in node.fields.items() if each.kind is not Kind.NULL and _possible(name)]
-    taken = [(name, budget.next_id()) for name in names if budget.take((*path, name))]
-    fields = [
-        iceberg.NestedField(number, name, column_type(node.fields[name], budget, (*path, name)), required=False)
-        for name, number in taken
-    ]
-    return iceberg.StructType(*fields) if fields else iceberg.StringType()
+class _Types:
+    """Makes the types of new columns, as far as their names can be columns beside the others."""
+
+    def __init__(self, names: ColumnNames, types: ColumnTypes) -> None:
+        self.names = names
+        self._types = types
+        self._next_id = itertools.count(1).__next__
+
+    def of(self, node: Node, place: Place) -> iceberg.IcebergType:
+        """Return the type for what was seen at a place: a string where nothing inside can be a column."""
+        if place.path and (given := self._types.of(place.path, self._next_id)):
+            self.names.add_type(given, place)
+            return given
+        if len(place.path) < NESTING_LIMIT:
+            match node.kind:
+                case Kind.STRUCT:
+                    return self._struct(node, place)
+                case Kind.LIST if self.names.take_inside(place, ELEMENT):
+                    number = self._next_id()
+                    element = self.of(node.fields[ELEMENT], place.inside(ELEMENT))
+                    return iceberg.ListType(number, element, element_required=False)
+                case Kind.MAP if self.names.take_inside(place, KEY, VALUE):
+                    key, number = self._next_id(), self._next_id()
+                    value = self.of(node.fields[VALUE], place.inside(VALUE))
+                    by = self.of(node.fields[KEY], place.inside(KEY))
+                    return iceberg.MapType(key, by, number, value, value_required=False)
+                case Kind.MOMENT if not self._types.moments:
+                    return iceberg.StringType()
+        return _primitive(node)
+
+    def _struct(self, node: Node, place: Place) -> iceberg.IcebergType:
+        seen = [(name, each) for name, each in node.fields.items() if each.kind is not Kind.NULL]
+        taken = [(name, each, self._next_id()) for name, each in seen if self.names.take(place, name)]
+        fields = [
+            iceberg.NestedField(number, name, self.of(each, place.field(name)), required=False)
+            for name, each, number in taken
+        ]
+        return iceberg.StructType(*fields) if fields else iceberg.StringType()
 
 
-def _possible(name: str) -> bool:
-    """Say whether a field can be a column: it has a name, without half surrogates."""
-    try:
-        return bool(name.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def _count(kind: iceberg.IcebergType) -> int:
-    match kind:
-        case iceberg.StructType():
-            return sum(1 + _count(each.field_type) for each in kind.fields)
-        case iceberg.ListType():
-            return _count(kind.element_type)
-        case iceberg.MapType():
-            return _count(kind.value_type)
-    return 0
+def _primitive(node: Node) -> iceberg.IcebergType:
+    if node.kind is Kind.DECIMAL:
+        return iceberg.DecimalType(max(sum(node.digits), 1), node.digits[1])
+    if node.kind is Kind.FIXED:
+        return iceberg.FixedType(node.digits[0])
+    return _PLAIN.get(node.kind, iceberg.StringType)()

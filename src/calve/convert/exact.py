@@ -14,7 +14,8 @@ from typing import Any
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.convert.node import ELEMENT, VALUE, Kind, Node
+from calve.convert.column_names import folded
+from calve.convert.node import Kind, Node
 from calve.convert.options import ConvertOptions
 from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
 from calve.convert.unknown import finder
@@ -106,7 +107,6 @@ class Exact:
         self._is_flat = all(isinstance(field.field_type, iceberg.PrimitiveType) for field in schema.fields)
         self._reject_mismatches = options.on_type_mismatch == "dlq"
         self._declared = options.declared
-        self._refused = options.refused
         self._fields = options.fields
         self._may_lack = options.may_lack
         self._ignored = finder(schema.as_struct(), options.case_insensitive) if options.count_ignored else None
@@ -150,10 +150,6 @@ class Exact:
             event = self._names.match(self._fields.of(self._repeated.parse(text)))
         except MalformedError as error:
             raise _RejectedError(Code.MALFORMED, "", str(error)) from None
-        for path in self._refused:
-            if _carries(event, path):
-                reason = "the table has as many columns as inference may add, and the field has none"
-                raise _RejectedError(Code.TOO_MANY_COLUMNS, ".".join(path), reason)
         if event.keys().isdisjoint(self._names.known):
             raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event is a column")
         return event
@@ -218,19 +214,6 @@ def _wider(
     return look
 
 
-def _carries(value: Any, path: tuple[str, ...]) -> bool:
-    """Say whether a value that is not null lies at a path; `element` leads into a list, `value` also into a map."""
-    if not path:
-        return value is not None
-    if type(value) is list:
-        return path[0] == ELEMENT and any(_carries(each, path[1:]) for each in value)
-    if type(value) is not dict:
-        return False
-    if path[0] in value:
-        return _carries(value[path[0]], path[1:])
-    return path[0] == VALUE and any(_carries(each, path[1:]) for each in value.values())
-
-
 class _Names:
     """Finds the columns for the names of an object's fields."""
 
@@ -240,7 +223,7 @@ class _Names:
         if case_insensitive:
             self._folded = {}
             for name in names:
-                self._folded.setdefault(name.casefold(), []).append(name)
+                self._folded.setdefault(folded(name), []).append(name)
 
     def match(self, event: dict[str, Any]) -> dict[str, Any]:
         """Give the object with its fields under the columns' names."""
@@ -250,7 +233,7 @@ class _Names:
         for name in event:
             if name in self.known:
                 continue
-            found = self._folded.get(name.casefold(), ())
+            found = self._folded.get(folded(name), ())
             if len(found) > 1:
                 raise _AmbiguousError(name, found[0], found[1])
             for column in found:

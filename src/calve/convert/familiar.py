@@ -18,7 +18,7 @@ from calve.convert.digits import long_numbers, with_extreme_exponents
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.kinds import MICROSECONDS, TIMESTAMP
 from calve.convert.node import Kind, Node, join
-from calve.convert.select import literal
+from calve.convert.select import distinct, literal
 from calve.convert.stamps import read_stamps
 from calve.convert.structure import from_structure
 from calve.event import duck
@@ -42,8 +42,7 @@ def familiar(texts: pa.Array, known: Node, fields: Fields = ALL_FIELDS) -> _Mask
         fields: The fields that count; all that are known do.
     """
     names = list(known.fields)
-    clash = len({name.lower() for name in names}) < len(names) or "" in names
-    if clash or not 0 < len(names) <= _MOST_FIELDS or not len(texts):
+    if not distinct(names) or not 0 < len(names) <= _MOST_FIELDS or not len(texts):
         return np.zeros(len(texts), bool)
     try:
         leaves = _leaves(texts, known)

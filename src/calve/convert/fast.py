@@ -20,6 +20,7 @@ from calve.event import duck
 from calve.event.columns import EVENT, JSON
 from calve.event.scan import Texts
 from calve.event.sound import as_text, is_same, valid_mask
+from calve.event.strict import DEEPEST
 
 __all__ = ["FastPath", "Rows", "Taken", "nothing"]
 
@@ -63,14 +64,12 @@ class FastPath:
     Args:
         select: The statement.
         case_insensitive: Whether a field may match a column by case only; such rows are not taken.
-        leave_unknown: Take no row with unknown fields, as some of them may have to be rejected.
     """
 
-    def __init__(self, select: Select, case_insensitive: bool, leave_unknown: bool) -> None:
+    def __init__(self, select: Select, case_insensitive: bool) -> None:
         self.select = select
         self._numbers = {leaf.column: number for number, leaf in enumerate(select.root.leaves)}
         self._shapes = Shapes(select, case_insensitive)
-        self._leave_unknown = leave_unknown
         self._looks = 0
 
     def take(self, rows: pa.Table) -> Taken:
@@ -90,8 +89,6 @@ class FastPath:
         good[look.slow] = False
         if JSON not in rows.column_names:
             good[self._lenient(given, look.odd)] = False
-        if self._leave_unknown:
-            good[look.unknown.rows] = False
         at = at[given.at]
         doubtful = self._doubtful(finished, at, good)
         unknown = look.unknown.take(good[look.unknown.rows])
@@ -109,15 +106,17 @@ class FastPath:
         return found
 
     def _lenient(self, given: Given, odd: Rows) -> Rows:
-        """Name the rows that DuckDB may have read although they are no JSON.
+        """Name the rows that DuckDB may have read although they are no JSON, or nested too deeply.
 
         Where all values are plain ones of columns, they are proven or will be read again, and only what follows the
         last one is left to see.
         """
+        deep = given.scan.deep(DEEPEST)
         if not self.select.is_flat:
-            return given.rows(given.scan.lenient())
+            return given.rows(np.union1d(given.scan.lenient(), deep))
         strange = np.union1d(odd, given.rows(given.scan.odd_ends()))
-        return strange[Texts(given.events(strange)).lenient()] if len(strange) else strange
+        found = strange[Texts(given.events(strange)).lenient()] if len(strange) else strange
+        return np.union1d(found, given.rows(deep))
 
     def _run(self, texts: pa.Array) -> tuple[pa.Table, Given] | None:
         """Run the SELECT; DuckDB throws for all rows when one is no JSON: then look at them first, and leave it out."""

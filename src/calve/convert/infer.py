@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -24,28 +24,33 @@ import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
+from calve.convert.column_names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames
 from calve.convert.column_types import ColumnTypes
 from calve.convert.declared import by_schema, covered, overlay
 from calve.convert.digits import long_numbers, with_extreme_exponents
-from calve.convert.evolve import Budget, column_type, known_fields
+from calve.convert.evolve import known_fields, new_schema, refusal
 from calve.convert.familiar import familiar
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.kinds import number_kind, text_kind
 from calve.convert.moments import Group, refined
 from calve.convert.node import Kind, Node, join
+from calve.convert.options import ConvertOptions
 from calve.convert.structure import from_structure, list_of
 from calve.convert.widen import widened
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
+from calve.event.reject import Reject
 from calve.event.scan import Texts
-from calve.event.sound import as_text, valid_mask
+from calve.event.sound import as_text, is_same, valid_mask
 from calve.event.strict import MalformedError, Number, parse_object
 
-__all__ = ["Inferred", "infer", "unknown_fields"]
+__all__ = ["Inferred", "Unknown", "infer", "unknown_fields"]
 
 _Mask = npt.NDArray[np.bool_]
-_Seen = Iterator[tuple[Node, int, bool]]
+_Rows = npt.NDArray[np.int64]
+_Seen = Iterator[tuple[Node, _Rows, bool]]
 _FIRST_LOOK = 2048  # rows that tell most of what there is to know
+_DUCKDB_LEVELS = 100  # `json_structure` fails beyond 128
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,11 @@ class Inferred:
         is_declared = self.is_declared and other.is_declared
         return Inferred(join(self.root, other.root), self.events + other.events, is_declared)
 
-    def to_schema(self, limit: int = 1000, types: ColumnTypes | None = None) -> Schema:
-        """Give the schema of a new table: all columns optional, at most `limit`; none where every field is null."""
-        found = column_type(self.root, Budget(limit, types or ColumnTypes()), ())
-        return Schema(*found.fields) if isinstance(found, iceberg.StructType) else Schema()
+    def to_schema(
+        self, limit: int = COLUMN_LIMIT, types: ColumnTypes | None = None, case_insensitive: bool = False
+    ) -> Schema:
+        """Return the schema of a new table: all columns optional, at most `limit`; none where every field is null."""
+        return new_schema(self.root, types or ColumnTypes(), case_insensitive, limit)
 
     def to_json(self) -> dict[str, Any]:
         """Give it as JSON values; `from_json` is the way back."""
@@ -97,27 +103,44 @@ def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FI
         known = infer(rows.slice(0, _FIRST_LOOK), None, fields)
         return known.merge(infer(rows.slice(_FIRST_LOOK), known, fields))
     found = Inferred()
-    for node, count, is_told in _seen(rows, known, fields):
-        found = found.merge(Inferred(Node(Kind.STRUCT, fields.of(node.fields)), count, is_told or not count))
+    for node, at, is_told in _seen(rows, known, fields):
+        found = found.merge(Inferred(Node(Kind.STRUCT, fields.of(node.fields)), len(at), is_told or not len(at)))
     return found
 
 
-def unknown_fields(
-    rows: pa.Table, schema: Schema, case_insensitive: bool = False, fields: Fields = ALL_FIELDS
-) -> Inferred | None:
-    """Infer those of the fields that a schema has no column for, at any depth; None if there are none.
+class Unknown(NamedTuple):
+    """What a table has no columns for.
 
-    Fields that the rows' own schema makes wider than the column are among them (`widen.widened`).
+    Attributes:
+        fields: The fields that can become columns, and those that the rows' own schema makes wider than their column.
+        rejects: The rows with a field that cannot become a column; their other fields are not among the first.
     """
-    found = Inferred()
-    for node, count, is_told in _seen(rows, columns=schema.as_struct()):
-        own = Node(Kind.STRUCT, fields.of(node.fields))
-        new = known_fields(own, schema.as_struct(), case_insensitive)
+
+    fields: Inferred
+    rejects: list[Reject]
+
+
+def unknown_fields(rows: pa.Table, schema: Schema, names: ColumnNames, options: ConvertOptions) -> Unknown:
+    """Infer those of the fields that a schema has no column for, at any depth.
+
+    Args:
+        rows: The events.
+        schema: The table's schema.
+        names: The names of its columns.
+        options: How its events are converted.
+    """
+    found, columns, rejects = Inferred(), schema.as_struct(), list[Reject]()
+    for node, at, is_told in _seen(rows, columns=columns):
+        own = Node(Kind.STRUCT, options.fields.of(node.fields))
+        new = known_fields(own, columns, options.case_insensitive)
+        if refused := refusal(new, columns, names):
+            rejects += [Reject(row, *refused) for row in at.tolist()]
+            continue
         if is_told:
-            new = join(new, widened(own, schema.as_struct()))
+            new = join(new, widened(own, columns))
         if new.fields:
-            found = found.merge(Inferred(Node(Kind.STRUCT, new.fields), count, is_told))
-    return found if found.root.fields else None
+            found = found.merge(Inferred(Node(Kind.STRUCT, new.fields), len(at), is_told))
+    return Unknown(found, rejects)
 
 
 def _seen(
@@ -126,22 +149,22 @@ def _seen(
     fields: Fields = ALL_FIELDS,
     columns: iceberg.StructType | None = None,
 ) -> _Seen:
-    """Give what rows tell, their counts and whether a schema told it, in the order of first appearance.
+    """Yield what rows tell, which rows do, and whether a schema told it, in the order of first appearance.
 
     What adds nothing to what is known may be left out. Texts in fields that have a column are not looked at.
     """
     texts, sure, plain = _texts(rows)
-    found: list[tuple[int, Node, int, bool]] = []
+    found: list[tuple[int, Node, _Rows, bool]] = []
     for told, at in by_schema(rows):
         mine = texts if len(at) == len(texts) else texts.take(pa.array(at))
         new = ~_nothing_new(mine, sure[at], told, known, fields)
         first, nothing = (0, Node(Kind.STRUCT)) if told is None or not len(at) else (int(at[0]), told)
-        found.append((first, nothing, len(at) - int(np.count_nonzero(new)), told is not None))
+        found.append((first, nothing, at[~new], told is not None))
         at = at[new]
-        for row, node, count in _shapes(mine.filter(pa.array(new)), plain[at], columns):
-            found.append((int(at[row]), overlay(told, node) if told else node, count, told is not None))
-    for _, node, count, is_told in sorted(found, key=lambda each: each[0]):
-        yield node, count, is_told
+        for node, members in _shapes(mine.filter(pa.array(new)), plain[at], columns):
+            found.append((int(at[members.min()]), overlay(told, node) if told else node, at[members], told is not None))
+    for _, node, at, is_told in sorted(found, key=lambda each: each[0]):
+        yield node, at, is_told
 
 
 def _nothing_new(texts: pa.Array, sure: _Mask, told: Node | None, known: Inferred | None, fields: Fields) -> _Mask:
@@ -157,12 +180,16 @@ def _nothing_new(texts: pa.Array, sure: _Mask, told: Node | None, known: Inferre
 def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask, _Mask]:
     """Return the texts without nulls, which DuckDB keeps the numbers of, and which also a double keeps whole ones of.
 
-    Not among them is what DuckDB reads although it is no JSON.
+    Not among them is what DuckDB reads although it is no JSON, and an event whose `json` is another text, as its names
+    may be others there.
     """
-    texts = as_text(rows[JSON] if JSON in rows.column_names else rows[EVENT])
+    texts = as_text(rows[EVENT])
+    is_other = np.zeros(len(texts), bool)
+    if JSON in rows.column_names and not is_same(json_texts := as_text(rows[JSON]), texts):
+        is_other = pc.fill_null(pc.not_equal(json_texts, texts), True).to_numpy(zero_copy_only=False)
     filled = pc.fill_null(texts, "") if texts.null_count else texts
     scan = Texts(filled)
-    sure, long = np.ones(len(texts), bool), long_numbers(filled, scan)
+    sure, long = ~is_other, long_numbers(filled, scan)
     sure[scan.lenient()] = False
     sure[long.lost] = False
     plain = sure.copy()
@@ -170,10 +197,8 @@ def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask, _Mask]:
     return filled, sure, plain
 
 
-def _shapes(
-    texts: pa.Array, plain: _Mask, columns: iceberg.StructType | None = None
-) -> Iterator[tuple[int, Node, int]]:
-    """Give each distinct structure, the first row that has it, and its count.
+def _shapes(texts: pa.Array, plain: _Mask, columns: iceberg.StructType | None = None) -> Iterator[tuple[Node, _Rows]]:
+    """Yield each distinct structure and the rows that have it.
 
     DuckDB tells structures fast, but not all exactly: rows that are not plain, or where it says `JSON` (an empty
     object, mixed elements, a duplicate name), or which have an empty name, are read one by one.
@@ -181,30 +206,30 @@ def _shapes(
     if not len(texts):
         return
     plain = plain & ~with_extreme_exponents(texts)
-    found: list[tuple[int, Node, int]] = []
-    starts: list[int] = []
     groups: list[Group] = []
     for shape, at, members in _grouped(texts, plain):
         if '"JSON"' in shape or '"":' in shape:
             plain[members] = False
         else:
-            starts.append(at)
             groups.append(
                 Group(from_structure(json.loads(shape)), _from_value(parse_object(texts[at].as_py())), members)
             )
     nodes = refined(groups, texts, partial(_is_new, columns))
-    found += [(at, node, len(each.rows)) for at, node, each in zip(starts, nodes, groups, strict=True)]
+    for node, group in zip(nodes, groups, strict=True):
+        yield (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), group.rows
     for row in np.flatnonzero(~plain).tolist():
         try:
-            found.append((row, _from_value(parse_object(texts[row].as_py())), 1))
+            node = _from_value(parse_object(texts[row].as_py()))
         except MalformedError:
             continue
-    for row, node, count in found:
-        yield row, (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), count
+        yield (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), np.array([row])
 
 
 def _grouped(texts: pa.Array, plain: _Mask) -> Iterator[tuple[str, int, Any]]:
-    """Group the plain rows by structure; rows that DuckDB refuses or that are no objects stop being plain."""
+    """Group the plain rows by structure.
+
+    Rows that DuckDB refuses, that may be too deep for it or that are no objects stop being plain.
+    """
     sql = (
         "SELECT json_structure(json)::VARCHAR AS shape, min(row) AS first, list(row) AS rows"
         " FROM events GROUP BY shape ORDER BY first"
@@ -213,8 +238,9 @@ def _grouped(texts: pa.Array, plain: _Mask) -> Iterator[tuple[str, int, Any]]:
     try:
         groups = duck.run(sql, events=_numbered(texts, at))
     except duckdb.InvalidInputException:
-        refused = at[~valid_mask(texts.take(pa.array(at)))]
-        plain[refused] = False
+        mine = texts.take(pa.array(at))
+        plain[at[~valid_mask(mine)]] = False
+        plain[at[Texts(mine).deep(_DUCKDB_LEVELS)]] = False
         groups = duck.run(sql, events=_numbered(texts, np.flatnonzero(plain)))
     for shape, first, rows in zip(
         groups["shape"].to_pylist(), groups["first"].to_pylist(), groups["rows"], strict=True
@@ -244,19 +270,21 @@ def _is_new(columns: iceberg.StructType | None, path: Sequence[str | None]) -> b
     return kind is None
 
 
-def _from_value(value: Any) -> Node:
+def _from_value(value: Any, depth: int = 0) -> Node:
     if value is None:
         return Node(Kind.NULL)
     if type(value) is bool:
         return Node(Kind.BOOLEAN)
     if type(value) is Number:
         return Node(number_kind(value))
+    if type(value) is str:
+        return Node(text_kind(value))
+    if depth >= NESTING_LIMIT:
+        return Node(Kind.STRING)
     if type(value) is dict:
-        fields = {name: _from_value(below) for name, below in value.items()}
+        fields = {name: _from_value(below, depth + 1) for name, below in value.items()}
         return Node(Kind.STRUCT, fields) if fields else Node(Kind.EMPTY_OBJECT)
-    if type(value) is list:
-        element = Node(Kind.NULL)
-        for each in value:
-            element = join(element, _from_value(each))
-        return list_of(element)
-    return Node(text_kind(value))
+    element = Node(Kind.NULL)
+    for each in value:
+        element = join(element, _from_value(each, depth + 1))
+    return list_of(element)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from calve.convert.column_names import folded
 from calve.convert.given import Given
 from calve.convert.select import Select, literal
 from calve.convert.unknown import NO_UNKNOWN, UnknownFields
@@ -145,7 +146,7 @@ def _judge(select: Select, found: tuple[list[str] | None, ...], case_insensitive
         extra = names.difference(level.names)
         if level is select.root:
             extra = {name for name in extra if name in select.fields}
-        if extra and case_insensitive and {name.casefold() for name in level.names} & {x.casefold() for x in extra}:
+        if extra and case_insensitive and set(map(folded, level.names)) & set(map(folded, extra)):
             return True, ()
         unknown += sorted(".".join((*level.path, name)) for name in extra)
     return False, tuple(unknown)

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ELEMENT", "KEY", "VALUE", "Kind", "Node", "join"]
+__all__ = ["ELEMENT", "KEY", "VALUE", "Kind", "Node", "has_half_surrogate", "join"]
 
 ELEMENT, KEY, VALUE = "element", "key", "value"  # Iceberg's names below a list and a map
 
@@ -63,12 +63,16 @@ class Node:
     digits: tuple[int, int] = (0, 0)
 
     def to_json(self) -> Any:
-        """Give it as JSON values: the kind, or the kind with [name, field] pairs, or with its digits."""
+        """Return it as JSON values: the kind, or the kind with [name, field] pairs, or with its digits.
+
+        Names with half a surrogate pair, which JSON's bytes cannot hold, are left out: they cannot become columns.
+        """
         if self.kind in (Kind.DECIMAL, Kind.FIXED):
             return [self.kind.value, list(self.digits)]
         if not self.fields:
             return self.kind.value
-        return [self.kind.value, [[name, node.to_json()] for name, node in self.fields.items()]]
+        fields = [(name, node) for name, node in self.fields.items() if not has_half_surrogate(name)]
+        return [self.kind.value, [[name, node.to_json()] for name, node in fields]]
 
     @staticmethod
     def from_json(data: Any) -> Node:
@@ -78,6 +82,11 @@ class Node:
         if data[0] in (Kind.DECIMAL, Kind.FIXED):
             return Node(Kind(data[0]), digits=(data[1][0], data[1][1]))
         return Node(Kind(data[0]), {name: Node.from_json(below) for name, below in data[1]})
+
+
+def has_half_surrogate(name: str) -> bool:
+    """Whether a name cannot be written as UTF-8."""
+    return not name.isascii() and any("\ud800" <= one <= "\udfff" for one in name)
 
 
 _NUMBERS = (Kind.INT, Kind.LONG, Kind.WIDE_LONG, Kind.FLOAT, Kind.DOUBLE)
@@ -105,14 +114,19 @@ _WIDER = {
 }
 _DIGITS = {Kind.INT: (10, 0), Kind.LONG: (19, 0), Kind.WIDE_LONG: (19, 0)}
 _MOST_DIGITS = 38
+_MOST_FIELDS = 1_000
+"""So many fields of a struct are kept, and as many that are null: a table gets no more columns than that."""
 
 
 def join(first: Node, second: Node) -> Node:
-    """Give the least kind that holds both; the fields of the first come first."""
-    if first.kind is Kind.NULL or first is second:
-        return second
-    if second.kind is Kind.NULL:
+    """Return the least kind that holds both; the fields of the first come first.
+
+    A struct keeps a bounded number of fields, those that come first. What adds nothing to the first gives the first.
+    """
+    if second.kind is Kind.NULL or first is second:
         return first
+    if first.kind is Kind.NULL:
+        return join(Node(second.kind), second) if second.fields else second
     if Kind.DECIMAL in (first.kind, second.kind) and Kind.KNOWN not in (first.kind, second.kind):
         return _decimal(first, second)
     if Kind.KNOWN in (first.kind, second.kind):
@@ -123,12 +137,21 @@ def join(first: Node, second: Node) -> Node:
         kind = first.kind
     else:
         kind = _WIDER.get(frozenset({first.kind, second.kind}), Kind.MIXED)
-    if kind not in _NESTED:
-        return Node(kind)
-    fields = dict(first.fields)
-    for name, node in second.fields.items():
-        fields[name] = join(fields[name], node) if name in fields else node
-    return Node(kind, fields)
+    fields = _joined(first.fields, second.fields) if kind in _NESTED else {}
+    return first if kind is first.kind and fields is first.fields else Node(kind, fields)
+
+
+def _joined(first: dict[str, Node], second: dict[str, Node]) -> dict[str, Node]:
+    fields = first
+    for name, node in second.items():
+        known = first.get(name)
+        if known is None and len(fields) >= (_MOST_FIELDS if node.kind is Kind.NULL else 2 * _MOST_FIELDS):
+            continue
+        joined = join(known or Node(node.kind), node) if known or node.fields else node
+        if joined is not known:
+            fields = dict(first) if fields is first else fields
+            fields[name] = joined
+    return fields
 
 
 def _decimal(first: Node, second: Node) -> Node:

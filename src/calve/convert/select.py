@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.schema import VariantType
 
-__all__ = ["Leaf", "Level", "Select", "compile_select", "literal"]
+__all__ = ["Leaf", "Level", "Select", "compile_select", "distinct", "literal"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ def compile_select(schema: Schema, fields: Fields = ALL_FIELDS, timestamp_unit: 
     )
 
 
+def distinct(names: list[str]) -> bool:
+    """Whether DuckDB can tell names apart: it ignores case, and reads none that is empty or holds a NUL."""
+    return len({name.lower() for name in names}) == len(names) and all(name and "\0" not in name for name in names)
+
+
 def literal(text: str) -> str:
     """Quote a text as a SQL literal."""
     return "'" + text.replace("'", "''") + "'"
@@ -141,7 +146,7 @@ class _Maker:
         self.depths[depth].append(level)
         spec = self.specs[level.alias] = {}
         level.names = [each.name for each in kind.fields]
-        if not level.names or len({name.lower() for name in level.names}) < len(level.names) or "" in level.names:
+        if not level.names or not distinct(level.names):
             self.possible = False
             return level
         for each in kind.fields:
@@ -282,6 +287,5 @@ def _spec(kind: iceberg.IcebergType) -> object | None:
             return None if value is None else f"MAP(VARCHAR, {value})"
         case iceberg.StructType() if not any(each.required for each in kind.fields):
             specs = {each.name: _spec(each.field_type) for each in kind.fields}
-            clash = len({name.lower() for name in specs}) < len(kind.fields) or "" in specs
-            return None if clash or None in specs.values() or not specs else specs
+            return None if None in specs.values() or not specs or not distinct(list(specs)) else specs
     return _PLAIN.get(type(kind))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calve.convert.column_names import NESTING_LIMIT
 from calve.convert.node import ELEMENT, Kind, Node
 
 __all__ = ["from_structure", "list_of"]
@@ -19,13 +20,20 @@ _KINDS = {
 }
 
 
-def from_structure(shape: Any) -> Node:
-    """Read what `json_structure` gave, as JSON values; it may not hold `JSON`, which says nothing."""
+def from_structure(shape: Any, depth: int = 0) -> Node:
+    """Read what `json_structure` gave, as JSON values; it may not hold `JSON`, which says nothing.
+
+    Args:
+        shape: The structure.
+        depth: How deep it is nested in the event; what is nested too deep is text.
+    """
     if isinstance(shape, str):
         return Node(_KINDS[shape])
+    if depth >= NESTING_LIMIT:
+        return Node(Kind.STRING)
     if isinstance(shape, dict):
-        return Node(Kind.STRUCT, {name: from_structure(below) for name, below in shape.items()})
-    return list_of(from_structure(shape[0]))
+        return Node(Kind.STRUCT, {name: from_structure(below, depth + 1) for name, below in shape.items()})
+    return list_of(from_structure(shape[0], depth + 1))
 
 
 def list_of(element: Node) -> Node:

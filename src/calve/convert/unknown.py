@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pyiceberg import types as iceberg
 
+from calve.convert.column_names import folded
 from calve.event.reject import cut, encodable
 from calve.observe import tally
 
@@ -80,11 +81,11 @@ def finder(kind: iceberg.IcebergType, case_insensitive: bool, path: str = "") ->
 def _in_struct(kind: iceberg.StructType, case_insensitive: bool, path: str) -> Find:
     known = {each.name: finder(each.field_type, case_insensitive, f"{path}{each.name}.") for each in kind.fields}
     if case_insensitive:
-        known = {name.casefold(): below for name, below in known.items()} | known
+        known = {folded(name): below for name, below in known.items()} | known
 
     def find(value: Any) -> Iterator[str]:
         for name, item in value.items() if type(value) is dict else ():
-            column = name.casefold() if case_insensitive and name not in known else name
+            column = folded(name) if case_insensitive and name not in known else name
             if column not in known:
                 yield f"{path}{name}"
             elif below := known[column]:

@@ -91,6 +91,16 @@ class Texts:
         found = np.concatenate([_run(padded, dots, 1, 9), _run(padded, dots, -1, 8), _run(padded, powers, -1, 9)])
         return np.unique(np.searchsorted(self.ends, found - 20, side="right") - 1)
 
+    def deep(self, levels: int) -> _Rows:
+        """Name the rows that may be nested deeper than so many levels."""
+        if not len(self.data) or not (np.diff(self.ends) > 2 * levels).any():
+            return np.zeros(0, np.int64)
+        opens = [
+            start + np.flatnonzero((self.data[start : start + _BLOCK] | np.uint8(32)) == 123)  # { and [
+            for start in range(0, len(self.data), _BLOCK)
+        ]
+        return np.flatnonzero(np.diff(np.searchsorted(np.concatenate(opens), self.ends)) > levels)
+
     def digit_runs(self, length: int, dotted: bool = False) -> _Rows:
         """Name the rows with a run of at least `length` digits (16 to 31), in a number or anywhere else.
 

@@ -14,7 +14,7 @@ from calve.event import duck
 from calve.event.columns import EVENT, JSON, MALFORMED, ROW
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.scan import Texts
-from calve.event.strict import MalformedError, dump, parse_object
+from calve.event.strict import DEEPEST, MalformedError, dump, parse_object
 
 __all__ = ["Sound", "as_text", "cleaned", "is_same", "sound", "valid_mask"]
 
@@ -99,8 +99,9 @@ def _has_reasons(events: pa.Table) -> bool:
 def _suspects(texts: pa.Array) -> tuple[_Mask, npt.NDArray[np.int64]]:
     """Say which texts DuckDB does not take for an object, and name the rows that need the strict parser."""
     filled = pc.fill_null(texts, "") if texts.null_count else texts
+    scan = Texts(filled)
     refused = ~_mask(duck.run(_IS_OBJECT, events=pa.table({JSON: filled})))
-    return refused, np.union1d(np.flatnonzero(refused), Texts(filled).lenient())
+    return refused, np.unique(np.concatenate([np.flatnonzero(refused), scan.lenient(), scan.deep(DEEPEST)]))
 
 
 def _mask(found: pa.Table) -> _Mask:

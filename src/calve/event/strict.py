@@ -6,7 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["MalformedError", "Number", "decoder", "dump", "parse_object"]
+__all__ = ["DEEPEST", "MalformedError", "Number", "decoder", "dump", "parse_object"]
+
+DEEPEST = 250
+"""So many levels of objects and arrays an event may have: what looks at values is recursive, three calls a level."""
+_TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 
 class Number(str):
@@ -45,16 +49,30 @@ def parse_object(text: bytes | str | None, reads: Any = _decoder) -> dict[str, A
     if text is None:
         raise MalformedError("the event has no value")
     try:
-        value = _parsed(text.decode() if isinstance(text, bytes) else text, reads)
+        text = text.decode() if isinstance(text, bytes) else text
+        value = _parsed(text, reads)
     except json.JSONDecodeError as error:
         raise MalformedError(f"not JSON: {error.msg} at character {error.pos}") from None
     except UnicodeDecodeError as error:
         raise MalformedError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:
-        raise MalformedError("nested too deeply") from None
+        raise MalformedError(_TOO_DEEP) from None
     if type(value) is not dict:
         raise MalformedError(f"JSON, but {_NOUNS.get(type(value), 'null')} and not an object")
+    if text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
+        raise MalformedError(_TOO_DEEP)
     return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and arrays are nested deeper than so many levels."""
+    level = [value]
+    for _ in range(levels):
+        below = [item for each in level for item in (each.values() if type(each) is dict else each)]
+        level = [item for item in below if type(item) is dict or type(item) is list]
+        if not level:
+            return False
+    return True
 
 
 def _parsed(text: str, reads: Any) -> Any:

@@ -70,7 +70,6 @@ class SinkJob:
         on_type_mismatch: As in the settings; None: as the table's columns came to be.
         column_types: The types that the settings give to columns, which are then not inferred.
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
-        refused: By table: fields that no column may be made for (the limit on new columns is reached).
     """
 
     label: str
@@ -95,7 +94,6 @@ class SinkJob:
     keep: bool = False
     write_properties: dict[str, str] = field(default_factory=dict)
     gathers_bytes: int = 0
-    refused: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
     def options(self, table: Table) -> ConvertOptions:
         """Return how events are converted for a table."""
@@ -108,7 +106,6 @@ class SinkJob:
             case_insensitive=self.case_insensitive,
             fields=self.fields,
             count_ignored=not self.evolves,
-            refused=self.refused.get(table.identifier, frozenset()),
         )
 
     def _declared(self, table: Table) -> frozenset[str]:

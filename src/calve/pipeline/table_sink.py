@@ -160,5 +160,4 @@ class TableSink:
             keep=settings.partial_updates == "keep",
             write_properties=dict(settings.write_properties),
             gathers_bytes=GATHERED_BYTES[settings.distribution],
-            refused=dict(self._targets.refused),
         )

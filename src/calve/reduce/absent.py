@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.convert.column_names import folded
 from calve.convert.converter import ConvertOptions
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
@@ -85,9 +86,9 @@ class Absences:
         given = {name for name in names if name in self._options.fields}
         if not self._options.case_insensitive:
             return [number for name, number in self._ids.items() if name not in given]
-        folded = {name.casefold() for name in given - self._known}
+        others = set(map(folded, given - self._known))
         missing = self._ids.keys() - given
-        return [number for name, number in self._ids.items() if name in missing and name.casefold() not in folded]
+        return [number for name, number in self._ids.items() if name in missing and folded(name) not in others]
 
 
 _WHY = "a required field is missing, and no older row has it"

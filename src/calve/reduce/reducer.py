@@ -41,7 +41,7 @@ class Reducer:
         self.key = key
         self._absences = Absences(key, options) if keep else None
         self._rows = Converter(self.table, replace(options, may_lack=frozenset(key.others) if keep else frozenset()))
-        only_key = replace(options, look_for_unknown=False, count_ignored=False, refused=frozenset())
+        only_key = replace(options, look_for_unknown=False, count_ignored=False)
         self._deletes = Converter(key.only, only_key)
         self._changes = Changes(key, self._rows.arrow_schema, upsert)
 

@@ -22,6 +22,7 @@ from calve.event.envelope.wrapper import Wrappers
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.scan import Texts
 from calve.event.sound import as_text, cleaned, valid_mask
+from calve.event.strict import DEEPEST
 
 __all__ = ["RECORD_KEY", "Decoded", "Decoder", "Envelopes"]
 
@@ -111,7 +112,8 @@ class Decoder:
         """Decode what can be proven; tables of `at`, `row`, `json` and metadata."""
         parts = []
         for at, payloads, schema in self._payloads(_pick(texts, rows), rows):
-            sound = _others(len(at), Texts(payloads).lenient())
+            scan = Texts(payloads)
+            sound = _others(len(at), np.union1d(scan.lenient(), scan.deep(DEEPEST)))
             at, payloads = at[sound], _pick(payloads, sound)
             try:
                 found = self._found(at, payloads, schema)

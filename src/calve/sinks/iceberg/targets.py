@@ -67,7 +67,6 @@ class SinkTargets:
     ) -> None:
         self.catalog = catalog
         self.settings = settings
-        self.refused: dict[str, frozenset[tuple[str, ...]]] = {}
         self.mirrors = mirrors
         self._types = settings.inferred_types
         self._static = static
@@ -246,9 +245,10 @@ class SinkTargets:
             if fnmatchcase(name, given.tables):
                 columns = schema_from_columns([asdict(column) for column in given.columns])
                 return self._create(name, columns, [asdict(field) for field in given.partition_spec])
-        schema = inferred.to_schema(types=self._types)
+        schema = inferred.to_schema(types=self._types, case_insensitive=self.settings.case_insensitive)
         if not schema.fields:
-            return Absent(Code.NO_MATCHING_FIELDS.value, f"no field has a value to create the table {name} from")
+            what = f"no field with a value can become a column, so the table {name} cannot be created"
+            return Absent(Code.NO_MATCHING_FIELDS.value, what)
         chosen = with_moments(schema, self.settings)
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
         table = self._create(name, chosen, self.settings.partition_by, marks)
@@ -268,10 +268,7 @@ class SinkTargets:
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
-        evolution = plan_evolution(table, inferred, types=self._types)
-        if evolution.refused:
-            refused = frozenset(map(tuple, evolution.refused))
-            self.refused[table.identifier] = self.refused.get(table.identifier, frozenset()) | refused
+        evolution = plan_evolution(table, inferred, self._types, self.settings.case_insensitive)
         if not evolution.add and not evolution.widen:
             return table
         evolved = self._ready(self.catalog.evolve(table.identifier, evolution))

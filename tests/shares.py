@@ -1,8 +1,8 @@
 """Runs the tests in three processes side by side: plain ones, those that kill, and those with servers or the JVM.
 
 The last two often wait, and take about as long as each other. Arguments are pytest's. A line every half a minute says
-how far each is; the output of each comes when it ends, in one piece. Ended by SIGTERM or Ctrl-C, it ends all three,
-and these end what their tests have started.
+how many tests of each are done; the output of each comes when it ends, in one piece. Ended by SIGTERM or Ctrl-C, it
+ends all three, and these end what their tests have started.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class Share:
     def said(self) -> str:
         return self.output.read_text(errors="replace")
 
-    def percent(self) -> str:
-        return (re.findall(r"\[ *(\d+%)\]", self.said()) or ["0%"])[-1]
+    def tests(self) -> int:
+        """Count the tests that are done, by pytest's characters."""
+        return sum(len(line) for line in re.findall(r"^([.FEsxX]+)(?: *\[.*\])?$", self.said(), re.MULTILINE))
 
 
 def main() -> int:
@@ -56,7 +57,7 @@ def main() -> int:
                 if running and time.monotonic() - told >= TELL_SECONDS:
                     told = time.monotonic()
                     minutes, seconds = divmod(int(told - began), 60)
-                    far = ", ".join(f"{each.name} {each.percent()}" for each in running)
+                    far = ", ".join(f"{each.name} {each.tests()} tests" for each in running)
                     print(f"{minutes:2}:{seconds:02} {far}", flush=True)
         finally:
             for share in running:

@@ -160,7 +160,7 @@ class Maker:
     def _deep(self) -> str:
         rnd = self._rnd
         opening, closing = rnd.choice([("[", "]"), ('{"a":', "}"), ('[{"a":', "}]"), ('{"":', "}")])
-        depth = rnd.choice([3, 8, 31, 32, 33, 34, 64, 130, 500, 900, 5_000])
+        depth = rnd.choice([3, 8, 31, 32, 33, 34, 64, 130, 500, 900, 2_000])
         return opening * depth + rnd.choice(["1", '"x"', "null", "{}"]) + closing * depth
 
     def _object(self, fields: Sequence[tuple[str, str]]) -> str:

@@ -159,12 +159,12 @@ def _run_one(
     catalogs: Catalogs,
     failed: list[str],
 ) -> None:
-    from calve.pipeline.flow import End, Flow
-    from calve.pipeline.layout import Layout
-
     log = Log(settings.name)
     folder = state_folder(options) / settings.name
     try:
+        from calve.pipeline.flow import End, Flow
+        from calve.pipeline.layout import Layout
+
         end = End(options.once, options.give_up_after.total_seconds())
         Flow(spark, Layout(settings, folder, catalogs.get), folder, end, watch).run()
     except CalveError as error:

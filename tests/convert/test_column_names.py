@@ -148,18 +148,18 @@ def test_fields_that_differ_by_case_share_a_column_where_case_is_ignored():
 
 
 @pytest.mark.parametrize("bracket", ["[", '{"a":'])
-def test_what_is_nested_deeper_than_32_levels_is_text(bracket):
+def test_what_is_nested_deeper_than_16_levels_is_text(bracket):
     def nested(depth: int) -> str:
         return bracket * depth + "1" + ("]" if bracket == "[" else "}") * depth
 
-    for deep in (33, 130, 248):
+    for deep in (17, 130, 248):
         assert len(created(f'{{"v":{nested(deep)}}}').fields) == 1
         _, converted = evolved(created({"s": {"x": 1}}), rows_of(f'{{"s":{{"x":1,"v":{nested(deep)}}}}}'))
         assert rejects(converted) == []
         value, depth = plain_rows(converted.rows)[0]["s"]["v"], 2
         while not isinstance(value, str):
             value, depth = (value[0] if bracket == "[" else value["a"]), depth + 1
-        assert (value, depth) == (nested(deep - 30), 32)
+        assert (value, depth) == (nested(deep - 14), 16)
 
 
 @pytest.mark.parametrize("is_sound", [False, True], ids=["alone", "after sound"])

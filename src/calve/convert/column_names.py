@@ -19,8 +19,8 @@ __all__ = ["COLUMN_LIMIT", "NESTING_LIMIT", "ColumnNames", "Place", "Refusal", "
 
 COLUMN_LIMIT = 1_000
 """So many columns (fields of structs counted) inference may bring a table to; random keys must not destroy it."""
-NESTING_LIMIT = 32
-"""How deep columns may be nested; what is nested deeper is JSON text. Spark's readers take minutes at 60."""
+NESTING_LIMIT = 16
+"""How deep columns may be nested; what is nested deeper is JSON text. Each level doubles the time of DuckDB's reader."""
 _LONGEST = 255
 """Characters of a name, as many as Glue and other catalogs take."""
 _RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}

@@ -20,7 +20,7 @@ __all__ = ["COLUMN_LIMIT", "NESTING_LIMIT", "ColumnNames", "Place", "Refusal", "
 COLUMN_LIMIT = 1_000
 """So many columns (fields of structs counted) inference may bring a table to; random keys must not destroy it."""
 NESTING_LIMIT = 16
-"""How deep columns may be nested; what is nested deeper is JSON text. Each level doubles the time of DuckDB's reader."""
+"""How deep columns may be nested; what is nested deeper is JSON text. DuckDB's reader takes twice as long a level."""
 _LONGEST = 255
 """Characters of a name, as many as Glue and other catalogs take."""
 _RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}

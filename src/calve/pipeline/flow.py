@@ -213,6 +213,7 @@ class Flow:
         self._trying("reject", lambda: self._publish(record["rejects"]))
         reach("pipeline.after-publish")
         self._status.batch_written(counts(record), record["seconds"])
+        self._layout.check_times(record)
         self._log.debug(
             f"batch {batch}: {record['events']:,} events in {record['seconds']} s, of all tasks {record['steps']}",
             batch=batch,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from calve.commit.catalog import Catalog
 from calve.convert.infer import Inferred
@@ -221,6 +222,12 @@ class Layout:
         except Exception as error:
             message, evidence = f"{type(error).__name__}: {str(error)[:300]}", traceback.format_exc()
             raise UnprocessableError(message, step=step, target=table, sink=sink, evidence=evidence) from error
+
+    def check_times(self, record: Mapping[str, Any]) -> None:
+        """Warn of times in a staged record that numbers of another unit may have become."""
+        for sink in self._sinks:
+            if isinstance(sink, TableSink):
+                sink.check_times(record["tables"])
 
     def io_properties(self) -> dict[str, dict[str, str]]:
         """Give what a FileIO needs for dead letters, by their location."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from calve.commit.catalog import Catalog
 from calve.commit.storage import for_executors
@@ -20,6 +21,7 @@ from calve.pipeline.job import SinkJob
 from calve.route.route import SinkRoute, names_by_table
 from calve.settings import SinkEntry
 from calve.sinks.iceberg.dead_letters import LetterTarget
+from calve.sinks.iceberg.epoch import read_as_milliseconds
 from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
@@ -63,6 +65,8 @@ class TableSink:
         operation = None if settings.operation is None else compile_format(settings.operation, metadata)
         self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
         self._key, self.catalog = catalog_of(settings.catalog or {})
+        self._log = log
+        self._told_times: set[tuple[str, str]] = set()
         self._mirrors = Mirrors(self._fields, settings.inferred_types)
         self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors)
         letters = settings.dlq_table
@@ -129,6 +133,21 @@ class TableSink:
             self._targets.refresh(table)
         if catalog == self._key and self.letters and self.letters.identifier == table:
             self.letters.refresh()
+
+    def check_times(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Warn once of each column whose numbers were read as milliseconds and look like seconds."""
+        known = self._targets.known()
+        for entry in entries if self._settings.timestamp_unit == "ms" else ():
+            table = known.get(entry["table"]) if entry["catalog"] == self._key else None
+            for name in read_as_milliseconds(table.schema, entry["files"]) if isinstance(table, Table) else ():
+                if (entry["table"], name) not in self._told_times:
+                    self._told_times.add((entry["table"], name))
+                    self._log.warning(
+                        f"{entry['table']}: the times in {name} are all before 20 February 1970; perhaps the events' "
+                        "numbers are seconds and were read as milliseconds",
+                        table=entry["table"],
+                        hint="If so, set timestamp_unit: s",
+                    )
 
     def fit(self, table: str, inferred: Inferred | None) -> None:
         """Create or evolve a table."""

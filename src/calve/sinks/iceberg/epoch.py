@@ -1,0 +1,50 @@
+"""Finds columns of timestamps whose numbers probably counted seconds and were read as milliseconds; on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
+
+__all__ = ["read_as_milliseconds"]
+
+_UNITS: dict[type[IcebergType], int] = {
+    TimestampType: 10**6,
+    TimestamptzType: 10**6,
+    TimestampNanoType: 10**9,
+    TimestamptzNanoType: 10**9,
+}
+_LATEST_SECONDS = 2**32 // 1000
+"""Seconds since the epoch until the year 2106, read as milliseconds, are before this: 19 February 1970."""
+
+
+def read_as_milliseconds(schema: Schema, files: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the names of the columns of timestamps that have nothing but the first weeks of 1970 in some file.
+
+    Args:
+        schema: The table's.
+        files: Content files in the JSON of the REST catalog's specification, with bounds.
+    """
+    units = {
+        field_id: _UNITS[type(kind)]
+        for field_id in schema.field_ids
+        if type(kind := schema.find_type(field_id)) in _UNITS
+    }
+    found = {
+        field_id
+        for file in files
+        if units
+        for field_id, lower in _bounds(file, "lower-bounds", units)
+        for other, upper in _bounds(file, "upper-bounds", units)
+        if field_id == other and lower > 0 and upper < _LATEST_SECONDS * units[field_id]
+    }
+    yield from (schema.find_column_name(field_id) or "" for field_id in sorted(found))
+
+
+def _bounds(file: Mapping[str, Any], which: str, units: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    bounds = file.get(which, {"keys": (), "values": ()})
+    for field_id, value in zip(bounds["keys"], bounds["values"], strict=True):
+        if field_id in units:
+            yield field_id, int.from_bytes(bytes.fromhex(value), "little", signed=True)

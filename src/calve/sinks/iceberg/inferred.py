@@ -1,11 +1,21 @@
-"""Columns that were inferred: those that must be times, and those that are strings for a reason worth telling."""
+"""Columns that were inferred: what settings ask of them, and which are strings for a reason worth telling."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import (
+    DoubleType,
+    FloatType,
+    IcebergType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+    UnknownType,
+)
 
 from calve.convert.column_types import ColumnTypes
 from calve.convert.definition import partition_spec_fields
@@ -14,7 +24,10 @@ from calve.convert.infer import Inferred
 from calve.convert.node import Kind
 from calve.sinks.iceberg.settings import IcebergSettings
 
-__all__ = ["unclear_columns", "with_moments"]
+__all__ = ["fitted", "unclear_columns"]
+
+_TIMES = ("year", "month", "day", "hour")
+_NO_KEYS = (FloatType, DoubleType)
 
 _WHY_TEXT = {
     Kind.DIGITS: ("as a double or long does not keep all digits of the numbers", '"decimal(38,9)"'),
@@ -36,14 +49,46 @@ def unclear_columns(table: str, inferred: Inferred, types: ColumnTypes) -> Itera
         yield f"these columns of the table {table} are strings, {why}: {names}. {way_out}"
 
 
-def with_moments(schema: Schema, settings: IcebergSettings) -> Schema:
-    """Make timestamps of inferred columns that must be times: JSON has texts and numbers only."""
-    partitions = partition_spec_fields(settings.partition_fields)
-    moments = {column for column, transform in partitions if transform in ("year", "month", "day", "hour")}
-    return Schema(*(_as_moment(field, {*moments, settings.event_time}) for field in schema.fields))
+def fitted(schema: Schema, settings: IcebergSettings, types: ColumnTypes) -> Schema:
+    """Return inferred columns that can be the settings' partitions, event time and key, whatever the first events hold.
+
+    A column that is partitioned by time, or tells the event time, is a timestamptz. One that cannot be partitioned or
+    be a key as it is, such as a double, is a string. Partition columns that no event has had are added. Columns of
+    `column_types` stay as they are.
+
+    Args:
+        schema: The inferred columns.
+        settings: Of the sink.
+        types: What the settings say of columns' types.
+    """
+    partitions: dict[str, list[str]] = {}
+    for name, transform in partition_spec_fields(settings.partition_fields):
+        partitions.setdefault(name, []).append(transform)
+    fields = []
+    for field in schema.fields:
+        kind = _fitted(field, partitions.get(field.name, []), settings) if types.of([field.name]) is None else None
+        fields.append(field.model_copy(update={"field_type": kind}) if kind else field)
+    highest = schema.highest_field_id
+    for name in partitions:
+        if "." not in name and name not in schema.column_names:
+            highest += 1
+            new = NestedField(highest, name, types.of([name]) or UnknownType(), required=False)
+            kind = _fitted(new, partitions[name], settings)
+            fields.append(new.model_copy(update={"field_type": kind}) if kind else new)
+    return Schema(*fields)
 
 
-def _as_moment(field: NestedField, moments: set[str | None]) -> NestedField:
-    if field.name in moments and isinstance(field.field_type, (StringType, LongType)):
-        return field.model_copy(update={"field_type": TimestamptzType()})
-    return field
+def _fitted(field: NestedField, transforms: list[str], settings: IcebergSettings) -> IcebergType | None:
+    """Return the type that a column must have instead of its own; None: its own."""
+    kind = field.field_type
+    if field.name == settings.event_time and isinstance(kind, (StringType, LongType)):
+        return TimestamptzType()
+    if impossible := [transform for transform in transforms if not _can(transform, kind)]:
+        return TimestamptzType() if set(impossible) & set(_TIMES) else StringType()
+    if field.name in settings.identifier_columns and (isinstance(kind, _NO_KEYS) or not kind.is_primitive):
+        return StringType()
+    return None
+
+
+def _can(transform: str, kind: IcebergType) -> bool:
+    return kind.is_primitive and not isinstance(kind, UnknownType) and parse_transform(transform).can_transform(kind)

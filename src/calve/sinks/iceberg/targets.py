@@ -39,7 +39,7 @@ from calve.errors import (
 from calve.event.reject import Code
 from calve.observe.log import Log
 from calve.reduce.key import Key, identified
-from calve.sinks.iceberg.inferred import unclear_columns, with_moments
+from calve.sinks.iceberg.inferred import fitted, unclear_columns
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.source import SourceTable
@@ -249,7 +249,9 @@ class SinkTargets:
         if not schema.fields:
             what = f"no field with a value can become a column, so the table {name} cannot be created"
             return Absent(Code.NO_MATCHING_FIELDS.value, what)
-        chosen = with_moments(schema, self.settings)
+        if lacking := [key for key in self.settings.identifier_columns if key not in schema.column_names]:
+            return Absent(Code.NO_KEY.value, f"no event has {lacking[0]}, which is in the key of the new table {name}")
+        chosen = fitted(schema, self.settings, self._types)
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
         table = self._create(name, chosen, self.settings.partition_by, marks)
         for line in unclear_columns(name, inferred, self._types):

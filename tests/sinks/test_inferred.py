@@ -1,0 +1,46 @@
+"""Columns of a table that is made from events can be what the settings ask of them, whatever the first events hold."""
+
+import pyarrow as pa
+import pytest
+
+from calve.convert.column_types import ColumnTypes
+from calve.convert.infer import infer
+from calve.sinks.iceberg.inferred import fitted
+from calve.sinks.iceberg.settings import IcebergSettings
+
+
+def columns(event, types=None, **options):
+    settings = IcebergSettings(table_identifier="a.b", auto_create=True, **options)
+    schema = fitted(infer(pa.table({"event": [event.encode()]})).to_schema(), settings, ColumnTypes(types or {}))
+    return {field.name: str(field.field_type) for field in schema.fields}
+
+
+@pytest.mark.parametrize("value", ["0.5", '{"a": 1}', "[1]"])
+def test_a_key_that_cannot_be_one_as_it_is_is_a_string(value):
+    assert columns(f'{{"id": {value}, "v": 0.5}}', identifier_columns=["id"]) == {"id": "string", "v": "double"}
+
+
+def test_a_type_that_the_settings_name_stays():
+    found = columns('{"id": 0.5}', {"id": "decimal(9,2)"}, identifier_columns=["id"], partition_by=["bucket(4, id)"])
+    assert found["id"] == "double"  # inference knows of the type, and this step leaves its choice alone
+
+
+@pytest.mark.parametrize(
+    ("value", "partition", "kind"),
+    [
+        ("12", "day(p)", "timestamptz"),
+        ('"x"', "hour(p)", "timestamptz"),
+        ("0.5", "month(p)", "timestamptz"),
+        ("0.5", "bucket(4, p)", "string"),
+        ("0.5", "p", "double"),
+        ('{"a": 1}', "p", "string"),
+        ("12", "truncate(10, p)", "long"),
+    ],
+)
+def test_a_partition_column_has_a_type_that_can_be_divided(value, partition, kind):
+    assert columns(f'{{"p": {value}}}', partition_by=[partition])["p"] == kind
+
+
+def test_a_partition_column_that_no_event_has_had_is_made_all_the_same():
+    found = columns('{"id": 1}', partition_by=["day(at)", "bucket(4, region)"])
+    assert found == {"id": "long", "at": "timestamptz", "region": "string"}

@@ -224,3 +224,34 @@ def test_a_text_of_a_csv_file_that_is_no_time_is_not_lost_where_partition_by_mak
     assert job.once() == 0, job.said()[-2000:]
     assert job.rows("db.cells").column("id").to_pylist() == ["1"]
     assert [(each["code"], each["field"]) for each in job.dead_letters("cells")] == [("NOT_COERCIBLE", "ts")]
+
+
+HOSTILE = [
+    {"id": 1, "a": {"b": 1}, "t": "x" * 10_000},
+    {"id": 2, "a.b": 2, "t": "../../evil"},
+    {"id": 3, "ID": 4},
+    {"id": 4, "_file": "x"},
+    {"id": 5, "": 1},
+    {"id": 6, "n" * 10_000: 1},
+    {"id": 7, "half\ud800": 1},
+    {"id": 8, "a.c": 1, "t": "a/b\x00\n%é😀"},
+]
+
+
+def test_hostile_names_depths_and_partition_values_leave_a_table_that_spark_reads_and_changes(calve) -> None:
+    sink = {"table_identifier": "odd.t", "auto_create": True, "schema_evolution": True, "partition_by": ["t"]}
+    job: Calve = calve(configuration(odd=(FILE, sink)))
+    deep = [f'{{"id":{10 + at},"t":"x","d":{"[" * size}{"]" * size}}}\n' for at, size in enumerate((130, 10_000))]
+    (job.folder / "events.ndjson").write_text("".join(json.dumps(each) + "\n" for each in HOSTILE) + "".join(deep))
+    assert job.once() == 0, job.said()[-2000:]
+    codes = sorted((each["event"][:8], each["code"]) for each in job.dead_letters("odd"))
+    refused = [(f'{{"id": {id}', "AMBIGUOUS_FIELD") for id in (3, 4, 5, 6, 7)]
+    assert codes == [*refused, ('{"id":11', "MALFORMED")]
+    written = {each["id"]: each["t"] for each in job.rows("odd.t").to_pylist()}
+    assert written == {1: "x" * 10_000, 2: "../../evil", 8: "a/b\x00\n%é😀", 10: "x"}
+    spark = job.shared_spark()
+    spark.conf.set("spark.sql.caseSensitive", "false")
+    source = "(SELECT 1 AS id, 'new' AS t)"
+    spark.sql(f"MERGE INTO lakehouse.odd.t t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.t = s.t")
+    rows = spark.sql("SELECT id, t FROM lakehouse.odd.t WHERE t IN ('new', '../../evil') ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(1, "new"), (2, "../../evil")]

@@ -1,4 +1,5 @@
 import datetime
+import re
 from decimal import Decimal
 
 import pyarrow as pa
@@ -150,6 +151,17 @@ def test_rows_keep_their_order_within_a_partition():
 def test_a_path_is_escaped():
     [(partition, _)] = partitioner(("name", "identity")).divide(rows(ROW))
     assert partition.path.startswith("p0=a%2Fb")
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "é" * 100, "/" * 50, "%" * 60, "😀" * 40])
+def test_a_path_of_a_long_value_is_short_enough_for_every_file_system_and_one_of_its_own(text):
+    found = partitioner(("name", "identity")).divide(rows({**ROW, "name": text}, {**ROW, "name": text + "!"}))
+    paths = [partition.path for partition, _ in found]
+    assert len(set(paths)) == 2
+    for path in paths:
+        assert len(path) <= 128
+        assert path.startswith("p0=")
+        assert not re.search("%(?![0-9A-F]{2})", path)
 
 
 def test_without_a_spec_all_rows_are_one_part():

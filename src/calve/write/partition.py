@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,6 +25,9 @@ __all__ = ["UNPARTITIONED", "Partition", "Partitioner", "json_value"]
 
 _EPOCH = datetime.date(1970, 1, 1)
 _EPOCH_MOMENT = datetime.datetime(1970, 1, 1)
+_LONGEST_PART = 128
+"""Bytes of a part of a path: local file systems take 255, object stores 1,024 for all parts."""
+_HALF_ESCAPE = re.compile("%.?$")
 _NANOS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 
 
@@ -78,7 +83,7 @@ class Partitioner:
         known = self._known.get(key)
         if known is None:
             values = tuple(self._value(number, value) for number, value in enumerate(key))
-            path = self._spec.partition_to_path(Record(*map(_internal, values)), self._schema)
+            path = _short(self._spec.partition_to_path(Record(*map(_internal, values)), self._schema))
             known = self._known[key] = Partition(tuple(json_value(value) for value in values), path)
         return known
 
@@ -92,6 +97,17 @@ class Partitioner:
         if str(result) == "uuid" and isinstance(value, bytes):
             return UUID(bytes=value)
         return value
+
+
+def _short(path: str) -> str:
+    """Return a path with parts that every file system takes as names; readers take the values from the metadata."""
+    return "/".join(part if len(part) <= _LONGEST_PART else _cut(part) for part in path.split("/"))
+
+
+def _cut(part: str) -> str:
+    """Return the beginning of a part, without half an escape at its end, and a hash of the whole."""
+    begin = _HALF_ESCAPE.sub("", part[: _LONGEST_PART - 17])
+    return f"{begin}-{hashlib.sha256(part.encode()).hexdigest()[:16]}"
 
 
 def _key(column: pa.Array) -> pa.Array:

@@ -82,6 +82,12 @@ class Sink:
         return bool(self.options.get("upsert") or self.options.get("operation"))
 
     @property
+    def floats(self) -> set[str]:
+        """Return the columns that are made as floats, and may become doubles."""
+        columns = self.options.get("schema", {}).get("columns", ())
+        return {column["name"] for column in columns if column["type"] == "float"}
+
+    @property
     def rejects_misfits(self) -> bool:
         """Return whether a value that does not fit its column makes its event a dead letter."""
         return self.options.get("on_type_mismatch", "null" if "schema" in self.options else "dlq") == "dlq"

@@ -31,7 +31,7 @@ TYPES = {
     "double": ["double", "float", "string", "decimal(38,10)", "long"],
     "money": ["decimal(12,2)", "decimal(9,3)", "double", "string"],
     "text": ["string", "binary", "uuid", "long"],
-    "stamp": ["timestamptz", "timestamp", "string", "date", "timestamptz_ns", "timestamp_ns"],
+    "stamp": ["timestamptz", "timestamp", "string", "date"],  # Spark and DuckDB read no table with nanoseconds
     "day": ["date", "timestamp", "timestamptz", "string"],
     "flag": ["boolean", "string"],
     "millis": ["timestamptz", "timestamp", "long", "date", "time"],
@@ -170,7 +170,7 @@ def _sink(rnd: random.Random, namespace: str, fields: list[Field], several: bool
     if version:
         options["table_properties"] = {"format-version": version}
     if rnd.random() < 0.35:
-        options["schema"] = _schema(rnd, fields, version)
+        options["schema"] = _schema(rnd, fields)
     else:
         if rnd.random() < 0.35:
             options["table_identifier"] = rnd.choice([f"{namespace}.${{/kind}}", f"{namespace}.t_${{/kind}}"])
@@ -217,13 +217,13 @@ def _others(rnd: random.Random, namespace: str) -> dict[str, Any]:
     return options
 
 
-def _schema(rnd: random.Random, fields: list[Field], version: str) -> dict[str, Any]:
+def _schema(rnd: random.Random, fields: list[Field]) -> dict[str, Any]:
     columns = [{"name": "id", "type": "string"}, {"name": "kind", "type": "string", "required": rnd.random() < 0.2}]
     columns.append({"name": "k", "type": rnd.choice(["string", "long", "int", "decimal(9,2)"])})
     columns.append({"name": "ts", "type": rnd.choice(["timestamptz", "timestamp", "string"])})
     for each in fields[1:]:
         kind = rnd.choice(TYPES[each.kind] if rnd.random() < 0.9 else rnd.choice(list(TYPES.values())))
-        columns.append({"name": each.name, "type": kind if version == "3" else kind.replace("_ns", "")})
+        columns.append({"name": each.name, "type": kind})
     if rnd.random() < 0.3:
         columns.append({"name": "fits", "type": rnd.choice(["binary", "fixed[3]"])})
     parts = [

@@ -159,16 +159,18 @@ class Round:
     def check(self, sink: Sink, label: str, tables: Sequence[Found], markers: Sequence[str]) -> None:
         """Compare the tables of a sink with the events that it should have."""
         for table in tables:
-            self.verdict.rows += len(table.rows)
+            self.verdict.rows += len(table.rows or ())
             for fault in table.faults:
                 self.verdict.add("reader", _shown(fault, 120), f"{table.name}: {fault}")
+        if any(table.rows is None for table in tables):
+            return
         meant = [
             number
             for number, event in enumerate(self.events)
             if event.value is not None and number not in self._refused and is_routed(event.first, sink.route)
         ]
         alive = [number for number in meant if number not in self._dead[label]]
-        rows = [row for table in tables for row in table.rows]
+        rows = [row for table in tables for row in table.rows or ()]
         malformed = {number for number, event in enumerate(self.events) if event.value is None}
         for number in self._dead[label] - set(meant) - malformed:
             self.verdict.add("count", "a sink rejected what is not meant for it", f"{label}: {self._text(number)}")
@@ -195,7 +197,7 @@ class Round:
     def _check_values(self, sink: Sink, tables: Sequence[Found], by_id: Mapping[str | None, Event]) -> None:
         often = Counter(event.id for event in self.events)
         for table in tables:
-            for row in table.rows:
+            for row in table.rows or ():
                 event = by_id.get(row.get("id"))
                 if event and event.id is not None and often[event.id] == 1 and event.value:
                     self._compare(sink, table, row, event.value)
@@ -224,7 +226,7 @@ class Round:
                 vague.add((name, key))
         by_place: dict[tuple[str, Any], list[tuple[Found, dict[str, Any]]]] = defaultdict(list)
         for table in tables:
-            for row in table.rows:
+            for row in table.rows or ():
                 by_place[table.name, repr(row.get("k"))].append((table, row))
         for place in {*state, *by_place} - vague:
             self._compare_place(sink, place, state.get(place, []), by_place.get(place, []))
@@ -248,23 +250,22 @@ class Round:
 
 
 class _Places:
-    """Finds events by their text; where it is not `exact`, because they were no JSON, also by their id."""
+    """Finds events by their text; where it is not `exact`, because they were no JSON, also by their value."""
 
     def __init__(self, events: Sequence[Event], exact: bool) -> None:
         self._exact = exact
         self._by_text: dict[bytes, list[int]] = defaultdict(list)
-        self._by_id: dict[str | None, list[int]] = defaultdict(list)
+        self._by_value: dict[str, list[int]] = defaultdict(list)
         for number, event in enumerate(events):
             self._by_text[event.text].append(number)
-            self._by_id[event.id].append(number)
+            self._by_value[repr(event.value)].append(number)
 
     def find(self, letter: Mapping[str, Any], taken: set[int], whole: bool) -> int | None:
         text = letter["event"] or ""
         found = base64.b64decode(text) if letter.get("event_encoding") == "base64" else text.encode()
         if self._exact or found in self._by_text:
             return next((number for number in self._by_text[found] if number not in taken), None)
-        name = as_text((parse(found) or {}).get("id"))
-        return next((number for number in self._by_id[name] if number not in taken), None)
+        return next((number for number in self._by_value[repr(parse(found))] if number not in taken), None)
 
 
 def is_routed(event: Mapping[str, Any], route: str) -> bool:

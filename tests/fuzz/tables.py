@@ -28,11 +28,11 @@ DEEPEST_IN_DUCKDB = 12
 
 @dataclass(frozen=True)
 class Found:
-    """One table: its schema, and its rows as plain values; `faults` say what could not read it, and how."""
+    """One table: its schema, and its rows as plain values, None where only DuckDB reads it; `faults` of its readers."""
 
     name: str
     schema: Schema
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, Any]] | None
     faults: list[str]
 
 
@@ -81,7 +81,7 @@ class Readers:
             ids[reader] = Counter(map(repr, got))
         if len({frozenset(each.items()) for each in ids.values()}) > 1:
             faults.append(f"the readers see different ids: { {name: len(one) for name, one in ids.items()} }")
-        return Found(".".join(levels), schema, rows or [], faults)
+        return Found(".".join(levels), schema, rows, faults)
 
 
 def depth(kind: iceberg.IcebergType) -> int:

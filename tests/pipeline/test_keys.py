@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from pyspark.sql import Row
 
 from running import Calve
 
@@ -53,3 +56,49 @@ def test_routes_table_names_and_dead_letters_know_the_fields_that_are_not_writte
         ("few.a", "NO_MATCHING_FIELDS", "", EVENTS[2]),
         ("most.all", "REQUIRED_MISSING", "id", EVENTS[2]),
     }
+
+
+DOTTED = """
+dotted:
+  source: {file: {path: "in/*.ndjson"}}
+  sink:
+    - iceberg:
+        table_identifier: lake.merged
+        auto_create: true
+        schema_evolution: true
+        operation: "${/op}"
+        identifier_columns: [user.id]
+        write_mode: merge-on-read
+        partial_updates: keep
+        partition_by: ["truncate(1, user.kind)"]
+    - iceberg:
+        table_identifier: lake.deleted
+        auto_create: true
+        operation: "${/op}"
+        identifier_columns: [user.id]
+        partition_by: ["bucket(2, user.id)"]
+"""
+
+
+def test_names_with_dots_are_keys_partitions_and_columns_in_every_write_mode(calve) -> None:
+    job: Calve = calve(DOTTED)
+    (job.folder / "in").mkdir()
+    rows = [{"user.id": n, "user.kind": "ab"[n % 2], "user.name": f"n{n}", "op": "c"} for n in range(6)]
+    (job.folder / "in" / "0.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert job.once() == 0, job.said()
+    changes = [
+        {"user.id": 1, "user.name": "new", "op": "u"},
+        {"user.id": 2, "op": "d"},
+        {"user.id": 9, "user.name": "first", "user.kind": "a", "op": "u"},
+    ]
+    (job.folder / "in" / "1.ndjson").write_text("".join(json.dumps(row) + "\n" for row in changes))
+    assert job.once() == 0, job.said()
+    names = {0: "n0", 1: "new", 3: "n3", 4: "n4", 5: "n5", 9: "first"}
+    for table in ("lake.merged", "lake.deleted"):
+        found = {
+            row["user.id"]: (row["user.name"], row["user.kind"])
+            for row in map(Row.asDict, job.shared_spark().table(f"lakehouse.{table}").collect())
+        }
+        assert {key: name for key, (name, _) in found.items()} == names
+        assert found[1][1] == ("b" if table == "lake.merged" else None)
+    assert not list(job.dead_letters("dotted"))

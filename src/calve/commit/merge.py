@@ -99,7 +99,7 @@ class _Merge:
         self._spark = spark
         self._relation = relation
         self._changes = changes
-        same = [f"target.{_quoted(name)} = source.k{number}" for number, name in enumerate(changes.names)]
+        same = [f"target.{_quoted(*path)} = source.k{number}" for number, path in enumerate(changes.paths)]
         self._same = " AND ".join(same)
 
     def run(self) -> None:
@@ -164,8 +164,8 @@ def _incomplete(table: str, changes: Staged, count: int) -> CommitError:
     )
 
 
-def _quoted(name: str) -> str:
-    return ".".join(f"`{re.sub('`', '``', part)}`" for part in name.split("."))
+def _quoted(*path: str) -> str:
+    return ".".join(f"`{re.sub('`', '``', name)}`" for name in path)
 
 
 def _sequence(jvm: Any, *values: Any) -> Any:

@@ -32,7 +32,7 @@ class Staged:
     """Changes of rows by one key.
 
     Attributes:
-        names: The names of the columns of the key, dotted where nested.
+        paths: The names that lead to each column of the key: more than one where it is nested.
         columns: The names of the columns that updates have, by field id; empty where there is no update.
         required: The field ids of those that must have a value.
         types: Spark's types of all columns of the rows, as SQL.
@@ -41,7 +41,7 @@ class Staged:
         fresh: The updates whose older row goes before they are made (positions).
     """
 
-    names: tuple[str, ...]
+    paths: tuple[tuple[str, ...], ...]
     columns: Mapping[int, str]
     required: frozenset[int]
     types: Mapping[str, str]
@@ -129,7 +129,7 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
     updates = [_updates(rows, keys, columns) for rows in read if ABSENT in rows.column_names]
     deletes = [_keys(rows, keys) for rows in read if ABSENT not in rows.column_names]
     found = Staged(
-        names=tuple(str(schema.findColumnName(number)) for number in ids),
+        paths=tuple(_path(catalog, schema, number) for number in ids),
         columns=columns,
         required=frozenset(number for number in columns if schema.findField(number).isRequired()),
         types={
@@ -180,6 +180,13 @@ def _names(schema: Any, rows: pa.Table) -> list[tuple[int, str]]:
     """Give the columns of rows that the table still has, and what they are called by now."""
     numbers = [_number(field) for field in rows.schema]
     return [(number, str(schema.findColumnName(number))) for number in numbers if schema.findField(number) is not None]
+
+
+def _path(catalog: Catalog, schema: Any, number: int) -> tuple[str, ...]:
+    """Return the names that lead to a field; each may have dots itself."""
+    parents = catalog.spark._jvm.org.apache.iceberg.types.TypeUtil.indexParents(schema.asStruct())
+    above = parents.get(number)
+    return (*(_path(catalog, schema, above) if above is not None else ()), str(schema.findField(number).name()))
 
 
 def _number(field: pa.Field) -> int:

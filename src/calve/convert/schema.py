@@ -7,13 +7,14 @@ PyIceberg takes types that are objects already, so that a schema's JSON is read 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-__all__ = ["VariantType", "is_variant", "read_schema", "read_type"]
+__all__ = ["VariantType", "is_variant", "path_of", "read_schema", "read_type"]
 
 
 class VariantType(iceberg.PrimitiveType):
@@ -48,6 +49,26 @@ def read_type(kind: Any) -> iceberg.IcebergType:
     """
     field = {"id": 1, "name": "field", "required": False, "type": _with_variants(kind)}
     return iceberg.NestedField.model_validate(field).field_type
+
+
+def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
+    """Return the names that lead through structs to a field; a name may have dots itself, so a dotted path says less.
+
+    Raises:
+        ValueError: There is no such field, or it is inside a list or a map.
+    """
+
+    def below(fields: Iterable[iceberg.NestedField]) -> tuple[str, ...]:
+        for each in fields:
+            if each.field_id == field_id:
+                return (each.name,)
+            if isinstance(each.field_type, iceberg.StructType) and (path := below(each.field_type.fields)):
+                return (each.name, *path)
+        return ()
+
+    if path := below(schema.fields):
+        return path
+    raise ValueError(f"no field in a struct has the id {field_id}")
 
 
 def is_variant(schema: Schema, field_id: int) -> bool:

@@ -97,7 +97,8 @@ class TableSink:
         """The top-level fields that can be of a key of any of its tables that is known."""
         tables = [table for table in self._targets.known().values() if isinstance(table, Table)]
         names = [name for table in tables for name in table.schema.identifier_field_names()]
-        return frozenset(name.partition(".")[0] for name in (*self._settings.identifier_columns, *names))
+        names = [*self._settings.identifier_columns, *names]
+        return frozenset(names) | frozenset(name.partition(".")[0] for name in names)
 
     def open(self) -> None:
         """Find or create the static table."""

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, IntegerType, ListType, NestedField, StructType
 
 from calve.convert.arrow_schema import arrow_schema
-from calve.convert.schema import VariantType
+from calve.convert.schema import VariantType, path_of
 from calve.convert.table import Table
 from calve.errors import SchemaConflictError
 
@@ -135,7 +135,7 @@ class Key:
 
     def flat(self, keys: pa.Table) -> list[pa.ChunkedArray]:
         """Give the leaves of the key as columns that can be grouped by."""
-        return [_leaf(keys, name.split(".")) for name in self.names]
+        return [_leaf(keys, path_of(self.schema, number)) for number in self.ids]
 
 
 def identified(schema: Schema, columns: Sequence[str]) -> Schema:
@@ -209,7 +209,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     return pa.chunked_array([pa.StructArray.from_arrays(whole, fields=list(field.type))])
 
 
-def _leaf(rows: pa.Table, path: list[str]) -> pa.ChunkedArray:
+def _leaf(rows: pa.Table, path: Sequence[str]) -> pa.ChunkedArray:
     column = rows.column(path[0])
     for name in path[1:]:
         column = pc.struct_field(column, name)

@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, Transform, VoidTransform
 from pyiceberg.types import IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
 
+from calve.convert.schema import path_of
 from calve.errors import UnsupportedError
 
 __all__ = ["Transformed"]
@@ -32,7 +33,7 @@ class Transformed:
         source: IcebergType = schema.find_field(source_id).field_type
         self.name = schema.find_column_name(source_id) or ""
         self.result: IcebergType = transform.result_type(source)
-        self._path = self.name.split(".")
+        self._path = path_of(schema, source_id)
         # All others are defined on microseconds, rounded down; pyiceberg-core rounds towards the epoch, or refuses.
         self._in_micros = source in _IN_MICROS and not isinstance(transform, (IdentityTransform, VoidTransform))
         try:

@@ -317,7 +317,7 @@ class IcebergSettings:
         if self.schema:
             columns = {column.name: column.type for column in self.schema.columns}
             for index, name in enumerate(self.identifier_columns):
-                if name.partition(".")[0] not in columns:
+                if not {name, name.partition(".")[0]} & columns.keys():
                     yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
                 elif columns.get(name, "").strip().lower() == "variant":
                     yield f"identifier_columns[{index}]", f"{name} is a variant, which cannot be a key"

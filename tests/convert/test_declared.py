@@ -206,3 +206,12 @@ def test_columns_that_may_be_null_are_widened_where_the_schema_says_so_and_no_va
     excluding = ConvertOptions(look_for_unknown=True, fields=Fields(exclude=frozenset({"a", "f", "d"})))
     assert Converter(table, excluding).convert(rows((wide, values))).unknown is None
     assert Converter(table).convert(rows((wide, values))).unknown is None
+
+
+def test_a_field_that_cannot_become_a_column_rejects_only_the_events_that_have_a_value_in_it():
+    table = table_of(schema_from_columns([{"name": "a", "type": "int"}]))
+    told = [A, field("_row_id", "string"), C]
+    events = rows((told, {"a": 1, "_row_id": None, "c": None}), (told, {"a": 2, "_row_id": "x", "c": "y"}))
+    converted = Converter(table, ConvertOptions(look_for_unknown=True)).convert(events)
+    assert [(each["row"], each["code"]) for each in converted.rejects.to_pylist()] == [(1, "AMBIGUOUS_FIELD")]
+    assert [name for _, name, _ in plan_evolution(table, converted.unknown).add] == ["c"]

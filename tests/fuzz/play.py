@@ -162,8 +162,12 @@ class _Files:
 
 
 def as_csv(events: Sequence[bytes]) -> tuple[list[bytes], bytes]:
-    """Return events as the rows of a CSV file whose cells are all text, and the file; an empty cell is null."""
-    objects = [value for event in events if (value := parse_quietly(event)) is not None]
+    """Return events as the rows of a CSV file whose cells are all text, and the file; an empty cell is null.
+
+    An event without an id is left out: its row could not be told from another one's.
+    """
+    parsed = [value for event in events if (value := parse_quietly(event)) is not None]
+    objects = [value for value in parsed if isinstance(value.get("id"), str)]
     names = [name for name in dict.fromkeys(name for each in objects for name in each) if as_text(name) is not None]
     names = names[:MOST_CELLS]
     rows = [{name: as_text(each.get(name)) for name in names} for each in objects]

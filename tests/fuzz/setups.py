@@ -31,10 +31,10 @@ TYPES = {
     "double": ["double", "float", "string", "decimal(38,10)", "long"],
     "money": ["decimal(12,2)", "decimal(9,3)", "double", "string"],
     "text": ["string", "binary", "uuid", "long"],
-    "stamp": ["timestamptz", "timestamp", "string", "date"],  # Spark and DuckDB read no table with nanoseconds
+    "stamp": ["timestamptz", "timestamp", "string", "date"],  # Spark reads no table with nanoseconds or times
     "day": ["date", "timestamp", "timestamptz", "string"],
     "flag": ["boolean", "string"],
-    "millis": ["timestamptz", "timestamp", "long", "date", "time"],
+    "millis": ["timestamptz", "timestamp", "long", "date"],
     "struct": [
         "struct<a: long, b: string>",
         "struct<a: int, C: string, d: list<long>>",

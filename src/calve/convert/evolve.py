@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg import types as iceberg
@@ -20,10 +20,11 @@ from calve.convert.widen import widened
 if TYPE_CHECKING:
     from calve.convert.infer import Inferred
 
-__all__ = ["Evolution", "known_fields", "new_schema", "plan_evolution", "refusal", "unclear"]
+__all__ = ["Evolution", "known_fields", "new_schema", "plan_evolution", "refusal", "unclear", "without_refused"]
 
 Path = tuple[str, ...]
 _INFERRED = ColumnTypes()
+_TOP = Place()
 _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
     Kind.BOOLEAN: iceberg.BooleanType,
     Kind.INT: iceberg.IntegerType,
@@ -89,6 +90,24 @@ def refusal(node: Node, kind: iceberg.StructType, names: ColumnNames) -> Refusal
     """Return why one of the new fields (of `known_fields`) cannot become a column; None if all can."""
     found = (names.refusal(place, name) for place, name, _ in _new_fields(node, kind, Place()))
     return next(filter(None, found), None)
+
+
+def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, place: Place = _TOP) -> Node:
+    """Return new fields (of `known_fields`) without those that cannot become columns."""
+    types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
+    fields: dict[str, Node] = {}
+    for name, below in node.fields.items():
+        if below.kind is not Kind.KNOWN:
+            fields |= {} if names.refusal(place, name) else {name: below}
+        elif isinstance(kind, iceberg.ListType):
+            fields[name] = without_refused(below, kind.element_type, names, place.inside(ELEMENT))
+        elif isinstance(kind, iceberg.MapType):
+            fields[name] = without_refused(below, kind.value_type, names, place.inside(VALUE))
+        elif name in types:
+            fields[name] = without_refused(below, types[name], names, place.field(name))
+    return replace(
+        node, fields={name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields}
+    )
 
 
 def _new_fields(node: Node, kind: iceberg.IcebergType, place: Place) -> Iterator[tuple[Place, str, Node]]:

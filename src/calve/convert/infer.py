@@ -28,7 +28,7 @@ from calve.convert.column_names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames
 from calve.convert.column_types import ColumnTypes
 from calve.convert.declared import by_schema, covered, overlay
 from calve.convert.digits import long_numbers, with_extreme_exponents
-from calve.convert.evolve import known_fields, new_schema, refusal
+from calve.convert.evolve import known_fields, new_schema, refusal, without_refused
 from calve.convert.familiar import familiar
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.kinds import number_kind, text_kind
@@ -38,7 +38,7 @@ from calve.convert.options import ConvertOptions
 from calve.convert.structure import from_structure, list_of
 from calve.convert.widen import widened
 from calve.event import duck
-from calve.event.columns import EVENT, JSON
+from calve.event.columns import EVENT, JSON, SCHEMA
 from calve.event.reject import Reject
 from calve.event.scan import Texts
 from calve.event.sound import as_text, is_same, valid_mask
@@ -133,7 +133,12 @@ def unknown_fields(rows: pa.Table, schema: Schema, names: ColumnNames, options: 
     for node, at, is_told in _seen(rows, columns=columns):
         own = Node(Kind.STRUCT, options.fields.of(node.fields))
         new = known_fields(own, columns, options.case_insensitive)
-        if refused := refusal(new, columns, names):
+        if (refused := refusal(new, columns, names)) and is_told:  # only events with a value there are rejected
+            untold = rows.take(pa.array(at)).drop_columns([SCHEMA])
+            found_there = unknown_fields(untold, schema, names, options).rejects
+            rejects += [each._replace(row=int(at[each.row])) for each in found_there]
+            new = without_refused(new, columns, names)
+        elif refused:
             rejects += [Reject(row, *refused) for row in at.tolist()]
             continue
         if is_told:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hostile_events import FIELDS, TEXTS, hostile_event
 from running import Calve, post, until
 from services.opensearch import OpenSearch
 from services.process import free_ports
@@ -106,6 +107,35 @@ def replay(calve: Calve, node: OpenSearch) -> None:
     assert found["29"] == {"newer": True}
     assert found["59"] == {"id": 59, "kind": "error"}
     assert len(found) == 20
+
+
+HOSTILE = """
+hostile:
+  source:
+    file: {{path: "*.ndjson"}}
+  sink:
+    - opensearch:
+        hosts: ["{address}"]
+        index: hostile
+        document_id: "${{/id}}"
+        template_content: {{mappings: {{properties: {{id: {{type: keyword}}}}}}}}
+"""
+
+
+def test_hostile_events_are_documents_or_dead_letters_each_and_stop_nothing(
+    spark: SparkSession, tmp_path: Path, opensearch: OpenSearch
+) -> None:
+    calve = Calve(tmp_path, HOSTILE.format(address=opensearch.address), spark)
+    events = [hostile_event(number) for number in range(len(FIELDS) + len(TEXTS))]
+    ids = ["x" * 600, "a\u0000b", "marker"]
+    events += [json.dumps({"id": id, "nested": {"a": 1}, "nested.a": 2}).encode() for id in ids]
+    events = [event for event in events if event]
+    (tmp_path / "0.ndjson").write_bytes(b"\n".join(events) + b"\n")
+    assert calve.once() == 0, calve.said()
+    documents, letters = opensearch.documents("hostile"), list(calve.dead_letters("hostile"))
+    assert {"marker", "a\u0000b"} <= documents.keys()
+    assert len(documents) + len(letters) == len(events)
+    assert calve.status("hostile")["tables"]["hostile"]["rows"] == len(documents)
 
 
 def test_a_wrong_password_ends_the_run_with_a_sentence_and_nothing_is_lost(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ _LONGEST_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 """How long a task goes on while nothing is taken; then the batch fails, and the driver tries it again."""
 _CONFLICT = 409
+_WITHOUT_ID = "create"
+"""The action of documents whose ids are Calve's: where one exists, it is this very document, sent before."""
 _BRIEF = "errors"
 _DETAILED = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
 """What is asked for of an answer. A word for each document costs a node as much as a fifth of the writing; so there is
@@ -45,7 +47,7 @@ class Sent:
 
     Attributes:
         refused: By OpenSearch, for good.
-        superseded: How many were not written because the index has newer ones, or has them already.
+        superseded: How many were not written because the index has newer ones.
     """
 
     refused: list[Refused]
@@ -216,11 +218,11 @@ def _outcome(answer: Answer, rows: _Rows, sent: Sent) -> tuple[_Rows, str]:
         return rows[:0], ""
     again, why = [], ""
     items = msgspec.json.decode(answer.data, type=_Answer).items
-    for row, (item,) in zip(rows.tolist(), (named.values() for named in items), strict=True):
+    for row, ((action, item),) in zip(rows.tolist(), (named.items() for named in items), strict=True):
         if item.error is None:
             continue
         if item.status == _CONFLICT:
-            sent.superseded += 1
+            sent.superseded += action != _WITHOUT_ID
         elif _passes(item.status):
             again.append(row)
             why = item.error.text()

@@ -22,15 +22,15 @@ BOUND_SECONDS = 240
 def start(folder: Path, pipeline: str, first: int, last: int, stop_at: str = "") -> subprocess.Popen[bytes]:
     arguments = [str(folder), pipeline, str(first), str(last)]
     environment = os.environ | {stop_point.VARIABLE: stop_at}
-    return subprocess.Popen(
+    writer = subprocess.Popen(
         [sys.executable, str(WRITER), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == b"ready\n"  # one after the other: two cannot make one SQLite catalog at once
+    return writer
 
 
 def finish(*writers: subprocess.Popen[bytes]) -> list[int]:
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"ready\n"
     for writer in writers:
         assert writer.stdin is not None
         writer.stdin.write(b"go\n")

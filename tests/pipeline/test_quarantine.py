@@ -121,3 +121,10 @@ def test_a_worker_that_ends_only_when_all_events_come_at_once_blames_no_event():
     with pytest.raises(WorkerLostError):
         quarantine.run(WorkerLostError("out of memory", step="write"))
     assert not quarantine.found
+
+
+def test_workers_that_end_whatever_they_are_given_blame_no_event():
+    batch = Batch([64], {}, lost=frozenset(range(64)))
+    with pytest.raises(WorkerLostError):
+        batch.run()
+    assert batch.tries < 30

@@ -27,6 +27,9 @@ __all__ = ["Again", "Receipts", "Writer", "run_batch", "unprocessable"]
 _PASSES = 5
 """A pass for unknown tables, one for new fields, and some for other writers that change tables meanwhile."""
 
+_CRASHES = 3
+"""So often must a batch end Spark's workers before its events are suspected."""
+
 Receipts = list[dict[str, Any]]
 Only = dict[int, frozenset[Target]] | None
 
@@ -87,7 +90,7 @@ class Writer:
             return self.attempt(batch, planned)
         except WorkerLostError as error:
             self.crashes[batch] += 1
-            if self.crashes[batch] == 1:
+            if self.crashes[batch] < _CRASHES:
                 raise
             return self._without_bad_events(batch, planned, error)
         except UnprocessableError as error:

@@ -28,7 +28,9 @@ PROBES = 200
 _TABLES = 16
 """So many tables of one part are left out one by one."""
 _CRASHES = 2
-"""So often must a part end a worker: once may be the machine's lack of memory."""
+"""So often must a single event end a worker: once may be the machine's lack of memory."""
+_GUESSES = 2
+"""So many events may end workers before any part has worked; if more do, the machine is the reason."""
 
 
 def may_lie_in_events(error: CalveError) -> bool:
@@ -53,6 +55,7 @@ class Quarantine(Generic[T]):
         self._count = sizes
         self._ends: list[int] = []
         self._probes = 0
+        self._has_worked = False
 
     def run(self, first: CalveError) -> T:
         """Find the events that made the whole batch fail, and do it without them.
@@ -93,9 +96,14 @@ class Quarantine(Generic[T]):
         for half in ((start, middle), (middle, end)):
             if failed := self._fails(half):
                 self._search(half, failed)
+            else:
+                self._has_worked = True
 
     def _leave_out(self, part: Window, error: CalveError) -> None:
         """Leave out a part until what is left of it works: for one sink after the other."""
+        guesses = sum(isinstance(each, WorkerLostError) for _, each in self.found)
+        if isinstance(error, WorkerLostError) and not self._has_worked and guesses >= _GUESSES:
+            raise error
         while True:
             self._exclude(part, error)
             again = self._fails(part)
@@ -124,13 +132,14 @@ class Quarantine(Generic[T]):
         self.found.append((Excluded(window, sink, table, f"step {error.step}: {error.message}"), error))
 
     def _fails(self, part: Window) -> CalveError | None:
-        """Try a part; return what it failed with. A part that ends workers must do so repeatedly."""
-        for crashes in range(_CRASHES):
+        """Try a part; return what it failed with. A single event that ends workers must do so repeatedly."""
+        tries = _CRASHES if part[1] - part[0] == 1 else 1
+        for crashes in range(tries):
             self._probes += 1
             try:
                 self._attempt(Isolation(self._positions(part), self._excluded, is_probe=True))
             except WorkerLostError as error:
-                if crashes == _CRASHES - 1:
+                if crashes == tries - 1:
                     return error
             except UnprocessableError as error:
                 return error

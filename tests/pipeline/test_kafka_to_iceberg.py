@@ -19,9 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 EVENTS = 1_000_000
 TABLES = 20
 PARTITIONS = 4
-KAFKA = (
-    '{{kafka: {{bootstrap_servers: ["{address}"], topics: [{{name: {topic}, group_id: main, serde_format: json}}]}}}}'
-)
+KAFKA = '{{kafka: {{bootstrap_servers: ["{address}"], topics: [{{name: {topic}, serde_format: json}}]}}}}'
 MILLION = """
 one:
   source: {source}

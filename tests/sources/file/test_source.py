@@ -278,7 +278,7 @@ def test_files_of_an_object_store_are_read_like_local_ones(tmp_path: Path, objec
         "in/_hidden.ndjson": b"{}",
         "other/c.ndjson": b"{}",
     }.items():
-        with store.open_output_stream(f"{BUCKET}/files/{name}") as out:
+        with store.open_output_stream(f"{BUCKET}/files/{name}", compression=None) as out:
             out.write(data)
     s3 = S3Settings(endpoint=object_store.endpoint, **keys)
     for path, expected in {
@@ -291,7 +291,8 @@ def test_files_of_an_object_store_are_read_like_local_ones(tmp_path: Path, objec
         files.start(None, once=False)
         planned = files.plan(None, ALL)
         assert names(planned) == expected
-        assert all(event.startswith(b"{") for event in events(files, planned))
+        found = events(files, planned)
+        assert all(event.startswith(b"{") for event in found), found
 
 
 def test_a_store_that_does_not_answer_is_an_error_that_is_tried_again(tmp_path: Path) -> None:

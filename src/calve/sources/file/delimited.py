@@ -128,7 +128,7 @@ class _WholeLines:
         self._is_utf8 = is_utf8(encoding)
         blocks = iter(stream) if self._is_utf8 else to_utf8(stream, encoding)
         self._stream, self._blocks, self._ready = stream, blocks, b""
-        self._next = next(self._blocks, b"").removeprefix(_BOM)
+        self._next = next(self._blocks, b"").removeprefix(_BOM) or next(self._blocks, b"")
 
     def peek(self) -> bytes:
         """Give what is ready, reading on if nothing is; empty at the end."""

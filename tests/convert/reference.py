@@ -174,8 +174,7 @@ def one(v, kind, ci):
 
 def primitive(v, kind):
     name = str(kind)
-    number = isinstance(v, Text)
-    text = isinstance(v, str) and not number
+    text = isinstance(v, str) and not isinstance(v, Text)
     if name in ("int", "long"):
         bits = 32 if name == "int" else 64
         return whole(numeric(v), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

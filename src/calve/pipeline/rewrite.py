@@ -96,6 +96,9 @@ class Rewriter:
         sinks = self._sinks_of(key)
         if planned is None or staged is None or not sinks:
             raise _held(table.target, error) from error
+        if (known := _entries([staged], key)) != old:  # rewritten before; only its dead letters were not published
+            self._publish(staged["rejects"])
+            return Rewritten(known, {"UNPROCESSABLE": unprocessable([staged])[table.target.identifier]})
 
         def attempt(isolation: Isolation) -> Receipts:
             receipts = self._writer.attempt(table.batch, planned, isolation, Again(sinks, next(self._numbers)))

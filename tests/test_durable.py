@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,13 @@ from calve.errors import SetupError, Verdict
 @pytest.mark.parametrize("inner", ["", "new", "new/folder"])
 def test_a_folder_that_was_tried_is_as_it_was(tmp_path: Path, inner: str) -> None:
     durable.try_folder(tmp_path / inner)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_threads_try_at_once_are_as_they_were(tmp_path: Path) -> None:
+    folders = [tmp_path / "a" / "b", tmp_path / "a", tmp_path / "a" / "c"] * 200
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(durable.try_folder, folders))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "try_folder",
 ]
 
+_TRYING = threading.Lock()
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _LASTING = frozenset(
     (
@@ -149,7 +151,11 @@ def try_folder(folder: Path) -> None:
         SetupError: They cannot.
         WriteError: They cannot now, e.g. because the disk is full.
     """
-    folder = folder.absolute()
+    with _TRYING:  # a folder that one thread made for this would be there already for the next, which then leaves it
+        _try_alone(folder.absolute())
+
+
+def _try_alone(folder: Path) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     probe = folder / f".calve-probe.{os.getpid()}"
     try:

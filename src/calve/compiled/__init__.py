@@ -1,0 +1,1 @@
+"""The compiled core: where its library is, and the functions that it has (`core/`)."""

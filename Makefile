@@ -16,6 +16,7 @@ help:  ## List the targets
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' "$(ROOT)/Makefile"
 
 setup: $(READY)  ## Make .venv with the command calve; a second when it is there
+	@"$(BIN)/python" -m calve.compiled.build >/dev/null
 
 $(READY): $(ROOT)/setup.sh $(ROOT)/pyproject.toml $(ROOT)/requirements.lock $(ROOT)/requirements-java.lock
 	@"$(ROOT)/setup.sh"
@@ -23,16 +24,18 @@ $(READY): $(ROOT)/setup.sh $(ROOT)/pyproject.toml $(ROOT)/requirements.lock $(RO
 demo: setup  ## Run a small pipeline, HTTP into an Iceberg table, and show what it did
 	@cd "$(ROOT)" && "$(BIN)/calve" demo
 
-check: setup  ## Format, lint, types, import law
+check: setup  ## Format, lint, types, import law; with cargo also the compiled core and its own tests
 	@cd "$(ROOT)" && "$(BIN)/ruff" format --check .
 	@cd "$(ROOT)" && "$(BIN)/ruff" check .
 	@cd "$(ROOT)" && "$(BIN)/mypy"
 	@cd "$(ROOT)" && "$(BIN)/lint-imports" --config tests/house/imports.ini --no-cache
+	@"$(ROOT)/core/check.sh"
 
 test: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## Fetch what the tests need (Kafka, S3 jar), check, then run them all; TESTS=path for some
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
 	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@"$(BIN)/python" -m calve.compiled.build --checked >/dev/null
 	@$(MAKE) --no-print-directory -f "$(ROOT)/Makefile" check
 	@cd "$(ROOT)" && "$(BIN)/python" tests/shares.py -ra --durations=5 $(TESTS)
 
@@ -56,5 +59,5 @@ lock: setup  ## Choose the newest versions that pyproject.toml allows
 	  --custom-compile-command "make lock" --output-file requirements-java.lock -
 
 clean:  ## Remove .venv and caches; tables and state stay
-	@cd "$(ROOT)" && rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	@cd "$(ROOT)" && rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build core/target src/calve/compiled/libcalve_core.*
 	@cd "$(ROOT)" && find src tests bench -name __pycache__ -prune -exec rm -rf {} +

@@ -28,18 +28,18 @@ make_venv() {
   local python
   rm -f .venv/.ready
   if suitable "$bin/python" && "$bin/python" -m pip --version >/dev/null 2>&1; then
-    echo "[1/5] Using the .venv that is there, $("$bin/python" --version)"
+    echo "[1/6] Using the .venv that is there, $("$bin/python" --version)"
     return
   fi
   python=$(find_python)
-  echo "[1/5] Making .venv with $("$python" --version)"
+  echo "[1/6] Making .venv with $("$python" --version)"
   local said
   said=$("$python" -m venv --clear .venv 2>&1) || fail "$said" \
     "Python cannot make a virtual environment. Debian, Ubuntu: apt install python3-venv; or name another one: make setup PYTHON=…"
 }
 
 install_packages() {
-  echo "[2/5] Installing $(grep -c '==' requirements.lock) packages (some 600 MB the first time, most of it Spark)"
+  echo "[2/6] Installing $(grep -c '==' requirements.lock) packages (some 600 MB the first time, most of it Spark)"
   pip_install -r requirements.lock
   pip_install --no-deps --no-build-isolation -e .
 }
@@ -75,15 +75,17 @@ PYTHON
 echo "Setting up Calve in $PWD/.venv"
 make_venv
 install_packages
-echo "[3/5] Looking for Java 17 or 21"
+echo "[3/6] Building the compiled core, which converts events"
+"$bin/python" -m calve.compiled.build 2>&1 | sed 's/^ */      /'
+echo "[4/6] Looking for Java 17 or 21"
 if ! find_java; then
   echo "      none on this system; installing one into .venv (40 MB)"
   pip_install -r requirements-java.lock
   find_java || fail "the Java that was installed does not run here. Install a JDK 17 or 21 and set JAVA_HOME"
 fi
-echo "[4/5] Fetching the jars that Spark needs for Iceberg (60 MB the first time)"
+echo "[5/6] Fetching the jars that Spark needs for Iceberg (60 MB the first time)"
 "$bin/python" -m calve.engine.jars >/dev/null
-echo "[5/5] Preparing Java's classes, so that Spark starts in half the time (half a minute the first time)"
+echo "[6/6] Preparing Java's classes, so that Spark starts in half the time (half a minute the first time)"
 "$bin/python" -m calve.engine.archive >/dev/null || echo "      that did not work; Spark just starts slower"
 touch .venv/.ready
 echo "Ready: .venv/bin/calve --help"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from calve.commit.catalog import Catalog, embedded
+from calve.compiled.build import CHECKED, build
+from calve.compiled.library import VARIABLE
 from calve.engine import session
 from pipeline.readers import PlainSpark
 from services.kafka import Kafka
@@ -21,6 +25,12 @@ _LAKE = {
     "spark.sql.adaptive.enabled": "false",  # these tables are tiny, and it costs a job for each stage
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
+
+if VARIABLE not in os.environ:  # the processes that tests start use the same library
+    if not (reason := build(checked=True)):
+        os.environ[VARIABLE] = str(CHECKED)
+    elif shutil.which("cargo"):
+        raise pytest.UsageError(f"{reason}\n{VARIABLE}=off runs the tests without the compiled core")
 
 settings.register_profile("calve", deadline=None)  # no timed assertions: machines are shared
 settings.load_profile("calve")

@@ -6,3 +6,9 @@
 pub extern "C" fn calve_core_version() -> u32 {
     1
 }
+
+/// The digest of the sources that this library was built of (`compiled/build.py`), which looks for it in the file.
+#[no_mangle]
+pub extern "C" fn calve_core_sources() -> *const u8 {
+    option_env!("CALVE_CORE_SOURCES").unwrap_or("").as_ptr()
+}

@@ -1,4 +1,7 @@
-"""Finds the library of the compiled core; without it Calve works by its exact converters, slower."""
+"""Finds the library of the compiled core; without it Calve works by its exact converters, slower.
+
+The variable `CALVE_CORE` names another library, or turns it off (`off`).
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,52 @@ import sys
 from functools import cache
 from pathlib import Path
 
-__all__ = ["FILE", "load"]
+from calve.errors import EngineError
 
-_VERSION = 1
+__all__ = ["FILE", "VARIABLE", "file", "load", "missing"]
+
+VARIABLE = "CALVE_CORE"
 FILE = Path(__file__).with_name("libcalve_core.dylib" if sys.platform == "darwin" else "libcalve_core.so")
 """Where the library is, if there is one."""
+_VERSION = 1
+_OFF = "off"
+_SLOWER = "events are converted about 20 times slower"
+_HINT = "Install Rust (https://rustup.rs) and run `make setup`, or install a wheel of Calve made for this platform"
+
+
+def load() -> ctypes.CDLL | None:
+    """Return the library, or None where there is none that works; `missing` has the reason. Never raises."""
+    tried = _tried()
+    return None if isinstance(tried, EngineError) else tried
+
+
+def missing() -> EngineError | None:
+    """Return why there is no library, with the way out, or None where there is one."""
+    tried = _tried()
+    return tried if isinstance(tried, EngineError) else None
+
+
+def file() -> Path:
+    """Return the file that `load` opens."""
+    return Path(os.environ.get(VARIABLE) or FILE)
 
 
 @cache
-def load() -> ctypes.CDLL | None:
-    """Return the library, or None where there is none for this platform or `CALVE_CORE=off` turns it off."""
-    if os.environ.get("CALVE_CORE") == "off" or not FILE.is_file():
-        return None
-    library = ctypes.CDLL(str(FILE))
-    return library if library.calve_core_version() == _VERSION else None
+def _tried() -> ctypes.CDLL | EngineError:
+    if os.environ.get(VARIABLE) == _OFF:
+        return _missing(f"is turned off ({VARIABLE}={_OFF})", f"Unset {VARIABLE}")
+    if not file().is_file():
+        return _missing(f"is not installed (no {file()})")
+    try:
+        library = ctypes.CDLL(str(file()))
+        version = library.calve_core_version
+    except (OSError, AttributeError) as error:
+        return _missing(f"does not work here ({error})")
+    version.argtypes, version.restype = (), ctypes.c_uint32
+    if (found := version()) != _VERSION:
+        return _missing(f"has version {found} instead of {_VERSION} ({file()})")
+    return library
+
+
+def _missing(reason: str, hint: str = _HINT) -> EngineError:
+    return EngineError(f"The compiled core {reason}: {_SLOWER}", step="engine", hint=hint)

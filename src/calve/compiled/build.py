@@ -1,0 +1,94 @@
+"""Builds the library of the compiled core with cargo, in a checkout and for a wheel.
+
+`python -m calve.compiled.build [--checked]` does it. That there is no cargo is no failure and told on stdout, as Calve
+works without it; that cargo fails is told on stderr. A library carries the digest of its sources, so that nothing is
+built twice and an outdated library is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from calve.compiled.library import FILE
+
+__all__ = ["CHECKED", "CORE", "build", "digest"]
+
+CORE = Path(__file__).parents[3] / "core"
+"""The sources, in a checkout."""
+CHECKED = CORE / "target" / "checked" / FILE.name
+"""The library for the tests: with debug assertions, and overflow checked."""
+_WITHOUT = "Calve works without it, and converts events about 20 times slower"
+_HINT = "To have it, install Rust (https://rustup.rs) and run `make setup` again, or install a wheel of Calve"
+_SOURCES_VARIABLE = "CALVE_CORE_SOURCES"
+"""What `border.rs` puts into the library."""
+_SOURCES = ("Cargo.toml", "Cargo.lock", "src/**/*.rs")
+_LINES = 12
+
+
+def build(*, checked: bool = False) -> str:
+    """Build the library unless it is there and of these sources; an outdated one that cannot be rebuilt is removed.
+
+    Returns:
+        Why it could not be built, as a sentence with the way out; empty when the library is there.
+    """
+    library = CHECKED if checked else FILE
+    sources = digest()
+    if library.is_file() and sources.encode() in library.read_bytes():
+        return ""
+    reason = _try(library, "checked" if checked else "release", sources)
+    if reason:
+        library.unlink(missing_ok=True)
+    return reason
+
+
+def digest() -> str:
+    """Return the digest of the sources and of the kind of machine: what tells one library from another."""
+    found = hashlib.sha256(f"{sys.platform} {platform.machine()} {platform.libc_ver()[0]}".encode())
+    for file in sorted(file for pattern in _SOURCES for file in CORE.glob(pattern)):
+        content = file.read_bytes()
+        found.update(f"\n{file.relative_to(CORE).as_posix()} {len(content)}\n".encode() + content)
+    return found.hexdigest()
+
+
+def _try(library: Path, profile: str, sources: str) -> str:
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        return f"There is no cargo on the PATH to build the compiled core. {_WITHOUT}. {_HINT}"
+    print(f"      cargo builds it ({profile}), which takes some seconds", file=sys.stderr, flush=True)
+    made = CORE / "target" / profile / FILE.name
+    if said := _run(cargo, profile, sources):
+        return f"The compiled core could not be built. {_WITHOUT}. cargo's last lines:\n{said}"
+    if made != library:
+        _publish(made, library)
+    return ""
+
+
+def _run(cargo: str, profile: str, sources: str) -> str:
+    """Run cargo; return its last lines when it fails."""
+    command = [cargo, "build", "--profile", profile, "--offline", "--locked", "--target-dir", str(CORE / "target")]
+    environment = os.environ | {_SOURCES_VARIABLE: sources}
+    try:
+        subprocess.run(command, cwd=CORE, env=environment, capture_output=True, text=True, check=True)
+    except subprocess.CalledProcessError as error:
+        return "\n".join(error.stderr.strip().splitlines()[-_LINES:]) or str(error)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def _publish(made: Path, library: Path) -> None:
+    """Put the library in its place at once: a process that has the old one open keeps it."""
+    unpublished = library.with_name(f".{library.name}.{os.getpid()}")
+    shutil.copy(made, unpublished)
+    unpublished.replace(library)
+
+
+if __name__ == "__main__":
+    if said := build(checked="--checked" in sys.argv[1:]):
+        print(said, file=sys.stderr if shutil.which("cargo") else sys.stdout)

@@ -1,0 +1,143 @@
+"""The library is built where there is cargo, once for the same sources, and never a reason to stop."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calve.compiled import build
+
+CARGO = """#!/bin/sh
+echo "$@" >> {log}
+while [ "$1" != --profile ]; do shift; done
+mkdir -p target/$2
+echo "built of $CALVE_CORE_SOURCES" > target/$2/{name}
+"""
+FAILING = """#!/bin/sh
+for line in $(seq 99); do echo "line $line" >&2; done
+echo "error: linker \\`cc\\` not found" >&2
+exit 101
+"""
+
+
+class Checkout:
+    """A core with one source, a cargo that only pretends, and the place of the library."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.core, self.library, self.log = folder / "core", folder / "compiled" / build.FILE.name, folder / "log"
+        for folder_ in (self.core / "src", self.library.parent, folder / "bin"):
+            folder_.mkdir(parents=True)
+        self.source = self.core / "src" / "lib.rs"
+        self.source.write_text("// one")
+        self.cargo = folder / "bin" / "cargo"
+        self.install(CARGO.format(log=self.log, name=self.library.name))
+        monkeypatch.setenv("PATH", f"{self.cargo.parent}:/usr/bin:/bin")
+        monkeypatch.setattr(build, "CORE", self.core)
+        monkeypatch.setattr(build, "FILE", self.library)
+        monkeypatch.setattr(build, "CHECKED", self.core / "target" / "checked" / self.library.name)
+
+    def install(self, cargo: str) -> None:
+        self.cargo.write_text(cargo)
+        self.cargo.chmod(0o755)
+
+    def builds(self) -> int:
+        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    return Checkout(tmp_path, monkeypatch)
+
+
+def test_what_is_built_is_put_where_it_is_looked_for(checkout: Checkout) -> None:
+    assert build.build() == ""
+    assert build.digest() in checkout.library.read_text()
+    assert [*checkout.library.parent.iterdir()] == [checkout.library]
+
+
+def test_nothing_is_built_twice_however_new_the_files_are(checkout: Checkout) -> None:
+    build.build()
+    os.utime(checkout.source, (9e9, 9e9))
+    assert build.build() == ""
+    assert checkout.builds() == 1
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "removed", "renamed"])
+def test_other_sources_are_built_however_old_they_are(checkout: Checkout, change: str) -> None:
+    other = checkout.core / "src" / "parse" / "other.rs"
+    other.parent.mkdir()
+    if change in ("removed", "renamed"):
+        other.write_text("// other")
+    build.build()
+    match change:
+        case "changed":
+            checkout.source.write_text("// two")
+        case "added":
+            other.write_text("// other")
+        case "removed":
+            other.unlink()
+        case "renamed":
+            other.rename(other.with_name("another.rs"))
+    os.utime(checkout.source, (0, 0))
+    assert build.build() == ""
+    assert checkout.builds() == 2
+
+
+def test_the_library_of_the_tests_stands_beside_the_other_one(checkout: Checkout) -> None:
+    build.build()
+    assert build.build(checked=True) == ""
+    assert build.CHECKED.is_file()
+    assert "--profile checked" in checkout.log.read_text()
+    assert build.build(checked=True) == ""
+    assert checkout.builds() == 2
+
+
+def test_without_cargo_one_sentence_says_what_that_means(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(checkout.core))
+    said = build.build()
+    assert said.startswith("There is no cargo on the PATH")
+    assert "works without it" in said
+    assert "rustup" in said
+    assert "\n" not in said
+
+
+def test_a_library_of_the_same_sources_needs_no_cargo(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    build.build()
+    monkeypatch.setenv("PATH", str(checkout.core))
+    assert build.build() == ""
+
+
+def test_an_outdated_library_that_cannot_be_rebuilt_is_removed(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.build()
+    checkout.source.write_text("// two")
+    monkeypatch.setenv("PATH", str(checkout.core))
+    assert build.build()
+    assert not checkout.library.exists()
+
+
+@pytest.mark.parametrize(
+    ("cargo", "reason"), [(FAILING, "linker `cc` not found"), ("#!/no/such/shell\n", "No such file")]
+)
+def test_a_cargo_that_fails_is_quoted_in_brief(checkout: Checkout, cargo: str, reason: str) -> None:
+    checkout.install(cargo)
+    said = build.build()
+    assert "The compiled core could not be built. Calve works without it" in said
+    assert reason in said
+    assert len(said.splitlines()) < 15
+    assert not checkout.library.exists()
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo")
+def test_the_core_that_is_here_is_current_after_its_build() -> None:
+    command = [sys.executable, "-m", "calve.compiled.build", "--checked"]
+    for _ in range(2):
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
+    assert ran.stdout + ran.stderr == ""
+    assert build.digest().encode() in build.CHECKED.read_bytes()

@@ -80,7 +80,7 @@ class ColumnNames:
     def __init__(self, kind: iceberg.StructType, limit: int = COLUMN_LIMIT) -> None:
         self._limit = limit
         self._count = 0
-        self._names: dict[str, tuple[str, bool]] = {}
+        self._names: dict[str, str] = {}
         self._stored: dict[tuple[tuple[str, ...], str], str] = {}
         self.add_type(kind, Place())
 
@@ -104,7 +104,7 @@ class ColumnNames:
 
     def take_inside(self, place: Place, *steps: str) -> bool:
         """Add what Iceberg names below a list or a map if no column is named so; return whether it did."""
-        inside = {folded(name): (name, True) for name in (place.inside(step).name for step in steps)}
+        inside = {folded(name): name for name in (place.inside(step).name for step in steps)}
         if inside.keys() & self._names.keys():
             return False
         self._names.update(inside)
@@ -128,17 +128,15 @@ class ColumnNames:
         return f"in Parquet files it has the same name as the column {cut(stored)}; {_HINT}" if stored else None
 
     def _same(self, name: str, is_full: bool) -> str | None:
-        """Return a column that a reader could take for this name. A full name beside an equal short one is no harm."""
-        other, other_is_full = self._names.get(folded(name), ("", False))
-        if not other or (other == name and not (is_full and other_is_full)):
-            return None
-        return other
+        """Return the column that has the name already. An equal short name does no harm to a new column's."""
+        other = self._names.get(folded(name))
+        return None if other == name and not is_full else other
 
     def _add(self, parent: Place, name: str) -> None:
         place = parent.field(name)
         self._count += 1
-        self._names[folded(place.name)] = (place.name, True)
-        self._names.setdefault(folded(".".join(place.short)), (".".join(place.short), False))
+        self._names[folded(place.name)] = place.name
+        self._names.setdefault(folded(".".join(place.short)), ".".join(place.short))
         self._stored[parent.path, _stored(name)] = place.name
 
     def add_type(self, kind: iceberg.IcebergType, place: Place) -> None:

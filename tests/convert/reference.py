@@ -76,11 +76,11 @@ def impossible(v, kind, ci):
             known = renamed(v, list(types), ci)
         except Ambiguous:
             return False
-        lower = [] if ci else [name.lower() for name in types]
+        others = [] if ci else [folded(name) for name in types]
         return any(
             impossible(known[name], types[name], ci)
             if name in types
-            else item is not None and (not name or name.lower() in lower)
+            else item is not None and (not name or folded(name) in others)
             for name, item in {**v, **known}.items()
         )
     if isinstance(kind, t.ListType) and isinstance(v, list):
@@ -124,11 +124,17 @@ def strangers(value, kind, ci, path):
     if isinstance(kind, t.StructType) and isinstance(value, dict):
         for key, item in value.items():
             same = [f for f in kind.fields if f.name == key]
-            alike = [f for f in kind.fields if ci and f.name.casefold() == key.casefold()]
+            alike = [f for f in kind.fields if ci and folded(f.name) == folded(key)]
             for column in (same or alike)[:1]:
                 yield from strangers(item, column.field_type, ci, f"{path}{column.name}.")
             if not same and not alike:
                 yield path + key
+
+
+def folded(name):
+    """A name without its case, character by character as in Java; `İ` is `i`, with a dot above or without."""
+    upper = [c.upper() for c in name]
+    return "".join((u if len(u) == 1 else c).lower() for u, c in zip(upper, name)).replace("i\u0307", "i")
 
 
 def renamed(value, names, case_insensitive):
@@ -138,7 +144,7 @@ def renamed(value, names, case_insensitive):
     for key, item in value.items():
         if key in names:
             continue
-        fits = [n for n in names if n.casefold() == key.casefold()]
+        fits = [n for n in names if folded(n) == folded(key)]
         if len(fits) > 1 or (fits and fits[0] in result):
             raise Ambiguous
         if fits:

@@ -23,7 +23,8 @@ from typing import Any
 from click.testing import Result
 from pyspark.sql import SparkSession
 
-from fuzz.check import QUARANTINE, Event, Finding, Round, Verdict, as_text, deeply, parse
+from fuzz.check import QUARANTINE, Finding, Round, Verdict
+from fuzz.event import Event, as_text, deeply, parse
 from fuzz.generate import Field, Recipe
 from fuzz.setups import PIPELINE, Setup, Sink
 from fuzz.tables import Readers, letters

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from fuzz.event import Event
 from fuzz.play import Stage, load, play, save
 from fuzz.tables import Readers
 from fuzz.work import make
@@ -39,3 +40,19 @@ def test_a_round_that_is_kept_can_be_played_again(tmp_path: Path) -> None:
     save(tmp_path, setup, batches)
     assert load(tmp_path) == (setup, batches)
     assert make("suite", 2, kafka=False) == (setup, batches)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b'{"kind":"x","kind":"a"}', "x"),
+        (b'{"kind":"x","kind":"a","note":"\\ud800"}', "a"),
+        (b'{"kind":"\\ud800","kind":"a"}', "a"),
+        (b'{"kind":"x","kind":"\\udc00"}', "\ufffd"),
+        (b'{"kind":"x","kind":"\\ud83d\\ude42"}', "x"),
+    ],
+)
+def test_the_oracle_gives_expressions_the_first_value_unless_half_a_surrogate_pair_is_there(
+    text: bytes, kind: str
+) -> None:
+    assert Event(text).seen["kind"] == kind

@@ -47,6 +47,7 @@ class Played:
 
     verdict: Verdict
     events: int = 0
+    batches: int = 0
     refused: str = ""
 
 
@@ -79,7 +80,7 @@ def play(stage: Stage, folder: Path, setup: Setup, batches: Batches) -> Played:
         verdict = _checked(stage, job, setup, accepted)
     if _BUGS.search(job.said()) and not verdict.codes[QUARANTINE]:
         verdict.add("bug", _fault(job.said()), job.said()[-3000:])
-    return Played(verdict, sum(map(len, accepted)))
+    return Played(verdict, sum(map(len, accepted)), len(accepted))
 
 
 def _fault(said: str) -> str:
@@ -163,15 +164,16 @@ class _Files:
 
 
 def as_csv(events: Sequence[bytes]) -> tuple[list[bytes], bytes]:
-    """Return events as the rows of a CSV file whose cells are all text, and the file; an empty cell is null.
+    """Return events as the rows of a CSV file whose cells are all text, and the file.
 
+    An empty cell is null, and a column without a name has its number's.
     An event without an id is left out: its row could not be told from another one's.
     """
     parsed = [value for event in events if (value := parse_quietly(event)) is not None]
     objects = [value for value in parsed if isinstance(value.get("id"), str)]
     names = [name for name in dict.fromkeys(name for each in objects for name in each) if as_text(name) is not None]
     names = names[:MOST_CELLS]
-    rows = [{name: as_text(each.get(name)) for name in names} for each in objects]
+    rows = [{name or f"column{at}": as_text(each.get(name)) for at, name in enumerate(names, 1)} for each in objects]
     cells = [[f'"{name.replace(QUOTE, QUOTE * 2)}"' for name in names]]
     cells += [["" if cell is None else f'"{cell.replace(QUOTE, QUOTE * 2)}"' for cell in row.values()] for row in rows]
     return [json.dumps(row).encode() for row in rows], "\n".join(map(",".join, cells)).encode() + b"\n"

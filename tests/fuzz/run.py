@@ -31,6 +31,9 @@ ROUND_SECONDS = 240.0
 """Without a report for so long a round hangs; making a finding's events fewer is a part of this."""
 ROUNDS_OF_A_PROCESS = 80
 TELL_SECONDS = 30.0
+COUNTED = ("rounds", "batches", "events", "rows")
+STOPS = ("stop", "hang", "bug", "quarantine")
+"""The kinds of findings where a pipeline did not do its work; all others are differences."""
 
 
 def main() -> int:
@@ -72,7 +75,7 @@ class Total:
 
     def take(self, report: dict[str, Any]) -> None:
         """Add the report of a round."""
-        self.counts.update({name: report[name] for name in ("events", "rows")} | {"rounds": 1})
+        self.counts.update({"rounds": 1, **{name: report[name] for name in COUNTED[1:]}})
         self.counts["refused"] += bool(report["refused"])
         self.codes.update(report["codes"])
         for kind, what, text in report["findings"]:
@@ -93,7 +96,7 @@ class Total:
 
     def line(self) -> str:
         """Return what is printed now and then."""
-        counts = ", ".join(f"{self.counts[name]:,} {name}" for name in ("rounds", "events", "rows"))
+        counts = ", ".join(f"{self.counts[name]:,} {name}" for name in COUNTED)
         codes = " ".join(f"{code} {count:,}" for code, count in self.codes.most_common())
         seconds = time.monotonic() - self.began
         return f"{seconds:.0f} s: {counts}, {len(self.findings)} kinds of findings; dead letters: {codes or 'none'}"
@@ -102,7 +105,9 @@ class Total:
         """Return what is printed at the end."""
         found = [f"  {len(kept):5} x {alike}\n          {kept[0]}" for alike, kept in self.findings.items()]
         refused = f"{self.counts['refused']} rounds had options that do not go together"
-        return "\n".join([self.line(), refused, *(found or ["nothing was found"])])
+        stops = sum(len(kept) for alike, kept in self.findings.items() if alike.startswith(STOPS))
+        differences = sum(map(len, self.findings.values())) - stops
+        return "\n".join([self.line(), refused, f"{stops} stops, {differences} differences", *found])
 
 
 def watch(asked: argparse.Namespace, first: int, end: float, total: Total) -> int:

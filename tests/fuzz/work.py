@@ -76,7 +76,8 @@ def work(plan: dict[str, Any], found: Stage) -> Iterator[dict[str, Any]]:
 def report(number: int, played: Played, folder: Path) -> dict[str, Any]:
     """Return what is told of a round."""
     verdict = played.verdict
-    told = {"round": number, "events": played.events, "rows": verdict.rows, "codes": dict(verdict.codes)}
+    told = {"round": number, "batches": played.batches, "events": played.events, "rows": verdict.rows}
+    told |= {"codes": dict(verdict.codes)}
     return told | {"refused": played.refused, "findings": verdict.findings, "kept": str(folder)}
 
 

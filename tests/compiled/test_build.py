@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,23 @@ def test_a_cargo_that_fails_is_quoted_in_brief(checkout: Checkout, cargo: str, r
     assert reason in said
     assert len(said.splitlines()) < 15
     assert not checkout.library.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "tag"),
+    [
+        (b"\0GLIBC_2.2.5\0GLIBC_2.28\0GLIBC_2.9\0", "manylinux_2_28_x86_64"),
+        (b"\0libc.musl-x86_64.so.1\0", "linux_x86_64"),
+        (None, "any"),
+    ],
+)
+def test_a_wheel_is_for_the_oldest_system_that_its_library_runs_on(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, content: bytes | None, tag: str
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_platform", lambda: "linux-x86_64")
+    if content is not None:
+        checkout.library.write_bytes(content)
+    assert build.wheel_platform() == tag
 
 
 @pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo")

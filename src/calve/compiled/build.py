@@ -10,21 +10,23 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from calve.compiled.library import FILE
 
-__all__ = ["CHECKED", "CORE", "build", "digest"]
+__all__ = ["CHECKED", "CORE", "build", "digest", "wheel_platform"]
 
 CORE = Path(__file__).parents[3] / "core"
 """The sources, in a checkout."""
 CHECKED = CORE / "target" / "checked" / FILE.name
 """The library for the tests: with debug assertions, and overflow checked."""
 _WITHOUT = "Calve works without it, and converts events about 20 times slower"
-_HINT = "To have it, install Rust (https://rustup.rs) and run `make setup` again, or install a wheel of Calve"
+_HINT = "To have it, install Rust (https://rustup.rs) and do this again"
 _SOURCES_VARIABLE = "CALVE_CORE_SOURCES"
 """What `border.rs` puts into the library."""
 _SOURCES = ("Cargo.toml", "Cargo.lock", "src/**/*.rs")
@@ -54,6 +56,18 @@ def digest() -> str:
         content = file.read_bytes()
         found.update(f"\n{file.relative_to(CORE).as_posix()} {len(content)}\n".encode() + content)
     return found.hexdigest()
+
+
+def wheel_platform() -> str:
+    """Return the platform tag of a wheel: any without the library; on Linux the oldest glibc that has its symbols.
+
+    It needs nothing but glibc and libgcc, which manylinux allows (PEP 600). A library for musl names no glibc.
+    """
+    if not FILE.is_file():
+        return "any"
+    here = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    minors = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", FILE.read_bytes())]
+    return f"manylinux_2_{max(minors)}_{here.removeprefix('linux_')}" if minors else here
 
 
 def _try(library: Path, profile: str, sources: str) -> str:

@@ -21,7 +21,13 @@ FILE = Path(__file__).with_name("libcalve_core.dylib" if sys.platform == "darwin
 _VERSION = 1
 _OFF = "off"
 _SLOWER = "events are converted about 20 times slower"
-_HINT = "Install Rust (https://rustup.rs) and run `make setup`, or install a wheel of Calve made for this platform"
+_RUST = "Install Rust (https://rustup.rs)"
+_HINT = (
+    f"{_RUST} and run `make setup`"
+    if (Path(__file__).parents[3] / "core").is_dir()
+    else "Install a wheel of Calve made for this platform. Or: "
+    f"{_RUST}, and Calve again: pip install --force-reinstall --no-deps --no-cache-dir calve"
+)
 
 
 def load() -> ctypes.CDLL | None:

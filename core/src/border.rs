@@ -1,14 +1,257 @@
 //! The border to Python, and the only unsafe code: the C functions, and Arrow's C data interface.
+//!
+//! Every function gives a number: 0 and more when it worked, less when it did not; a panic does not cross.
 #![allow(unsafe_code)]
 
+use crate::check;
+use crate::convert::{Converter, Events};
+use crate::export::{self, Array, Buffer};
+use crate::shape::Observer;
+use crate::spec::Spec;
+use std::ffi::c_void;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::{ptr, slice, str};
+
 /// The version of these functions' signatures; Python refuses a library with another one.
-#[no_mangle]
-pub extern "C" fn calve_core_version() -> u32 {
-    1
+const VERSION: i32 = 1;
+const PANICKED: i32 = -1;
+
+/// https://arrow.apache.org/docs/format/CDataInterface.html
+#[repr(C)]
+pub struct ArrowArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *mut *const c_void,
+    children: *mut *mut ArrowArray,
+    dictionary: *mut ArrowArray,
+    release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
+    private_data: *mut c_void,
 }
 
-/// The digest of the sources that this library was built of (`compiled/build.py`), which looks for it in the file.
+/// What an exported array keeps until it is released.
+struct Held {
+    _owners: Vec<Buffer>,
+    buffers: Vec<*const c_void>,
+    children: Vec<*mut ArrowArray>,
+}
+
+unsafe extern "C" fn release(array: *mut ArrowArray) {
+    let held = Box::from_raw((*array).private_data.cast::<Held>());
+    for &child in &held.children {
+        if let Some(release) = (*child).release {
+            release(child);
+        }
+        drop(Box::from_raw(child));
+    }
+    (*array).release = None;
+}
+
+fn exported(array: Array) -> ArrowArray {
+    let (length, null_count) = (array.length as i64, array.nulls as i64);
+    let children = array.children.into_iter().map(|one| Box::into_raw(Box::new(exported(one)))).collect();
+    let buffers = array.buffers.iter().map(|one| one.as_ref().map_or(ptr::null(), |buffer| buffer.at)).collect();
+    let mut held = Box::new(Held { _owners: array.buffers.into_iter().flatten().collect(), buffers, children });
+    ArrowArray {
+        length,
+        null_count,
+        offset: 0,
+        n_buffers: held.buffers.len() as i64,
+        n_children: held.children.len() as i64,
+        buffers: held.buffers.as_mut_ptr(),
+        children: held.children.as_mut_ptr(),
+        dictionary: ptr::null_mut(),
+        release: Some(release),
+        private_data: Box::into_raw(held).cast(),
+    }
+}
+
+/// Writes arrays where Python has room for them.
+unsafe fn give<const N: usize>(arrays: [Array; N], out: *mut ArrowArray) {
+    for (number, array) in arrays.into_iter().enumerate() {
+        ptr::write(out.add(number), exported(array));
+    }
+}
+
+/// Ends of texts in the memory of an array of binary or string, 32 or 64 bits wide.
+#[derive(Clone, Copy)]
+enum Ends<'a> {
+    Narrow(&'a [i32]),
+    Wide(&'a [i64]),
+}
+
+/// Events as Python exported them, released at the end.
+struct Input<'a> {
+    array: *mut ArrowArray,
+    length: usize,
+    offset: usize,
+    valid: Option<&'a [u8]>,
+    ends: Ends<'a>,
+    data: &'a [u8],
+    /// Whether all texts together are UTF-8; then each is, that begins and ends with ASCII.
+    is_utf8: bool,
+}
+
+impl Input<'_> {
+    /// # Safety
+    /// The array is one of binary or string with offsets of this width, and stays where it is until this is dropped.
+    unsafe fn take(array: *mut ArrowArray, is_wide: bool) -> Self {
+        let given = &*array;
+        let (length, offset) = (given.length as usize, given.offset as usize);
+        let buffers = slice::from_raw_parts(given.buffers, 3);
+        let ends = if length == 0 {
+            Ends::Narrow(&[0])
+        } else if is_wide {
+            Ends::Wide(slice::from_raw_parts(buffers[1].cast::<i64>().add(offset), length + 1))
+        } else {
+            Ends::Narrow(slice::from_raw_parts(buffers[1].cast::<i32>().add(offset), length + 1))
+        };
+        let mut input = Input { array, length, offset, valid: None, ends, data: &[], is_utf8: false };
+        let (first, last) = (input.end(0), input.end(length));
+        if !buffers[0].is_null() {
+            input.valid = Some(slice::from_raw_parts(buffers[0].cast(), (offset + length + 7) / 8));
+        }
+        if !buffers[2].is_null() {
+            input.data = slice::from_raw_parts(buffers[2].cast(), last);
+        }
+        input.is_utf8 = input.data.get(first..).is_some_and(|data| str::from_utf8(data).is_ok());
+        input
+    }
+
+    #[inline(always)]
+    fn end(&self, at: usize) -> usize {
+        match self.ends {
+            Ends::Narrow(ends) => ends[at] as usize,
+            Ends::Wide(ends) => ends[at] as usize,
+        }
+    }
+}
+
+impl Events for Input<'_> {
+    fn count(&self) -> usize {
+        self.length
+    }
+
+    #[inline(always)]
+    fn text(&self, at: usize) -> Option<&[u8]> {
+        let bit = self.offset + at;
+        if self.valid.is_some_and(|valid| valid[bit / 8] >> (bit % 8) & 1 == 0) {
+            return None;
+        }
+        let text = self.data.get(self.end(at)..self.end(at + 1))?;
+        (self.is_utf8 || str::from_utf8(text).is_ok()).then_some(text)
+    }
+
+    fn bytes(&self) -> usize {
+        self.end(self.length) - self.end(0)
+    }
+}
+
+impl Drop for Input<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the array was given to this library to release, once.
+        unsafe {
+            if let Some(release) = (*self.array).release {
+                release(self.array);
+            }
+        }
+    }
+}
+
+fn guarded(work: impl FnOnce() -> i32) -> i32 {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(PANICKED)
+}
+
+/// Makes something of a specification; null when it says what is not known here.
+unsafe fn made<T>(spec: *const u8, length: usize, make: impl FnOnce(Spec) -> Option<T>) -> *mut T {
+    let make = AssertUnwindSafe(|| {
+        let text = str::from_utf8(slice::from_raw_parts(spec, length)).ok()?;
+        make(Spec::new(text)).map(Box::new)
+    });
+    catch_unwind(make).ok().flatten().map_or(ptr::null_mut(), Box::into_raw)
+}
+
 #[no_mangle]
-pub extern "C" fn calve_core_sources() -> *const u8 {
-    option_env!("CALVE_CORE_SOURCES").unwrap_or("").as_ptr()
+pub extern "C" fn calve_core_version() -> i32 {
+    std::panic::set_hook(Box::new(|_| {})); // Python tells
+    VERSION
+}
+
+/// # Safety
+/// `spec` has `length` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn calve_converter_new(spec: *const u8, length: usize) -> *mut Converter {
+    made(spec, length, |mut spec| spec.level().map(Converter::new))
+}
+
+/// # Safety
+/// `converter` is one of `calve_converter_new`, and not used again.
+#[no_mangle]
+pub unsafe extern "C" fn calve_converter_free(converter: *mut Converter) {
+    drop(Box::from_raw(converter));
+}
+
+/// # Safety
+/// `events` is an array of binary or string to release here; `out` has room for five arrays.
+#[no_mangle]
+pub unsafe extern "C" fn calve_convert(
+    converter: *mut Converter,
+    events: *mut ArrowArray,
+    is_wide: bool,
+    out: *mut ArrowArray,
+) -> i32 {
+    guarded(|| {
+        let found = (*converter).convert(&Input::take(events, is_wide));
+        give([found.columns, found.rows, found.strange, found.sets, found.fields], out);
+        0
+    })
+}
+
+/// # Safety
+/// `spec` has `length` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn calve_observer_new(spec: *const u8, length: usize) -> *mut Observer {
+    made(spec, length, |mut spec| spec.level().map(Observer::new))
+}
+
+/// # Safety
+/// `observer` is one of `calve_observer_new`, and not used again.
+#[no_mangle]
+pub unsafe extern "C" fn calve_observer_free(observer: *mut Observer) {
+    drop(Box::from_raw(observer));
+}
+
+/// Gives 1 if what was seen is not all there is to know.
+///
+/// # Safety
+/// `events` is an array of binary or string to release here; `out` has room for two arrays.
+#[no_mangle]
+pub unsafe extern "C" fn calve_observe(
+    observer: *mut Observer,
+    events: *mut ArrowArray,
+    is_wide: bool,
+    out: *mut ArrowArray,
+) -> i32 {
+    guarded(|| {
+        let found = (*observer).observe(&Input::take(events, is_wide));
+        give([found.fields, found.left], out);
+        i32::from(found.lost)
+    })
+}
+
+/// Gives for each event whether it is an object that every reader takes for the same.
+///
+/// # Safety
+/// `events` is an array of binary or string to release here; `out` has room for an array.
+#[no_mangle]
+pub unsafe extern "C" fn calve_check(events: *mut ArrowArray, is_wide: bool, out: *mut ArrowArray) -> i32 {
+    guarded(|| {
+        let events = Input::take(events, is_wide);
+        let plain: Vec<u8> =
+            (0..events.count()).map(|at| u8::from(events.text(at).is_some_and(check::is_plain))).collect();
+        give([export::booleans(&plain)], out);
+        0
+    })
 }

@@ -1,6 +1,18 @@
 //! The compiled core of Calve: strict JSON events into typed Arrow columns, in one pass over each event.
 //!
-//! Python calls it through ctypes; what crosses is the Arrow C data interface. There are no dependencies.
+//! It decides nothing that is not certain: an event that is malformed, lacks something, repeats a key or holds a value that
+//! does not fit its column is left to the exact converter in Python, which alone gives reasons. Python calls it through
+//! ctypes (`calve.compiled`); what crosses is the Arrow C data interface. There are no dependencies.
 #![deny(unsafe_code)]
 
 mod border;
+pub mod check;
+pub mod column;
+pub mod convert;
+pub mod export;
+pub mod level;
+pub mod moment;
+pub mod parse;
+pub mod shape;
+pub mod spec;
+pub mod value;

@@ -1,0 +1,375 @@
+//! Columns that grow by the values of events, and can be cut back to an earlier length: a row that is left leaves no trace.
+
+use crate::level::{Level, Notes};
+use crate::moment::{self, DAY, FIRST_DAY, LAST_DAY};
+use crate::parse::{Done, Keys, Left, Number, Parser};
+use crate::shape::{self, Node};
+use crate::value;
+
+/// What numbers in a column of timestamps count: `10^-scale` seconds, or what their size suggests.
+#[derive(Clone, Copy)]
+pub enum Counts {
+    Scale(i64),
+    Auto,
+}
+
+pub enum Kind {
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Decimal {
+        precision: u32,
+        scale: u32,
+    },
+    Date,
+    Time,
+    /// Units of `10^-digits` seconds.
+    Timestamp {
+        digits: usize,
+        counts: Counts,
+    },
+    String,
+    Binary,
+    Fixed,
+    Uuid,
+    Nested,
+    /// Nothing but null.
+    Unknown,
+}
+
+/// The values; a null has a value too, but for texts and lists.
+pub enum Store {
+    Bits(Vec<u8>),
+    Ints(Vec<i32>),
+    Longs(Vec<i64>),
+    Floats(Vec<f32>),
+    Doubles(Vec<f64>),
+    Decimals(Vec<i128>),
+    Bytes(Vec<i64>, Vec<u8>),
+    Fixed(usize, Vec<u8>),
+    Struct(Box<Level>),
+    List(Vec<i64>, Box<Column>),
+    Map(Vec<i32>, Box<(Column, Column)>),
+    Nothing,
+}
+
+pub struct Column {
+    pub kind: Kind,
+    pub store: Store,
+    /// A byte for each row: 1 where there is a value.
+    pub valid: Vec<u8>,
+    pub required: bool,
+    /// Whether an event may lack it although it is required.
+    pub may_lack: bool,
+}
+
+impl Column {
+    pub fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.valid.reserve(rows);
+        match &mut self.store {
+            Store::Bits(values) => values.reserve(rows),
+            Store::Ints(values) => values.reserve(rows),
+            Store::Longs(values) => values.reserve(rows),
+            Store::Floats(values) => values.reserve(rows),
+            Store::Doubles(values) => values.reserve(rows),
+            Store::Decimals(values) => values.reserve(rows),
+            Store::Fixed(size, values) => values.reserve(rows * *size),
+            Store::Bytes(ends, values) => {
+                begin(ends, rows);
+                values.reserve(bytes);
+            }
+            Store::Struct(level) => level.columns.iter_mut().for_each(|one| one.reserve(rows, bytes)),
+            Store::List(ends, element) => {
+                begin(ends, rows);
+                element.reserve(0, 0);
+            }
+            Store::Map(ends, pair) => {
+                begin(ends, rows);
+                pair.0.reserve(0, 0);
+                pair.1.reserve(0, 0);
+            }
+            Store::Nothing => {}
+        }
+    }
+
+    pub fn push_null(&mut self) {
+        self.valid.push(0);
+        match &mut self.store {
+            Store::Bits(values) => values.push(0),
+            Store::Ints(values) => values.push(0),
+            Store::Longs(values) => values.push(0),
+            Store::Floats(values) => values.push(0.0),
+            Store::Doubles(values) => values.push(0.0),
+            Store::Decimals(values) => values.push(0),
+            Store::Bytes(ends, values) => ends.push(values.len() as i64),
+            Store::Fixed(size, values) => values.resize(values.len() + *size, 0),
+            Store::Struct(level) => level.columns.iter_mut().for_each(Column::push_null),
+            Store::List(ends, element) => ends.push(element.valid.len() as i64),
+            Store::Map(ends, pair) => ends.push(pair.0.valid.len() as i32),
+            Store::Nothing => {}
+        }
+    }
+
+    /// Cuts the column back to its first rows.
+    pub fn truncate(&mut self, rows: usize) {
+        self.valid.truncate(rows);
+        match &mut self.store {
+            Store::Bits(values) => values.truncate(rows),
+            Store::Ints(values) => values.truncate(rows),
+            Store::Longs(values) => values.truncate(rows),
+            Store::Floats(values) => values.truncate(rows),
+            Store::Doubles(values) => values.truncate(rows),
+            Store::Decimals(values) => values.truncate(rows),
+            Store::Fixed(size, values) => values.truncate(rows * *size),
+            Store::Bytes(ends, values) => {
+                ends.truncate(rows + 1);
+                values.truncate(ends[ends.len() - 1] as usize);
+            }
+            Store::Struct(level) => level.columns.iter_mut().for_each(|one| one.truncate(rows)),
+            Store::List(ends, element) => {
+                ends.truncate(rows + 1);
+                element.truncate(ends[ends.len() - 1] as usize);
+            }
+            Store::Map(ends, pair) => {
+                ends.truncate(rows + 1);
+                let entries = ends[ends.len() - 1] as usize;
+                pair.0.truncate(entries);
+                pair.1.truncate(entries);
+            }
+            Store::Nothing => {}
+        }
+    }
+
+    /// The column as a field that is known.
+    pub fn known(&self) -> Node {
+        let (kind, fields) = match &self.store {
+            Store::Struct(level) => return level.known(),
+            Store::List(_, element) => (shape::Kind::KnownList, vec![(b"element".to_vec(), element.known())]),
+            Store::Map(_, pair) => (shape::Kind::KnownMap, vec![(b"value".to_vec(), pair.1.known())]),
+            _ => (shape::Kind::Known, vec![]),
+        };
+        Node::new(kind, fields, None)
+    }
+
+    /// Forgets the names of fields without a column.
+    pub fn forget(&mut self) {
+        match &mut self.store {
+            Store::Struct(level) => level.forget(),
+            Store::List(_, element) => element.forget(),
+            Store::Map(_, pair) => pair.1.forget(),
+            _ => {}
+        }
+    }
+
+    /// Takes the next value, or leaves the row where it does not fit.
+    #[inline(always)]
+    pub fn read(&mut self, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+        if parser.null()? {
+            if self.required {
+                return Err(Left);
+            }
+            self.push_null();
+            return Ok(());
+        }
+        match (&self.kind, &mut self.store) {
+            (Kind::Long, Store::Longs(values)) => values.push(long(parser)?),
+            (Kind::String, Store::Bytes(ends, values)) => {
+                if parser.peek() == b'"' {
+                    parser.string()?.write(values)?;
+                } else {
+                    parser.dump(values)?;
+                }
+                ends.push(values.len() as i64);
+            }
+            (Kind::Double, Store::Doubles(values)) => values.push(double(parser)?),
+            (Kind::Timestamp { digits, counts }, Store::Longs(values)) => {
+                values.push(timestamp(parser, *digits, *counts)?);
+            }
+            (Kind::Nested, store) => nested(store, parser, notes)?,
+            (kind, store) => plain(kind, store, parser)?,
+        }
+        self.valid.push(1);
+        Ok(())
+    }
+}
+
+/// An empty column of texts or lists begins with a zero.
+fn begin<T: Default>(ends: &mut Vec<T>, rows: usize) {
+    ends.reserve(rows + 1);
+    if ends.is_empty() {
+        ends.push(T::default());
+    }
+}
+
+fn nested(store: &mut Store, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+    match store {
+        Store::Struct(level) if parser.peek() == b'{' => level.object(parser, notes, false),
+        Store::List(ends, element) if parser.peek() == b'[' => {
+            parser.array(|parser| element.read(parser, notes))?;
+            ends.push(element.valid.len() as i64);
+            Ok(())
+        }
+        Store::Map(ends, pair) if parser.peek() == b'{' => {
+            let mut keys = Keys::default();
+            parser.object(|parser, key| {
+                let Store::Bytes(places, texts) = &mut pair.0.store else {
+                    return Err(Left); // other keys than texts are for the exact converter
+                };
+                if !keys.add(key)? {
+                    return Err(Left);
+                }
+                key.write(texts)?;
+                places.push(texts.len() as i64);
+                pair.0.valid.push(1);
+                pair.1.read(parser, notes)
+            })?;
+            ends.push(i32::try_from(pair.0.valid.len()).map_err(|_| Left)?);
+            Ok(())
+        }
+        _ => Err(Left),
+    }
+}
+
+fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Done<()> {
+    match (kind, store) {
+        (Kind::Boolean, Store::Bits(values)) => values.push(match parser.peek() {
+            b't' => parser.word(b"true").map(|()| 1)?,
+            b'f' => parser.word(b"false").map(|()| 0)?,
+            _ => text(parser, value::boolean)?,
+        }),
+        (Kind::Int, Store::Ints(values)) => {
+            let found = either(parser, |text| value::integer(text, i32::MIN.into(), i32::MAX.into()))?;
+            values.push(found as i32);
+        }
+        (Kind::Float, Store::Floats(values)) => {
+            let found = double(parser)?;
+            let narrow = found as f32;
+            if found.is_finite() && !narrow.is_finite() {
+                return Err(Left);
+            }
+            values.push(narrow);
+        }
+        (Kind::Decimal { precision, scale }, Store::Decimals(values)) => {
+            values.push(either(parser, |text| value::decimal(text, *precision, *scale))?);
+        }
+        (Kind::Date, Store::Ints(values)) => values.push(date(parser)? as i32),
+        (Kind::Time, Store::Longs(values)) => values.push(time(parser)?),
+        (Kind::Binary, Store::Bytes(ends, values)) => {
+            text(parser, |text| value::base64(text, values))?;
+            ends.push(values.len() as i64);
+        }
+        (Kind::Uuid, Store::Fixed(_, values)) => text(parser, |text| value::uuid(text, values))?,
+        (Kind::Fixed, Store::Fixed(size, values)) => {
+            let before = values.len();
+            text(parser, |text| value::base64(text, values))?;
+            if values.len() - before != *size {
+                return Err(Left);
+            }
+        }
+        _ => return Err(Left),
+    }
+    Ok(())
+}
+
+/// Reads a string by a function.
+#[inline(always)]
+fn text<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Done<T> {
+    parser.string()?.with(read)?.ok_or(Left)
+}
+
+/// Reads a number or a string that holds one.
+#[inline(always)]
+fn either<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Done<T> {
+    if parser.is_number() {
+        return read(parser.number()?.text).ok_or(Left);
+    }
+    text(parser, read)
+}
+
+#[inline(always)]
+fn long(parser: &mut Parser) -> Done<i64> {
+    if !parser.is_number() {
+        return text(parser, |text| value::integer(text, i64::MIN, i64::MAX));
+    }
+    let number = parser.number()?;
+    if number.whole && number.digits <= 18 {
+        let value = number.mantissa as i64;
+        return Ok(if number.negative { -value } else { value });
+    }
+    value::integer(number.text, i64::MIN, i64::MAX).ok_or(Left)
+}
+
+#[inline(always)]
+fn double(parser: &mut Parser) -> Done<f64> {
+    if !parser.is_number() {
+        return text(parser, value::text_double);
+    }
+    value::double(&parser.number()?).ok_or(Left)
+}
+
+#[inline(always)]
+fn timestamp(parser: &mut Parser, digits: usize, counts: Counts) -> Done<i64> {
+    let second = 10i64.pow(digits as u32);
+    let found = if parser.is_number() {
+        since_1970(&parser.number()?, digits, counts)
+    } else {
+        text(parser, |text| {
+            let stamp = moment::stamp(text)?;
+            let days = stamp.seconds.div_euclid(DAY);
+            if !(FIRST_DAY..=LAST_DAY).contains(&days) {
+                return None;
+            }
+            stamp.seconds.checked_mul(second)?.checked_add(moment::units(stamp.fraction, digits)?)
+        })
+        .map(Some)?
+    };
+    found.ok_or(Left)
+}
+
+/// A number as units since 1970, in the years 1 to 9999.
+fn since_1970(number: &Number, digits: usize, counts: Counts) -> Option<i64> {
+    let exact = value::exact(number.text)?;
+    let scale = match counts {
+        Counts::Scale(scale) => scale,
+        Counts::Auto => match exact.magnitude() {
+            ..=10 => 0,
+            11..=13 => 3,
+            14..=16 => 6,
+            _ => 9,
+        },
+    };
+    let value = i64::try_from(exact.whole(digits as i64 - scale)?).ok()?;
+    let day = value.div_euclid(DAY * 10i64.pow(digits as u32));
+    (FIRST_DAY..=LAST_DAY).contains(&day).then_some(value)
+}
+
+/// A date, or a number of days since 1970.
+fn date(parser: &mut Parser) -> Done<i64> {
+    let days = if parser.is_number() {
+        value::integer(parser.number()?.text, FIRST_DAY, LAST_DAY)
+    } else {
+        text(parser, |text| {
+            let stamp = moment::stamp(text)?;
+            let is_midnight = stamp.seconds % DAY == 0 && moment::units(stamp.fraction, 0).is_some();
+            is_midnight.then_some(stamp.seconds / DAY)
+        })
+        .map(Some)?
+    };
+    days.filter(|day| (FIRST_DAY..=LAST_DAY).contains(day)).ok_or(Left)
+}
+
+/// Microseconds since midnight, or a number of milliseconds.
+fn time(parser: &mut Parser) -> Done<i64> {
+    let micros = if parser.is_number() {
+        value::exact(parser.number()?.text).and_then(|exact| i64::try_from(exact.whole(3)?).ok())
+    } else {
+        text(parser, |text| {
+            let (seconds, fraction) = moment::time(text)?;
+            Some(seconds * 1_000_000 + moment::units(fraction, 6)?)
+        })
+        .map(Some)?
+    };
+    micros.filter(|value| (0..DAY * 1_000_000).contains(value)).ok_or(Left)
+}

@@ -1,0 +1,84 @@
+//! Events into the rows of a table; events that are not certainly right are left to the exact converter.
+
+use crate::export::{self, Array};
+use crate::level::{Level, Notes};
+use crate::parse::Parser;
+use std::collections::HashMap;
+
+/// Events: texts in one piece of memory.
+pub trait Events {
+    fn count(&self) -> usize;
+    /// The text of an event; None where there is none, or none that is UTF-8.
+    fn text(&self, at: usize) -> Option<&[u8]>;
+    fn bytes(&self) -> usize;
+}
+
+pub struct Converter {
+    level: Level,
+    notes: Notes,
+}
+
+/// What became of events: the columns of the good ones, their positions; those of them that have fields without a column,
+/// and of each of these the number of its set of such fields; all sets.
+pub struct Converted {
+    pub columns: Array,
+    pub rows: Array,
+    pub strange: Array,
+    pub sets: Array,
+    pub fields: Array,
+}
+
+impl Converter {
+    pub fn new(level: Level) -> Converter {
+        Converter { level, notes: Notes::default() }
+    }
+
+    pub fn convert(&mut self, events: &impl Events) -> Converted {
+        if self.notes.is_half_full() {
+            self.notes = Notes::default();
+            self.level.forget();
+        }
+        let bytes = events.bytes() / self.level.columns.len().max(1) * 2;
+        for column in &mut self.level.columns {
+            column.reserve(events.count(), bytes);
+            column.truncate(0); // a panic may have left something
+        }
+        let mut rows: Vec<i64> = Vec::with_capacity(events.count());
+        let (mut strange, mut sets): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
+        let mut numbers: HashMap<Vec<u32>, usize> = HashMap::new();
+        for row in 0..events.count() {
+            if !self.take(events.text(row)) {
+                self.level.columns.iter_mut().for_each(|column| column.truncate(rows.len()));
+                continue;
+            }
+            rows.push(row as i64);
+            if !self.notes.unknown.is_empty() {
+                let next = numbers.len();
+                let number = match numbers.get(&self.notes.unknown) {
+                    Some(number) => *number,
+                    None => *numbers.entry(self.notes.unknown.clone()).or_insert(next),
+                };
+                strange.push(row as i64);
+                sets.push(number as i64);
+            }
+        }
+        let mut fields: Vec<(Vec<u32>, usize)> = numbers.into_iter().collect();
+        fields.sort_by_key(|(_, number)| *number);
+        let paths = |set: &[u32]| set.iter().map(|&one| self.notes.paths[one as usize].clone()).collect();
+        Converted {
+            fields: export::lists(fields.iter().map(|(set, _)| paths(set)).collect()),
+            columns: export::columns(&mut self.level.columns, rows.len()),
+            rows: export::longs(rows),
+            strange: export::longs(strange),
+            sets: export::longs(sets),
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, event: Option<&[u8]>) -> bool {
+        let Some(event) = event else { return false };
+        self.notes.begin();
+        let (level, notes) = (&mut self.level, &mut self.notes);
+        Parser::new(event).whole(|parser| level.object(parser, notes, true)).is_ok()
+    }
+}

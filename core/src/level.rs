@@ -1,0 +1,290 @@
+//! One object of events and the columns for its fields; it expects the key that came after this one the last time.
+
+use crate::column::Column;
+use crate::parse::{Done, Left, Parser, Text};
+use crate::shape::{Kind, Node};
+use std::collections::{HashMap, HashSet};
+
+/// So many names without a column are remembered for the next event.
+const MOST_NAMES: usize = 4096;
+
+/// Where the value of a field goes.
+#[derive(Clone, Copy)]
+enum Target {
+    Column(usize),
+    /// No column; the number is that of its path.
+    Unknown(u32),
+    /// The field is left out by the settings.
+    Ignored,
+    /// Only the exact converter knows.
+    Left,
+}
+
+struct Entry {
+    /// `"name":` as it is written in most events; the first 16 bytes are compared at once.
+    pattern: Vec<u8>,
+    first: u128,
+    mask: u128,
+    target: Target,
+}
+
+/// What is noted of the event at hand, and the paths of all fields without a column that were met.
+#[derive(Default)]
+pub struct Notes {
+    /// The numbers of the paths that the event has, in their order.
+    pub unknown: Vec<u32>,
+    pub paths: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// Of each path, the event that had it last.
+    met: Vec<u64>,
+    event: u64,
+}
+
+impl Notes {
+    pub fn begin(&mut self) {
+        self.unknown.clear();
+        self.event += 1;
+    }
+
+    fn meet(&mut self, number: u32) {
+        let met = &mut self.met[number as usize];
+        if *met != self.event {
+            *met = self.event;
+            self.unknown.push(number);
+        }
+    }
+
+    pub fn is_half_full(&self) -> bool {
+        self.paths.len() > MOST_NAMES / 2
+    }
+
+    fn number(&mut self, path: String) -> Done<u32> {
+        if let Some(&number) = self.numbers.get(&path) {
+            return Ok(number);
+        }
+        if self.paths.len() >= MOST_NAMES {
+            return Err(Left);
+        }
+        let number = self.paths.len() as u32;
+        self.paths.push(path.clone());
+        self.met.push(0);
+        self.numbers.insert(path, number);
+        Ok(number)
+    }
+}
+
+/// Names without their case, of which each stands for a column, or for several: then only the exact converter knows.
+pub type Folded = HashMap<Vec<u8>, Option<usize>>;
+
+/// Which columns an object has, and how names find them.
+#[derive(Default)]
+pub struct Names {
+    pub folded: Option<Folded>,
+    pub include: HashSet<Vec<u8>>,
+    pub exclude: HashSet<Vec<u8>>,
+    /// The path to the fields, with a dot at its end.
+    pub path: String,
+}
+
+impl Names {
+    /// Whether a field is not written.
+    pub fn leave_out(&self, name: &[u8]) -> bool {
+        self.exclude.contains(name) || !(self.include.is_empty() || self.include.contains(name))
+    }
+}
+
+pub struct Level {
+    pub columns: Vec<Column>,
+    pub names: Names,
+    entries: Vec<Entry>,
+    found: HashMap<Vec<u8>, usize>,
+    /// Of each entry (and of the start, first), the one that came after it.
+    next: Vec<u32>,
+    /// Of each column, and of each entry, the object in which it was seen last.
+    seen: Vec<u64>,
+    met: Vec<u64>,
+    object: u64,
+}
+
+impl Level {
+    pub fn new(fields: Vec<(String, Column)>, names: Names) -> Level {
+        let mut level = Level {
+            seen: vec![0; fields.len()],
+            columns: Vec::with_capacity(fields.len()),
+            names,
+            entries: vec![],
+            found: HashMap::new(),
+            next: vec![0],
+            met: vec![],
+            object: 0,
+        };
+        for (number, (name, column)) in fields.into_iter().enumerate() {
+            level.columns.push(column);
+            let is_left_out = level.names.leave_out(name.as_bytes());
+            level.add(name.as_bytes(), if is_left_out { Target::Ignored } else { Target::Column(number) });
+        }
+        level
+    }
+
+    /// The columns as fields that are known, so that only others are of interest.
+    pub fn known(&self) -> Node {
+        let mut names: Vec<(&Vec<u8>, &usize)> =
+            self.found.iter().filter(|(_, &one)| one < self.columns.len()).collect();
+        names.sort_by_key(|(_, &number)| number);
+        let fields = names.into_iter().map(|(name, &number)| (name.clone(), self.columns[number].known())).collect();
+        Node::new(Kind::KnownStruct, fields, self.names.folded.clone())
+    }
+
+    fn add(&mut self, name: &[u8], target: Target) -> usize {
+        let is_plain = !name.iter().any(|byte| matches!(byte, b'"' | b'\\' | 0..=31));
+        // no text holds the byte 255: other names are looked up
+        let pattern = if is_plain { [b"\"", name, b"\":"].concat() } else { vec![255] };
+        let (mut first, mut mask) = ([0; 16], [0; 16]);
+        for (at, byte) in pattern.iter().take(16).enumerate() {
+            first[at] = *byte;
+            mask[at] = 255;
+        }
+        let number = self.entries.len();
+        self.found.insert(name.to_vec(), number);
+        self.entries.push(Entry {
+            pattern,
+            first: u128::from_le_bytes(first),
+            mask: u128::from_le_bytes(mask),
+            target,
+        });
+        self.next.push(number as u32 + 1);
+        self.met.push(0);
+        number
+    }
+
+    /// Forgets all names but those of the columns, with their numbers.
+    pub fn forget(&mut self) {
+        let kept = self.columns.len();
+        self.entries.truncate(kept);
+        self.met.truncate(kept);
+        self.next.truncate(kept + 1);
+        self.found.retain(|_, number| *number < kept);
+        self.columns.iter_mut().for_each(Column::forget);
+    }
+
+    #[inline(always)]
+    fn is_next(&self, entry: usize, parser: &Parser) -> bool {
+        let Some(entry) = self.entries.get(entry) else { return false };
+        let rest = &parser.bytes[parser.at..];
+        match rest.get(..16).and_then(|block| <[u8; 16]>::try_from(block).ok()) {
+            Some(block) => {
+                (u128::from_le_bytes(block) ^ entry.first) & entry.mask == 0
+                    && (entry.pattern.len() <= 16 || rest[16..].starts_with(&entry.pattern[16..]))
+            }
+            None => rest.starts_with(&entry.pattern),
+        }
+    }
+
+    /// Reads a key up to its value; gives its entry.
+    #[inline(always)]
+    fn key(&mut self, parser: &mut Parser, before: usize, notes: &mut Notes) -> Done<usize> {
+        let mut guess = self.next[before] as usize;
+        for _ in 0..4 {
+            if self.is_next(guess, parser) {
+                let entry = &self.entries[guess];
+                parser.at += entry.pattern.len();
+                parser.blanks();
+                return Ok(guess);
+            }
+            guess = self.next.get(guess + 1).map_or(usize::MAX, |next| *next as usize);
+            if guess == usize::MAX {
+                break;
+            }
+        }
+        self.look_up(parser, before, notes)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, parser: &mut Parser, before: usize, notes: &mut Notes) -> Done<usize> {
+        let name = plain(parser.key()?)?;
+        let entry = match self.found.get(&name) {
+            Some(entry) => *entry,
+            None if self.entries.len() < self.columns.len() + MOST_NAMES => {
+                let target = self.resolve(&name, notes)?;
+                self.add(&name, target)
+            }
+            None => return Err(Left),
+        };
+        self.next[before] = entry as u32;
+        Ok(entry)
+    }
+
+    fn resolve(&self, name: &[u8], notes: &mut Notes) -> Done<Target> {
+        if self.names.leave_out(name) {
+            return Ok(Target::Ignored);
+        }
+        if let Some(folded) = &self.names.folded {
+            if !name.is_ascii() {
+                return Ok(Target::Left);
+            }
+            match folded.get(&name.to_ascii_lowercase()) {
+                Some(Some(column)) => return Ok(Target::Column(*column)),
+                Some(None) => return Ok(Target::Left),
+                None => {}
+            }
+        }
+        let path = format!("{}{}", self.names.path, String::from_utf8_lossy(name));
+        notes.number(path).map(Target::Unknown)
+    }
+
+    /// Reads an object into one row of all columns; at the top, one field must have a column.
+    pub fn object(&mut self, parser: &mut Parser, notes: &mut Notes, is_top: bool) -> Done<()> {
+        self.object += 1;
+        let (mut count, mut before) = (0, 0);
+        let mut more = parser.open(b'}')?;
+        while more {
+            let entry = self.key(parser, before, notes)?;
+            before = entry + 1;
+            match self.entries[entry].target {
+                Target::Column(number) => {
+                    if self.seen[number] == self.object {
+                        return Err(Left); // repeated, or ambiguous
+                    }
+                    self.seen[number] = self.object;
+                    count += 1;
+                    self.columns[number].read(parser, notes)?;
+                }
+                Target::Unknown(number) => {
+                    if self.met[entry] == self.object {
+                        return Err(Left);
+                    }
+                    self.met[entry] = self.object;
+                    notes.meet(number);
+                    if is_top {
+                        parser.skip()?;
+                    } else {
+                        parser.skip_unique()?; // keys that are repeated within a column are counted
+                    }
+                }
+                Target::Ignored => parser.skip()?,
+                Target::Left => return Err(Left),
+            }
+            more = parser.more(b'}')?;
+        }
+        if count == 0 && is_top {
+            return Err(Left);
+        }
+        if count < self.columns.len() {
+            for (number, column) in self.columns.iter_mut().enumerate() {
+                if self.seen[number] != self.object {
+                    if column.required && !column.may_lack {
+                        return Err(Left);
+                    }
+                    column.push_null();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn plain(key: Text) -> Done<Vec<u8>> {
+    let mut out = Vec::new();
+    key.write(&mut out)?;
+    Ok(out)
+}

@@ -1,0 +1,489 @@
+//! A strict pull parser over one event. What it refuses, it leaves to the exact converter, which knows the reason.
+
+use std::collections::HashSet;
+
+/// The event is not decided here: it is no JSON object, or it holds what only the exact converter decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left;
+
+pub type Done<T> = Result<T, Left>;
+
+/// So many levels of objects and arrays an event may have (`calve.event.strict.DEEPEST`).
+pub const DEEPEST: u32 = 250;
+
+const BYTES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Where the parser is in an event. Every access is checked.
+pub struct Parser<'a> {
+    pub bytes: &'a [u8],
+    pub at: usize,
+    /// How many objects and arrays are open.
+    pub depth: u32,
+}
+
+/// A number as it was written: `(-1)^negative * digits * 10^exponent`.
+#[derive(Clone, Copy)]
+pub struct Number<'a> {
+    pub text: &'a [u8],
+    pub negative: bool,
+    /// The digits as a number, exact if there are at most 19.
+    pub mantissa: u64,
+    pub digits: usize,
+    pub exponent: i32,
+    /// Whether it has neither a fraction nor an exponent.
+    pub whole: bool,
+}
+
+/// The inside of a string, and whether it holds escapes.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    pub raw: &'a [u8],
+    pub escaped: bool,
+}
+
+/// Returns a mark in each byte of eight that ends a string, begins an escape or is a control character.
+#[inline(always)]
+fn special(block: u64) -> u64 {
+    let quote = block ^ (BYTES * b'"' as u64);
+    let escape = block ^ (BYTES * b'\\' as u64);
+    let zero = (quote.wrapping_sub(BYTES) & !quote) | (escape.wrapping_sub(BYTES) & !escape);
+    (zero | (block.wrapping_sub(BYTES * 0x20) & !block)) & HIGH
+}
+
+impl<'a> Parser<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Parser { bytes, at: 0, depth: 0 }
+    }
+
+    /// The byte at a place, 0 behind the end.
+    #[inline(always)]
+    fn byte(&self, at: usize) -> u8 {
+        if at < self.bytes.len() {
+            self.bytes[at]
+        } else {
+            0
+        }
+    }
+
+    #[inline(always)]
+    pub fn peek(&self) -> u8 {
+        self.byte(self.at)
+    }
+
+    #[inline(always)]
+    pub fn is_number(&self) -> bool {
+        let byte = self.peek();
+        byte == b'-' || byte.is_ascii_digit()
+    }
+
+    #[inline(always)]
+    pub fn blanks(&mut self) {
+        while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
+            self.at += 1;
+        }
+    }
+
+    #[inline(always)]
+    pub fn expect(&mut self, byte: u8) -> Done<()> {
+        if self.peek() != byte {
+            return Err(Left);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn word(&mut self, word: &[u8]) -> Done<()> {
+        if !self.bytes[self.at..].starts_with(word) {
+            return Err(Left);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// Passes `null` if it is next.
+    #[inline(always)]
+    pub fn null(&mut self) -> Done<bool> {
+        if self.peek() != b'n' {
+            return Ok(false);
+        }
+        self.word(b"null").map(|()| true)
+    }
+
+    /// Reads the outermost object by a function that is called at its brace; nothing may follow.
+    #[inline(always)]
+    pub fn whole(&mut self, read: impl FnOnce(&mut Self) -> Done<()>) -> Done<()> {
+        self.blanks();
+        if self.peek() != b'{' {
+            return Err(Left);
+        }
+        read(self)?;
+        self.blanks();
+        if self.at == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(Left)
+        }
+    }
+
+    #[inline(always)]
+    pub fn string(&mut self) -> Done<Text<'a>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let mut at = start;
+        let mut escaped = false;
+        loop {
+            while at + 8 <= self.bytes.len() {
+                let block: [u8; 8] = self.bytes[at..at + 8].try_into().map_err(|_| Left)?;
+                let marks = special(u64::from_le_bytes(block));
+                if marks != 0 {
+                    at += marks.trailing_zeros() as usize / 8;
+                    break;
+                }
+                at += 8;
+            }
+            match self.byte(at) {
+                b'"' => break,
+                b'\\' => {
+                    escaped = true;
+                    at += self.escape(at)?;
+                }
+                control if control < 0x20 => return Err(Left),
+                _ => at += 1,
+            }
+        }
+        self.at = at + 1;
+        Ok(Text { raw: &self.bytes[start..at], escaped })
+    }
+
+    /// The length of the escape at a place.
+    #[cold]
+    fn escape(&self, at: usize) -> Done<usize> {
+        match self.byte(at + 1) {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(2),
+            b'u' if (2..6).all(|next| self.byte(at + next).is_ascii_hexdigit()) => Ok(6),
+            _ => Err(Left),
+        }
+    }
+
+    #[inline(always)]
+    fn digits(&self, mut at: usize, mantissa: &mut u64) -> usize {
+        loop {
+            let digit = self.byte(at).wrapping_sub(b'0');
+            if digit > 9 {
+                return at;
+            }
+            *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+            at += 1;
+        }
+    }
+
+    #[inline(always)]
+    pub fn number(&mut self) -> Done<Number<'a>> {
+        let start = self.at;
+        let negative = self.peek() == b'-';
+        let first = start + usize::from(negative);
+        let mut mantissa = 0;
+        let mut at = self.digits(first, &mut mantissa);
+        let mut digits = at - first;
+        if digits == 0 || (digits > 1 && self.byte(first) == b'0') {
+            return Err(Left);
+        }
+        let (mut exponent, mut whole) = (0, true);
+        if self.byte(at) == b'.' {
+            let from = at + 1;
+            at = self.digits(from, &mut mantissa);
+            if at == from {
+                return Err(Left);
+            }
+            digits += at - from;
+            exponent = -i32::try_from(at - from).map_err(|_| Left)?;
+            whole = false;
+        }
+        if self.byte(at) | 32 == b'e' {
+            let minus = self.byte(at + 1) == b'-';
+            let from = at + 1 + usize::from(minus || self.byte(at + 1) == b'+');
+            at = from;
+            let mut power = 0i32;
+            while self.byte(at).is_ascii_digit() {
+                power = (power.saturating_mul(10)).saturating_add(i32::from(self.byte(at) - b'0'));
+                at += 1;
+            }
+            if at == from {
+                return Err(Left);
+            }
+            exponent = exponent.saturating_add(if minus { -power } else { power });
+            whole = false;
+        }
+        self.at = at;
+        Ok(Number { text: &self.bytes[start..at], negative, mantissa, digits, exponent, whole })
+    }
+
+    /// Checks any value and leaves it behind.
+    pub fn skip(&mut self) -> Done<()> {
+        match self.peek() {
+            b'"' => self.string().map(|_| ()),
+            b'{' => self.object(|parser, _| parser.skip()),
+            b'[' => self.array(|parser| parser.skip()),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number().map(|_| ()),
+        }
+    }
+
+    /// The same, of a value in which no object repeats a key, and no text is half a surrogate pair.
+    pub fn skip_unique(&mut self) -> Done<()> {
+        match self.peek() {
+            b'{' => {
+                let mut keys = Keys::default();
+                self.object(|parser, key| {
+                    if !keys.add(key)? {
+                        return Err(Left);
+                    }
+                    parser.skip_unique()
+                })
+            }
+            b'[' => self.array(Self::skip_unique),
+            b'"' => self.string()?.with(|_| ()),
+            _ => self.skip(),
+        }
+    }
+
+    #[inline(always)]
+    fn deeper(&mut self) -> Done<()> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(Left);
+        }
+        Ok(())
+    }
+
+    /// Goes to the next member after a value; false: there is none, and the object or array is behind.
+    #[inline(always)]
+    pub fn more(&mut self, close: u8) -> Done<bool> {
+        self.blanks();
+        let byte = self.peek();
+        self.at += 1;
+        if byte == close {
+            self.depth -= 1;
+            return Ok(false);
+        }
+        if byte != b',' {
+            return Err(Left);
+        }
+        self.blanks();
+        Ok(true)
+    }
+
+    /// Opens an object or array; false: it is empty, and behind.
+    #[inline(always)]
+    pub fn open(&mut self, close: u8) -> Done<bool> {
+        self.deeper()?;
+        self.at += 1;
+        self.blanks();
+        if self.peek() == close {
+            self.at += 1;
+            self.depth -= 1;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Reads a key up to its value.
+    #[inline(always)]
+    pub fn key(&mut self) -> Done<Text<'a>> {
+        let key = self.string()?;
+        self.blanks();
+        self.expect(b':')?;
+        self.blanks();
+        Ok(key)
+    }
+
+    pub fn object(&mut self, mut each: impl FnMut(&mut Self, Text<'a>) -> Done<()>) -> Done<()> {
+        let mut more = self.open(b'}')?;
+        while more {
+            let key = self.key()?;
+            each(self, key)?;
+            more = self.more(b'}')?;
+        }
+        Ok(())
+    }
+
+    pub fn array(&mut self, mut each: impl FnMut(&mut Self) -> Done<()>) -> Done<()> {
+        let mut more = self.open(b']')?;
+        while more {
+            each(self)?;
+            more = self.more(b']')?;
+        }
+        Ok(())
+    }
+
+    /// Writes any value as compact JSON, each number as it was written (`calve.event.strict.dump`).
+    pub fn dump(&mut self, out: &mut Vec<u8>) -> Done<()> {
+        let start = self.at;
+        match self.peek() {
+            b'"' => return quote(self.string()?, out),
+            b'{' => return self.dump_object(out),
+            b'[' => {
+                out.push(b'[');
+                let mut more = self.open(b']')?;
+                while more {
+                    self.dump(out)?;
+                    more = self.more(b']')?;
+                    out.push(if more { b',' } else { b']' });
+                }
+                if out.last() == Some(&b'[') {
+                    out.push(b']');
+                }
+                return Ok(());
+            }
+            _ => self.skip()?,
+        }
+        out.extend_from_slice(&self.bytes[start..self.at]);
+        Ok(())
+    }
+
+    fn dump_object(&mut self, out: &mut Vec<u8>) -> Done<()> {
+        let mut keys = Keys::default();
+        out.push(b'{');
+        let mut first = true;
+        self.object(|parser, key| {
+            if !keys.add(key)? {
+                return Err(Left); // the last one counts, in the place of the first
+            }
+            if !first {
+                out.push(b',');
+            }
+            first = false;
+            quote(key, out)?;
+            out.push(b':');
+            parser.dump(out)
+        })?;
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+impl<'a> Text<'a> {
+    /// Writes the text without escapes; half a surrogate pair is not decided here.
+    #[inline(always)]
+    pub fn write(self, out: &mut Vec<u8>) -> Done<()> {
+        if !self.escaped {
+            out.extend_from_slice(self.raw);
+            return Ok(());
+        }
+        self.unescape(out)
+    }
+
+    #[cold]
+    fn unescape(self, out: &mut Vec<u8>) -> Done<()> {
+        let raw = self.raw;
+        let hex = |at: usize| {
+            let digits = raw.get(at..at + 4).ok_or(Left)?;
+            let digits = std::str::from_utf8(digits).map_err(|_| Left)?;
+            u32::from_str_radix(digits, 16).map_err(|_| Left)
+        };
+        let mut at = 0;
+        while at < raw.len() {
+            if raw[at] != b'\\' {
+                out.push(raw[at]);
+                at += 1;
+                continue;
+            }
+            at += 2;
+            match *raw.get(at - 1).ok_or(Left)? {
+                b'b' => out.push(8),
+                b'f' => out.push(12),
+                b'n' => out.push(10),
+                b'r' => out.push(13),
+                b't' => out.push(9),
+                b'u' => {
+                    let mut unit = hex(at)?;
+                    at += 4;
+                    if (0xd800..0xdc00).contains(&unit) && raw[at..].starts_with(b"\\u") {
+                        let low = hex(at + 2)?;
+                        if (0xdc00..0xe000).contains(&low) {
+                            unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                            at += 6;
+                        }
+                    }
+                    let character = char::from_u32(unit).ok_or(Left)?;
+                    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                other => out.push(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls a function with the text without escapes.
+    #[inline(always)]
+    pub fn with<T>(self, f: impl FnOnce(&[u8]) -> T) -> Done<T> {
+        if !self.escaped {
+            return Ok(f(self.raw));
+        }
+        let mut plain = Vec::new();
+        self.unescape(&mut plain)?;
+        Ok(f(&plain))
+    }
+}
+
+/// Writes a string as Python's `json` does without `ensure_ascii`.
+fn quote(text: Text, out: &mut Vec<u8>) -> Done<()> {
+    out.push(b'"');
+    if text.escaped {
+        text.with(|plain| plain.iter().for_each(|&byte| quote_byte(byte, out)))?;
+    } else {
+        out.extend_from_slice(text.raw);
+    }
+    out.push(b'"');
+    Ok(())
+}
+
+pub fn quote_byte(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        b'"' | b'\\' => out.extend([b'\\', byte]),
+        8 => out.extend(b"\\b"),
+        9 => out.extend(b"\\t"),
+        10 => out.extend(b"\\n"),
+        12 => out.extend(b"\\f"),
+        13 => out.extend(b"\\r"),
+        0..=31 => out.extend(format!("\\u{byte:04x}").bytes()),
+        _ => out.push(byte),
+    }
+}
+
+/// The keys of one object: whether one is repeated.
+#[derive(Default)]
+pub struct Keys<'a> {
+    few: Vec<&'a [u8]>,
+    many: HashSet<Vec<u8>>,
+    escaped: bool,
+}
+
+const FEW: usize = 12;
+
+impl<'a> Keys<'a> {
+    /// Adds a key; false: it is there already.
+    #[inline(always)]
+    pub fn add(&mut self, key: Text<'a>) -> Done<bool> {
+        if self.many.is_empty() && !key.escaped && !self.escaped && self.few.len() < FEW {
+            let is_new = !self.few.contains(&key.raw);
+            self.few.push(key.raw);
+            return Ok(is_new);
+        }
+        self.add_to_many(key)
+    }
+
+    fn add_to_many(&mut self, key: Text<'a>) -> Done<bool> {
+        self.escaped = true;
+        for one in self.few.drain(..) {
+            self.many.insert(one.to_vec());
+        }
+        let mut plain = Vec::new();
+        key.write(&mut plain)?;
+        Ok(self.many.insert(plain))
+    }
+}

@@ -1,0 +1,393 @@
+//! What kinds of values fields hold, seen over many events (the lattice of `calve.convert.node`, for what JSON can hold).
+
+use crate::check;
+use crate::convert::Events;
+use crate::export::{self, Array};
+use crate::level::{Folded, Level, Names};
+use crate::moment::{self, Stamp};
+use crate::parse::{quote_byte, Done, Left, Number, Parser, Text};
+use crate::value;
+use std::collections::HashMap;
+
+/// Deeper objects and arrays are text (`column_names.NESTING_LIMIT`).
+const NESTING_LIMIT: u32 = 16;
+/// So many fields of a struct are kept, and half as many if they are null (`node._MOST_FIELDS`).
+const MOST_FIELDS: usize = 2000;
+/// With more fields a struct looks them up in a map.
+const FEW: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    #[default]
+    Null,
+    Boolean,
+    Long,
+    WideLong,
+    Double,
+    Digits,
+    String,
+    Moment,
+    Nanos,
+    EmptyObject,
+    Struct,
+    EmptyArray,
+    List,
+    Mixed,
+    /// A column that exists, by what it holds: nothing else is of interest of its values but fields without a column.
+    KnownStruct,
+    KnownList,
+    KnownMap,
+    Known,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Null => "null",
+            Kind::Boolean => "boolean",
+            Kind::Long => "long",
+            Kind::WideLong => "wide long",
+            Kind::Double => "double",
+            Kind::Digits => "digits",
+            Kind::String => "string",
+            Kind::Moment => "moment",
+            Kind::Nanos => "nanoseconds",
+            Kind::EmptyObject => "{}",
+            Kind::Struct => "struct",
+            Kind::EmptyArray => "[]",
+            Kind::List => "list",
+            Kind::Mixed => "mixed",
+            Kind::KnownStruct | Kind::KnownList | Kind::KnownMap | Kind::Known => "known",
+        }
+    }
+
+    fn is_nested(self) -> bool {
+        matches!(self, Kind::Struct | Kind::List)
+    }
+
+    fn is_known(self) -> bool {
+        matches!(self, Kind::KnownStruct | Kind::KnownList | Kind::KnownMap | Kind::Known)
+    }
+}
+
+/// The least kind that holds both.
+fn join(one: Kind, other: Kind) -> Kind {
+    use Kind::{
+        Digits, Double, EmptyArray, EmptyObject, List, Long, Mixed, Moment, Nanos, Null, String, Struct, WideLong,
+    };
+    match (one, other) {
+        (Null, kind) | (kind, Null) => kind,
+        (one, other) if one == other => one,
+        (Long, WideLong) | (WideLong, Long) => WideLong,
+        (Long, Double) | (Double, Long) => Double,
+        (WideLong, Double) | (Double, WideLong) => Digits,
+        (Digits, Long | WideLong | Double) | (Long | WideLong | Double, Digits) => Digits,
+        (Moment, Nanos) | (Nanos, Moment) => Nanos,
+        (Moment | Nanos, String) | (String, Moment | Nanos) => String,
+        (EmptyObject, Struct) | (Struct, EmptyObject) => Struct,
+        (EmptyArray, List) | (List, EmptyArray) => List,
+        _ => Mixed,
+    }
+}
+
+fn number_kind(number: &Number) -> Kind {
+    if !number.whole {
+        return if value::survives_double(number) { Kind::Double } else { Kind::Digits };
+    }
+    if number.digits <= 15 {
+        return Kind::Long;
+    }
+    match std::str::from_utf8(number.text).ok().and_then(|text| text.parse::<i64>().ok()) {
+        None => Kind::Digits,
+        Some(value) if (value as f64) as i128 == i128::from(value) => Kind::Long,
+        Some(_) => Kind::WideLong,
+    }
+}
+
+fn text_kind(text: &[u8]) -> Kind {
+    match moment::stamp(text) {
+        Some(stamp) if is_timestamp(&stamp) => match moment::units(stamp.fraction, 6) {
+            Some(_) => Kind::Moment,
+            None => Kind::Nanos,
+        },
+        _ => Kind::String,
+    }
+}
+
+/// Whether a text is one of `kinds.TIMESTAMP`: an offset may not lead out of the years 1 to 9999.
+fn is_timestamp(stamp: &Stamp) -> bool {
+    stamp.has_time && (!stamp.has_offset || (2..=9998).contains(&stamp.year))
+}
+
+/// One field, and those below it: of a list and a map, its elements or values are the only one.
+#[derive(Default)]
+pub struct Node {
+    pub kind: Kind,
+    pub fields: Vec<(Vec<u8>, Node)>,
+    index: HashMap<Vec<u8>, usize>,
+    /// Names without their case, for columns (see `level::Names`).
+    folded: Option<Folded>,
+    expected: usize,
+    /// How many of the fields are columns.
+    known: usize,
+}
+
+/// What was seen of all events.
+#[derive(Default)]
+pub struct Seen {
+    /// Whether a nested value and another one met in a field: what was inside is forgotten, also that it was seen.
+    pub lost: bool,
+}
+
+impl Node {
+    pub fn new(kind: Kind, fields: Vec<(Vec<u8>, Node)>, folded: Option<Folded>) -> Node {
+        let mut node = Node { kind, folded, ..Node::default() };
+        for (name, below) in fields {
+            node.push(name, below);
+        }
+        node.known = node.fields.len();
+        node
+    }
+
+    fn push(&mut self, name: Vec<u8>, node: Node) -> usize {
+        let number = self.fields.len();
+        self.index.insert(name.clone(), number);
+        self.fields.push((name, node));
+        number
+    }
+
+    fn note(&mut self, kind: Kind, seen: &mut Seen) {
+        let joined = join(self.kind, kind);
+        if joined == Kind::Mixed && self.kind != Kind::Mixed {
+            seen.lost |= self.kind.is_nested() || kind.is_nested();
+            self.fields.clear();
+            self.index.clear();
+        }
+        seen.lost |= joined == Kind::Mixed && kind.is_nested();
+        self.kind = joined;
+    }
+
+    /// Takes what the next value tells; no object of the event repeats a key.
+    pub fn observe(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+        if self.kind.is_known() {
+            return self.observe_known(parser, seen);
+        }
+        match parser.peek() {
+            b'{' => self.observe_object(parser, seen),
+            b'[' => self.observe_array(parser, seen),
+            b'"' => {
+                let kind = parser.string()?.with(text_kind)?;
+                self.note(kind, seen);
+                Ok(())
+            }
+            b't' | b'f' => {
+                parser.skip()?;
+                self.note(Kind::Boolean, seen);
+                Ok(())
+            }
+            b'n' => parser.skip(),
+            _ => {
+                let number = parser.number()?;
+                self.note(number_kind(&number), seen);
+                Ok(())
+            }
+        }
+    }
+
+    fn observe_object(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+        if parser.depth >= NESTING_LIMIT {
+            parser.skip()?;
+            self.note(Kind::String, seen);
+            return Ok(());
+        }
+        let is_empty = {
+            let mut ahead = Parser { bytes: parser.bytes, at: parser.at, depth: parser.depth };
+            !ahead.open(b'}')?
+        };
+        self.note(if is_empty { Kind::EmptyObject } else { Kind::Struct }, seen);
+        if self.kind == Kind::Mixed {
+            return parser.skip();
+        }
+        self.fields_of(parser, seen)
+    }
+
+    fn observe_array(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+        if parser.depth >= NESTING_LIMIT {
+            parser.skip()?;
+            self.note(Kind::String, seen);
+            return Ok(());
+        }
+        if join(self.kind, Kind::EmptyArray) == Kind::Mixed {
+            // what it holds is not needed, but that it was an array with something in it
+            parser.skip()?;
+            self.note(Kind::List, seen);
+            return Ok(());
+        }
+        if self.fields.is_empty() {
+            self.push(b"element".to_vec(), Node::default());
+        }
+        let element = &mut self.fields[0].1;
+        parser.array(|parser| element.observe(parser, seen))?;
+        let kind = if element.kind == Kind::Null { Kind::EmptyArray } else { Kind::List };
+        self.note(kind, seen);
+        Ok(())
+    }
+
+    fn observe_known(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+        match (self.kind, parser.peek()) {
+            (Kind::KnownStruct, b'{') => self.fields_of(parser, seen),
+            (Kind::KnownList, b'[') => {
+                let element = &mut self.fields[0].1;
+                parser.array(|parser| element.observe(parser, seen))
+            }
+            (Kind::KnownMap, b'{') => {
+                let value = &mut self.fields[0].1;
+                parser.object(|parser, _| value.observe(parser, seen))
+            }
+            _ => parser.skip(),
+        }
+    }
+
+    fn fields_of(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+        self.expected = 0;
+        parser.object(|parser, key| self.field(parser, key, seen))
+    }
+
+    fn field(&mut self, parser: &mut Parser, key: Text, seen: &mut Seen) -> Done<()> {
+        let number = match key.with(|name| self.find(name))?? {
+            Some(number) => number,
+            None => {
+                let most = if parser.peek() == b'n' { MOST_FIELDS / 2 } else { MOST_FIELDS };
+                if self.fields.len() - self.known >= most {
+                    return parser.skip();
+                }
+                let mut name = Vec::new();
+                key.write(&mut name)?;
+                self.push(name, Node::default())
+            }
+        };
+        self.expected = number + 1;
+        self.fields[number].1.observe(parser, seen)
+    }
+
+    /// The field of a name; it expects the one after the last.
+    fn find(&self, name: &[u8]) -> Done<Option<usize>> {
+        if self.fields.get(self.expected).is_some_and(|(one, _)| one == name) {
+            return Ok(Some(self.expected));
+        }
+        let found = if self.fields.len() > FEW {
+            self.index.get(name).copied()
+        } else {
+            self.fields.iter().position(|(one, _)| one == name)
+        };
+        match (&self.folded, found) {
+            (Some(_), None) if !name.is_ascii() => Err(Left),
+            (Some(folded), None) => match folded.get(&name.to_ascii_lowercase()) {
+                Some(None) => Err(Left),
+                Some(found) => Ok(*found),
+                None => Ok(None),
+            },
+            _ => Ok(found),
+        }
+    }
+
+    /// Writes it as `Node.to_json` does; of columns that exist only those that hold others. False: there is nothing.
+    pub fn write(&self, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        out.extend(b"[\"");
+        out.extend(self.kind.name().bytes());
+        out.extend(b"\",[");
+        let start = out.len();
+        if self.kind.is_nested() || self.kind.is_known() {
+            for (name, node) in &self.fields {
+                let here = out.len();
+                out.extend(if here == start { b"[\"".as_slice() } else { b",[\"" });
+                name.iter().for_each(|&byte| quote_byte(byte, out));
+                out.extend(b"\",");
+                let is_dropped = self.kind.is_known() && node.kind == Kind::Null;
+                if is_dropped || !node.write(out) {
+                    out.truncate(here);
+                } else {
+                    out.push(b']');
+                }
+            }
+        }
+        if out.len() == start {
+            out.truncate(before);
+            if self.kind.is_known() {
+                return false;
+            }
+            out.push(b'"');
+            out.extend(self.kind.name().bytes());
+            out.push(b'"');
+            return true;
+        }
+        out.extend(b"]]");
+        true
+    }
+
+    /// Forgets what was seen; columns that exist stay.
+    pub fn forget(&mut self) {
+        if !self.kind.is_known() {
+            *self = Node::default();
+            return;
+        }
+        self.fields.retain(|(_, node)| node.kind.is_known());
+        self.index = self.fields.iter().enumerate().map(|(number, (name, _))| (name.clone(), number)).collect();
+        self.fields.iter_mut().for_each(|(_, node)| node.forget());
+    }
+}
+
+/// Finds the fields of events, or those of them that a table has no columns for.
+pub struct Observer {
+    root: Node,
+    names: Names,
+}
+
+/// What fields events have, as `Node.to_json` writes it; the positions of events that are not among them, as only the
+/// exact reader knows; and whether it is not all there is to know.
+pub struct Observed {
+    pub fields: Array,
+    pub left: Array,
+    pub lost: bool,
+}
+
+impl Observer {
+    /// A table without columns stands for none: then all fields are of interest.
+    pub fn new(level: Level) -> Observer {
+        let root = if level.columns.is_empty() { Node::default() } else { level.known() };
+        Observer { root, names: level.names }
+    }
+
+    pub fn observe(&mut self, events: &impl Events) -> Observed {
+        self.root.forget();
+        if self.root.kind == Kind::Null {
+            self.root.kind = Kind::Struct;
+        }
+        let (mut seen, mut left) = (Seen::default(), Vec::new());
+        for row in 0..events.count() {
+            match events.text(row) {
+                Some(event) if check::is_plain(event) => seen.lost |= self.take(event, &mut seen).is_err(),
+                _ => left.push(row as i64),
+            }
+        }
+        let mut fields = Vec::new();
+        if !self.root.write(&mut fields) {
+            fields.extend(b"\"known\"");
+        }
+        Observed { fields: export::texts(&[fields]), left: export::longs(left), lost: seen.lost }
+    }
+
+    fn take(&mut self, event: &[u8], seen: &mut Seen) -> Done<()> {
+        let (root, names) = (&mut self.root, &self.names);
+        root.expected = 0;
+        Parser::new(event).whole(|parser| {
+            parser.object(|parser, key| {
+                if key.with(|name| names.leave_out(name))? {
+                    return parser.skip();
+                }
+                root.field(parser, key, seen)
+            })
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Reads what Python says of a table: texts that end in NUL, depth first.
+
+use crate::column::{Column, Counts, Kind, Store};
+use crate::level::{Folded, Level, Names};
+use std::collections::HashSet;
+
+/// The texts, in their order.
+pub struct Spec<'a>(std::str::Split<'a, char>);
+
+impl<'a> Spec<'a> {
+    pub fn new(text: &'a str) -> Spec<'a> {
+        Spec(text.split('\0'))
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        self.0.next()
+    }
+
+    fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
+        self.text()?.parse().ok()
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        Some(self.text()? == "1")
+    }
+
+    fn names(&mut self) -> Option<HashSet<Vec<u8>>> {
+        let count = self.number()?;
+        (0..count).map(|_| Some(self.text()?.as_bytes().to_vec())).collect()
+    }
+
+    /// The table: which fields are read, then its columns.
+    pub fn level(&mut self) -> Option<Level> {
+        let (include, exclude) = (self.names()?, self.names()?);
+        let ignores_case = self.flag()?;
+        let (fields, folded) = self.fields(ignores_case, "")?;
+        Some(Level::new(fields, Names { folded, include, exclude, path: String::new() }))
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn fields(&mut self, ignores_case: bool, path: &str) -> Option<(Vec<(String, Column)>, Option<Folded>)> {
+        let count: usize = self.number()?;
+        let (mut fields, mut folded) = (Vec::with_capacity(count), Folded::new());
+        for number in 0..count {
+            let (name, without_case) = (self.text()?, self.text()?);
+            fold(&mut folded, without_case, number);
+            fields.push((name.to_string(), self.column(ignores_case, &format!("{path}{name}."))?));
+        }
+        Some((fields, ignores_case.then_some(folded)))
+    }
+
+    fn column(&mut self, ignores_case: bool, path: &str) -> Option<Column> {
+        let (required, may_lack) = (self.flag()?, self.flag()?);
+        let (kind, store) = self.kind(ignores_case, path)?;
+        Some(Column { kind, store, valid: vec![], required, may_lack })
+    }
+
+    fn kind(&mut self, ignores_case: bool, path: &str) -> Option<(Kind, Store)> {
+        Some(match self.text()? {
+            "boolean" => (Kind::Boolean, Store::Bits(vec![])),
+            "int" => (Kind::Int, Store::Ints(vec![])),
+            "long" => (Kind::Long, Store::Longs(vec![])),
+            "float" => (Kind::Float, Store::Floats(vec![])),
+            "double" => (Kind::Double, Store::Doubles(vec![])),
+            "decimal" => {
+                let (precision, scale) = (self.number()?, self.number()?);
+                (Kind::Decimal { precision, scale }, Store::Decimals(vec![]))
+            }
+            "date" => (Kind::Date, Store::Ints(vec![])),
+            "time" => (Kind::Time, Store::Longs(vec![])),
+            "timestamp" => {
+                let digits = self.number()?;
+                let counts = match self.text()? {
+                    "auto" => Counts::Auto,
+                    scale => Counts::Scale(scale.parse().ok()?),
+                };
+                (Kind::Timestamp { digits, counts }, Store::Longs(vec![]))
+            }
+            "string" => (Kind::String, Store::Bytes(vec![0], vec![])),
+            "binary" => (Kind::Binary, Store::Bytes(vec![0], vec![])),
+            "fixed" => (Kind::Fixed, Store::Fixed(self.number()?, vec![])),
+            "uuid" => (Kind::Uuid, Store::Fixed(16, vec![])),
+            "struct" => {
+                let (fields, folded) = self.fields(ignores_case, path)?;
+                let names = Names { folded, path: path.to_string(), ..Names::default() };
+                (Kind::Nested, Store::Struct(Box::new(Level::new(fields, names))))
+            }
+            "list" => {
+                let element = self.column(ignores_case, &format!("{path}element."))?;
+                (Kind::Nested, Store::List(vec![0], Box::new(element)))
+            }
+            "map" => {
+                let key = self.column(ignores_case, path)?;
+                let value = self.column(ignores_case, &format!("{path}value."))?;
+                let key = if matches!(key.kind, Kind::String) { key } else { Column { store: Store::Nothing, ..key } };
+                (Kind::Nested, Store::Map(vec![0], Box::new((key, value))))
+            }
+            "unknown" => (Kind::Unknown, Store::Nothing),
+            _ => return None,
+        })
+    }
+}
+
+/// A name without its case stands for a column, or for several.
+fn fold(folded: &mut Folded, name: &str, number: usize) {
+    folded.entry(name.as_bytes().to_vec()).and_modify(|one| *one = None).or_insert(Some(number));
+}

@@ -118,8 +118,6 @@ def main(rounds: int) -> None:
     plain = Converter(table, ConvertOptions(count_ignored=True))
     cases["every row has an ignored field"] = lambda: plain.convert(inputs["every row has a new field"])
     cases["infer a schema"] = lambda: infer(clean)
-    known = infer(clean)
-    cases["infer again, fields known"] = lambda: infer(clean, known)
     figures: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(rounds):
         for name, run in cases.items():

@@ -212,24 +212,30 @@ fn nested(store: &mut Store, parser: &mut Parser, notes: &mut Notes) -> Done<()>
             Ok(())
         }
         Store::Map(ends, pair) if parser.peek() == b'{' => {
-            let mut keys = Keys::default();
-            parser.object(|parser, key| {
-                let Store::Bytes(places, texts) = &mut pair.0.store else {
-                    return Err(Left); // other keys than texts are for the exact converter
-                };
-                if !keys.add(key)? {
-                    return Err(Left);
-                }
-                key.write(texts)?;
-                places.push(texts.len() as i64);
-                pair.0.valid.push(1);
-                pair.1.read(parser, notes)
-            })?;
-            ends.push(i32::try_from(pair.0.valid.len()).map_err(|_| Left)?);
+            let (keys, values) = &mut **pair;
+            read_map(keys, values, parser, notes)?;
+            ends.push(i32::try_from(keys.valid.len()).map_err(|_| Left)?);
             Ok(())
         }
         _ => Err(Left),
     }
+}
+
+fn read_map(keys: &mut Column, values: &mut Column, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+    let (mut met, start) = (Keys::default(), keys.valid.len());
+    let mut more = parser.open(b'}')?;
+    while more {
+        let mut again = Parser { bytes: parser.bytes, at: parser.at, depth: parser.depth };
+        let is_new = met.add(parser.key()?)?;
+        keys.read(&mut again, notes)?;
+        // different texts may be one value
+        if !is_new || (!matches!(keys.kind, Kind::String) && keys.valid.len() > start + 1) {
+            return Err(Left);
+        }
+        values.read(parser, notes)?;
+        more = parser.more(b'}')?;
+    }
+    Ok(())
 }
 
 fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Done<()> {

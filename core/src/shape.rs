@@ -5,7 +5,7 @@ use crate::convert::Events;
 use crate::export::{self, Array};
 use crate::level::{Folded, Level, Names};
 use crate::moment::{self, Stamp};
-use crate::parse::{quote_byte, Done, Left, Number, Parser, Text};
+use crate::parse::{quote_byte, Done, Keys, Left, Number, Parser, Text};
 use crate::value;
 use std::collections::HashMap;
 
@@ -130,6 +130,9 @@ pub struct Node {
     expected: usize,
     /// How many of the fields are columns.
     known: usize,
+    /// How many objects were seen, and in which of those above it the field was met last.
+    object: u64,
+    met: u64,
 }
 
 /// What was seen of all events.
@@ -241,16 +244,26 @@ impl Node {
                 parser.array(|parser| element.observe(parser, seen))
             }
             (Kind::KnownMap, b'{') => {
-                let value = &mut self.fields[0].1;
-                parser.object(|parser, _| value.observe(parser, seen))
+                let (mut keys, value) = (Keys::default(), &mut self.fields[0].1);
+                parser.object(|parser, key| {
+                    if !keys.add(key)? {
+                        return Err(Left);
+                    }
+                    value.observe(parser, seen)
+                })
             }
             _ => parser.skip(),
         }
     }
 
     fn fields_of(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
-        self.expected = 0;
+        self.begin();
         parser.object(|parser, key| self.field(parser, key, seen))
+    }
+
+    fn begin(&mut self) {
+        self.expected = 0;
+        self.object += 1;
     }
 
     fn field(&mut self, parser: &mut Parser, key: Text, seen: &mut Seen) -> Done<()> {
@@ -267,7 +280,12 @@ impl Node {
             }
         };
         self.expected = number + 1;
-        self.fields[number].1.observe(parser, seen)
+        let node = &mut self.fields[number].1;
+        if node.met == self.object {
+            return Err(Left); // the last one counts
+        }
+        node.met = self.object;
+        node.observe(parser, seen)
     }
 
     /// The field of a name; it expects the one after the last.
@@ -360,6 +378,16 @@ impl Observer {
     }
 
     pub fn observe(&mut self, events: &impl Events) -> Observed {
+        let (lost, left) = self.look(events, false).or_else(|_| self.look(events, true)).unwrap_or((true, vec![]));
+        let mut fields = Vec::new();
+        if !self.root.write(&mut fields) {
+            fields.extend(b"\"known\"");
+        }
+        Observed { fields: export::texts(&[fields]), left: export::longs(left), lost }
+    }
+
+    /// Looks at all events, or first whether each is plain: else one that is not spoils what was seen.
+    fn look(&mut self, events: &impl Events, is_careful: bool) -> Done<(bool, Vec<i64>)> {
         self.root.forget();
         if self.root.kind == Kind::Null {
             self.root.kind = Kind::Struct;
@@ -367,20 +395,18 @@ impl Observer {
         let (mut seen, mut left) = (Seen::default(), Vec::new());
         for row in 0..events.count() {
             match events.text(row) {
+                Some(event) if !is_careful => self.take(event, &mut seen)?,
                 Some(event) if check::is_plain(event) => seen.lost |= self.take(event, &mut seen).is_err(),
-                _ => left.push(row as i64),
+                _ if is_careful => left.push(row as i64),
+                _ => return Err(Left),
             }
         }
-        let mut fields = Vec::new();
-        if !self.root.write(&mut fields) {
-            fields.extend(b"\"known\"");
-        }
-        Observed { fields: export::texts(&[fields]), left: export::longs(left), lost: seen.lost }
+        Ok((seen.lost, left))
     }
 
     fn take(&mut self, event: &[u8], seen: &mut Seen) -> Done<()> {
         let (root, names) = (&mut self.root, &self.names);
-        root.expected = 0;
+        root.begin();
         Parser::new(event).whole(|parser| {
             parser.object(|parser, key| {
                 if key.with(|name| names.leave_out(name))? {

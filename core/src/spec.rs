@@ -92,7 +92,6 @@ impl<'a> Spec<'a> {
             "map" => {
                 let key = self.column(ignores_case, path)?;
                 let value = self.column(ignores_case, &format!("{path}value."))?;
-                let key = if matches!(key.kind, Kind::String) { key } else { Column { store: Store::Nothing, ..key } };
                 (Kind::Nested, Store::Map(vec![0], Box::new((key, value))))
             }
             "unknown" => (Kind::Unknown, Store::Nothing),

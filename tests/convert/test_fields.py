@@ -7,12 +7,14 @@ import json
 import pyarrow as pa
 import pytest
 
+from calve.compiled import events as core
+from calve.compiled.library import load
+from calve.convert.arrow_schema import arrow_schema
 from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.core_spec import table_spec
 from calve.convert.definition import schema_from_columns
-from calve.convert.fast import FastPath
 from calve.convert.fields import Fields
 from calve.convert.infer import infer
-from calve.convert.select import compile_select
 from convert.tables import plain_rows, table_of
 
 
@@ -72,7 +74,7 @@ def test_a_field_that_is_not_written_never_becomes_a_column():
     found = converted("a: int", events, fields=all_but("secret"), look_for_unknown=True)
     assert list(found.unknown.root.fields) == ["new"]
     assert converted("a: int", events, fields=only("a"), look_for_unknown=True).unknown is None
-    assert list(infer(rows_of(*events * 3000), None, all_but("secret")).root.fields) == ["a", "new"]
+    assert list(infer(rows_of(*events * 3000), all_but("secret")).root.fields) == ["a", "new"]
 
 
 def test_a_field_beyond_the_column_limit_rejects_no_event_that_does_not_write_it():
@@ -80,8 +82,9 @@ def test_a_field_beyond_the_column_limit_rejects_no_event_that_does_not_write_it
     assert (plain_rows(found.rows), found.unknown) == ([{"a": 1}], None)
 
 
-def test_events_with_fields_that_are_not_written_stay_on_the_fast_path():
+@pytest.mark.skipif(load() is None, reason="the compiled core is not there")
+def test_the_core_takes_events_with_fields_that_are_not_written():
     schema = schema_from_columns([{"name": name, "type": "long"} for name in "abc"])
-    select = compile_select(schema, all_but("b"))
-    taken = FastPath(select, case_insensitive=False).take(rows_of({"a": 1, "b": [2], "c": 3}))
-    assert (taken.rows.tolist(), taken.unknown.rows.tolist()) == ([0], [])
+    converter = core.converter(table_spec(schema, ConvertOptions(fields=all_but("b"))), arrow_schema(schema))
+    taken = converter.convert(rows_of({"a": 1, "b": [2], "c": 3})["event"].chunk(0))
+    assert (taken.rows.tolist(), taken.strange.tolist()) == ([0], [])

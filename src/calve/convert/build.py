@@ -1,34 +1,12 @@
-"""Columns of the table's Arrow types, built from what the SELECT gave."""
+"""Columns of a table's Arrow types, such as Parquet takes them."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from calve.convert.select import Leaf, Select
 from calve.event import duck
 
-__all__ = ["build_columns", "seal", "storage_type"]
-
-
-def build_columns(select: Select, found: pa.Table, schema: pa.Schema) -> list[pa.Array]:
-    """Give the columns of the table, structs built again from their fields."""
-    return [_build(leaf, found, each.type) for leaf, each in zip(select.root.leaves, schema, strict=True)]
-
-
-def _build(leaf: Leaf, found: pa.Table, kind: pa.DataType) -> pa.Array:
-    column = duck.whole(found[leaf.column])
-    if leaf.level is not None:
-        children = [_build(inner, found, kind.field(i).type) for i, inner in enumerate(leaf.level.leaves)]
-        fields = [kind.field(i) for i in range(kind.num_fields)]
-        mask = pa.compute.invert(column)
-        return _struct(children, fields, mask)
-    if column.type == kind:
-        return column
-    if column.null_count == len(column):
-        return pa.nulls(len(column), kind)
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.wrap_array(column.cast(kind.storage_type))
-    return column.cast(kind)
+__all__ = ["seal", "storage_type"]
 
 
 def _struct(children: list[pa.Array], fields: list[pa.Field], mask: pa.Array) -> pa.Array:

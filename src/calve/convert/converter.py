@@ -1,4 +1,4 @@
-"""Events into typed rows of one table: the compiled SELECT takes what it can prove, the exact converter the rest."""
+"""Events into typed rows of one table: the compiled core takes what certainly fits, the exact converter the rest."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
+from calve.compiled import events as core
 from calve.convert.arrow_schema import arrow_schema
-from calve.convert.build import build_columns, seal, storage_type
-from calve.convert.column_names import ColumnNames
+from calve.convert.build import seal, storage_type
+from calve.convert.core_spec import table_spec
 from calve.convert.declared import node_of, told_by
 from calve.convert.divide import Found, Owners, divide
 from calve.convert.exact import Exact, Outcome
-from calve.convert.fast import FastPath, Rows, Taken, nothing
-from calve.convert.infer import Inferred, unknown_fields
+from calve.convert.infer import Inferred, UnknownColumns
 from calve.convert.node import Kind, Node
 from calve.convert.options import ConvertOptions
-from calve.convert.places import placed, put
-from calve.convert.select import compile_select
 from calve.convert.table import Table
 from calve.convert.unknown import NO_UNKNOWN, UnknownFields
 from calve.convert.widen import widened
 from calve.errors import ConvertError
 from calve.event.columns import EVENT
 from calve.event.reject import encodable, rejects_table
+from calve.event.sound import whole_array
 
 __all__ = ["ConvertOptions", "Converted", "Converter"]
+
+Rows = npt.NDArray[np.int64]
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,10 @@ class Converter:
         self._storage = [storage_type(each.type) for each in self.arrow_schema]
         self._exact = Exact(self._schema, self._options)
         self._wider: dict[str, bool] = {}
-        select = compile_select(self._schema, self._options.fields, self._options.timestamp_unit)
-        self._fast = FastPath(select, self._options.case_insensitive) if select else None
+        self._core = core.converter(table_spec(self._schema, self._options), self.arrow_schema)
 
     def convert(self, rows: pa.Table) -> Converted:
-        """Convert a table with the column `event`, and `json` where `sound` has run (else malformed rows are found)."""
+        """Convert a table with the column `event`."""
         return self._looked(rows, self._find(rows))
 
     def convert_for(self, rows: pa.Table, owners: Owners) -> Iterator[tuple[int, Converted]]:
@@ -93,18 +95,22 @@ class Converter:
             yield owner, self._looked(rows, found)
 
     def _find(self, rows: pa.Table) -> Found:
-        taken = self._fast.take(rows) if self._fast else nothing()
-        slow = _others(len(rows), taken.rows)
-        events = rows[EVENT].take(pa.array(slow)).to_pylist() if len(slow) else []
-        outcome = self._exact.convert(zip(slow.tolist(), events, strict=True), taken.doubtful)
-        strange = np.zeros(0, np.int64)
+        events = whole_array(rows[EVENT])
+        taken = self._core.convert(events) if self._core else None
+        slow = _others(len(rows), taken.rows if taken else _NONE)
+        texts = events.take(pa.array(slow)).to_pylist() if len(slow) else []
+        outcome = self._exact.convert(zip(slow.tolist(), texts, strict=True))
+        unknown = UnknownFields(taken.strange, taken.sets, taken.fields) if taken else NO_UNKNOWN
+        strange = np.zeros(len(rows), bool)
         if self._options.look_for_unknown:
-            strange = np.union1d(taken.unknown.rows, np.array(outcome.strange, np.int64))
-            strange = np.union1d(strange, told_by(rows, self._is_wider))
-        ignored = taken.unknown if self._options.count_ignored else NO_UNKNOWN
+            for some in (unknown.rows, np.array(outcome.strange, np.int64), told_by(rows, self._is_wider)):
+                strange[some] = True
+        ignored = unknown if self._options.count_ignored else NO_UNKNOWN
         ignored = ignored.join(UnknownFields.of(outcome.ignored))
         table, positions = self._assemble(taken, outcome)
-        return Found(seal(table), positions, outcome.rejects, outcome.nulled, strange, outcome.wider, ignored)
+        return Found(
+            seal(table), positions, outcome.rejects, outcome.nulled, np.flatnonzero(strange), outcome.wider, ignored
+        )
 
     def _is_wider(self, schema: str) -> bool:
         """Whether the columns are too narrow for rows of a schema, and can be widened."""
@@ -118,7 +124,7 @@ class Converter:
         unknown = Inferred()
         if len(found.strange):
             strange = rows.take(pa.array(found.strange))
-            unknown, rejects = unknown_fields(strange, self._schema, self._column_names, self._options)
+            unknown, rejects = self._unknown.look(strange)
             found = found.rejecting([each._replace(row=int(found.strange[each.row])) for each in rejects])
         for _, node in found.wider:
             unknown = unknown.merge(Inferred(node, 1))
@@ -129,21 +135,23 @@ class Converter:
         return Converted(found.rows, row, rejected, dict(nulled), lacks, reasons, ignored)
 
     @cached_property
-    def _column_names(self) -> ColumnNames:
-        return ColumnNames(self._schema.as_struct(), self._options.column_limit)
+    def _unknown(self) -> UnknownColumns:
+        return UnknownColumns(self._schema, self._options)
 
-    def _assemble(self, taken: Taken, outcome: Outcome) -> tuple[pa.Table, Rows]:
-        columns = [self._array(number, values) for number, values in enumerate(outcome.columns)]
-        slow = pa.table(columns, schema=self.arrow_schema)
-        if taken.found is None or self._fast is None:
-            return slow, np.array(outcome.rows, np.int64)
-        table = pa.table(build_columns(self._fast.select, taken.found, self.arrow_schema), schema=self.arrow_schema)
-        good = taken.good.copy()
-        for number, values in outcome.parts.items():
-            place = np.searchsorted(taken.at, list(values))
-            table = placed(table, number, place, self._array(number, list(values.values())))
-            good[place] = True
-        return put(table, taken.at, good, slow, np.array(outcome.rows, np.int64))
+    def _assemble(self, taken: core.Converted | None, outcome: Outcome) -> tuple[pa.Table, Rows]:
+        """Return the rows of both, in the order of the events, and their positions."""
+        at = np.array(outcome.rows, np.int64)
+        if taken is None or len(at):
+            columns = [self._array(number, values) for number, values in enumerate(outcome.columns)]
+            slow = pa.table(columns, schema=self.arrow_schema)
+        if taken is None:
+            return slow, at
+        fast = pa.Table.from_batches([taken.columns])
+        if not len(at):
+            return fast, taken.rows
+        positions = np.concatenate([taken.rows, at])
+        order = np.argsort(positions, kind="stable")
+        return pa.concat_tables([fast, slow]).combine_chunks().take(pa.array(order)), positions[order]
 
     def _array(self, number: int, values: Sequence[Any]) -> pa.Array:
         return pa.array(values, self._storage[number]).cast(self.arrow_schema.field(number).type)

@@ -14,13 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from calve.convert.node import ELEMENT, KEY, VALUE, Kind, Node, join
-from calve.convert.select import literal
 from calve.event import duck
-from calve.event.columns import JSON, SCHEMA
+from calve.event.columns import SCHEMA
 from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
 from calve.event.envelope.schema import Field, field_of
 
-__all__ = ["by_schema", "covered", "node_of", "overlay", "told_by"]
+__all__ = ["by_schema", "node_of", "overlay", "told_by"]
 
 _KINDS = {
     "boolean": Kind.BOOLEAN,
@@ -95,24 +94,6 @@ def overlay(told: Node, seen: Node) -> Node:
             value = join(value, overlay(told.fields[VALUE], node))
         return Node(Kind.MAP, {**told.fields, VALUE: value})
     return told
-
-
-def covered(texts: pa.Array, told: Node) -> npt.NDArray[np.bool_]:
-    """Say which JSON objects certainly have no field that a schema does not name.
-
-    Raises:
-        duckdb.InvalidInputException: A text is no JSON.
-    """
-    if not len(texts) or any(_holds_struct(node) for node in told.fields.values()):
-        return np.zeros(len(texts), bool)
-    names = f"[{', '.join(map(literal, told.fields))}]::VARCHAR[]"
-    found = duck.run(f"SELECT list_has_all({names}, json_keys(json)) AS ok FROM events", events=pa.table({JSON: texts}))
-    mask: npt.NDArray[np.bool_] = duck.whole(found["ok"]).fill_null(False).to_numpy(zero_copy_only=False)
-    return mask
-
-
-def _holds_struct(node: Node) -> bool:
-    return node.kind is Kind.STRUCT or any(map(_holds_struct, node.fields.values()))
 
 
 def _node(each: Field) -> Node:

@@ -1,12 +1,12 @@
 """The plain, exact converter: one event at a time, it alone decides about rejects, nulls and oddities.
 
-The compiled SELECT (`calve.convert.select`) takes only rows that it can prove; every other row comes here, for all of
-its columns or for those that lack the proof. Readers are closures, compiled once per table.
+The compiled core takes only events that certainly fit (`calve.compiled`); every other one comes here, and all do where
+there is no core. Readers are closures, compiled once per table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -72,7 +72,6 @@ class Outcome:
     Attributes:
         columns: The good rows' values per column, in the order of the schema.
         rows: The positions of the good rows.
-        parts: Of good rows of which only some columns were asked for: by the number of a column, values by position.
         rejects: The others.
         nulled: Values that were not coercible and became null: position of each, and column with reason.
         strange: The positions of those that may have fields without a column.
@@ -83,7 +82,6 @@ class Outcome:
 
     columns: list[tuple[Any, ...]]
     rows: list[int]
-    parts: dict[int, dict[int, Any]]
     rejects: list[Reject]
     nulled: list[tuple[int, tuple[str, str]]]
     strange: list[int]
@@ -112,17 +110,15 @@ class Exact:
         self._ignored = finder(schema.as_struct(), options.case_insensitive) if options.count_ignored else None
         self._repeated = RepeatedKeys()
 
-    def convert(self, texts: Iterable[tuple[int, bytes | str | None]], parts: Mapping[int, list[int]]) -> Outcome:
-        """Convert events given as (position, text); of those in `parts`, only the columns of these numbers."""
-        outcome, good = Outcome([], [], {}, [], [], [], [], []), []
+    def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
+        """Convert events given as (position, text)."""
+        outcome, good = Outcome([], [], [], [], [], [], []), []
         for row, text in texts:
             nulled: list[tuple[str, str]] = []
             wider: list[Node] = []
-            numbers = parts.get(row)
             try:
                 event = self._event(text)
-                columns = [self._columns[number] for number in numbers] if numbers else self._columns
-                values = self._values(event, columns, nulled, wider)
+                values = self._values(event, nulled, wider)
             except _RejectedError as error:
                 outcome.wider += [(row, node) for node in wider]
                 outcome.rejects.append(Reject(row, error.code, error.field, str(error)))
@@ -135,12 +131,8 @@ class Exact:
                 outcome.ignored.append((row, not_written))
             outcome.nulled += [(row, each) for each in nulled]
             outcome.wider += [(row, node) for node in wider]
-            if numbers is None:
-                outcome.rows.append(row)
-                good.append(values)
-                continue
-            for number, value in zip(numbers, values, strict=True):
-                outcome.parts.setdefault(number, {})[row] = value
+            outcome.rows.append(row)
+            good.append(values)
         outcome.columns += zip(*good, strict=True) if good else [()] * len(self._columns)
         return outcome
 
@@ -161,11 +153,9 @@ class Exact:
         repeated += self._repeated.within(event[column.name] for column in self._columns if column.name in event)
         return (*fields, *dict.fromkeys(f"{name} (repeated)" for name in repeated))
 
-    def _values(
-        self, event: dict[str, Any], columns: list[_Column], nulled: list[tuple[str, str]], wider: list[Node]
-    ) -> list[Any]:
+    def _values(self, event: dict[str, Any], nulled: list[tuple[str, str]], wider: list[Node]) -> list[Any]:
         values = []
-        for column in columns:
+        for column in self._columns:
             value = event.get(column.name)
             if value is not None:
                 try:

@@ -10,47 +10,37 @@ whose lattice is a part of this one, and values only tell of what it does not na
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.convert.column_names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames
+from calve.compiled import events as core
+from calve.convert.column_names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames, folded
 from calve.convert.column_types import ColumnTypes
-from calve.convert.declared import by_schema, covered, overlay
-from calve.convert.digits import long_numbers, with_extreme_exponents
+from calve.convert.core_spec import table_spec
+from calve.convert.declared import by_schema, overlay
 from calve.convert.evolve import known_fields, new_schema, refusal, without_refused
-from calve.convert.familiar import familiar
 from calve.convert.fields import ALL_FIELDS, Fields
 from calve.convert.kinds import number_kind, text_kind
-from calve.convert.moments import Group, refined
-from calve.convert.node import Kind, Node, join
+from calve.convert.node import ELEMENT, VALUE, Kind, Node, join
 from calve.convert.options import ConvertOptions
-from calve.convert.structure import from_structure, list_of
 from calve.convert.widen import widened
-from calve.event import duck
-from calve.event.columns import EVENT, JSON, SCHEMA
+from calve.event.columns import EVENT
 from calve.event.reject import Reject
-from calve.event.scan import Texts
-from calve.event.sound import as_text, is_same, valid_mask
+from calve.event.sound import whole_array
 from calve.event.strict import MalformedError, Number, parse_object
 
-__all__ = ["Inferred", "Unknown", "infer", "unknown_fields"]
+__all__ = ["Inferred", "Unknown", "UnknownColumns", "infer"]
 
-_Mask = npt.NDArray[np.bool_]
 _Rows = npt.NDArray[np.int64]
 _Seen = Iterator[tuple[Node, _Rows, bool]]
-_FIRST_LOOK = 2048  # rows that tell most of what there is to know
-_DUCKDB_LEVELS = 100  # `json_structure` fails beyond 128
 
 
 @dataclass(frozen=True)
@@ -91,19 +81,15 @@ class Inferred:
         return Inferred(Node.from_json(data["root"]), data["events"], data["is_declared"])
 
 
-def infer(rows: pa.Table, known: Inferred | None = None, fields: Fields = ALL_FIELDS) -> Inferred:
-    """Infer the fields of all events (`event`, and `json` and `_schema` if there are); malformed ones are passed over.
+def infer(rows: pa.Table, fields: Fields = ALL_FIELDS) -> Inferred:
+    """Infer the fields of all events (`event`, and `_schema` if there is); malformed ones are passed over.
 
     Args:
         rows: The events.
-        known: What earlier events told, to be merged with the result: events that add nothing to it are only counted.
         fields: The fields that are looked at.
     """
-    if known is None and len(rows) > _FIRST_LOOK:
-        known = infer(rows.slice(0, _FIRST_LOOK), None, fields)
-        return known.merge(infer(rows.slice(_FIRST_LOOK), known, fields))
     found = Inferred()
-    for node, at, is_told in _seen(rows, known, fields):
+    for node, at, is_told in _seen(rows, _Fields(ConvertOptions(fields=fields))):
         found = found.merge(Inferred(Node(Kind.STRUCT, fields.of(node.fields)), len(at), is_told or not len(at)))
     return found
 
@@ -120,159 +106,133 @@ class Unknown(NamedTuple):
     rejects: list[Reject]
 
 
-def unknown_fields(rows: pa.Table, schema: Schema, names: ColumnNames, options: ConvertOptions) -> Unknown:
-    """Infer those of the fields that a schema has no column for, at any depth.
+class UnknownColumns:
+    """Finds those of the fields of events that a table has no column for, at any depth. For one thread.
 
     Args:
-        rows: The events.
         schema: The table's schema.
-        names: The names of its columns.
         options: How its events are converted.
     """
-    found, columns, rejects = Inferred(), schema.as_struct(), list[Reject]()
-    for node, at, is_told in _seen(rows, columns=columns):
-        own = Node(Kind.STRUCT, options.fields.of(node.fields))
-        new = known_fields(own, columns, options.case_insensitive)
-        if (refused := refusal(new, columns, names)) and is_told:  # only events with a value there are rejected
-            untold = rows.take(pa.array(at)).drop_columns([SCHEMA])
-            found_there = unknown_fields(untold, schema, names, options).rejects
-            rejects += [each._replace(row=int(at[each.row])) for each in found_there]
-            new = without_refused(new, columns, names)
-        elif refused:
-            rejects += [Reject(row, *refused) for row in at.tolist()]
-            continue
-        if is_told:
-            new = join(new, widened(own, columns))
-        if new.fields:
-            found = found.merge(Inferred(Node(Kind.STRUCT, new.fields), len(at), is_told))
-    return Unknown(found, rejects)
+
+    def __init__(self, schema: Schema, options: ConvertOptions) -> None:
+        self._columns = schema.as_struct()
+        self._options = options
+        self._names = ColumnNames(self._columns, options.column_limit)
+        self._all = _Fields(options)
+        self._new = _Fields(options, schema)
+
+    def look(self, rows: pa.Table) -> Unknown:
+        """Look at events (`event`, and `_schema` if there is)."""
+        found, rejects = Inferred(), list[Reject]()
+        for told, at in by_schema(rows):
+            events = whole_array(rows[EVENT]).take(pa.array(at))
+            new, refused = self._untold(events) if told is None else self._told(events, told)
+            rejects += [each._replace(row=int(at[each.row])) for each in refused]
+            if new.fields:
+                found = found.merge(Inferred(new, len(at) - len(refused), told is not None))
+        return Unknown(found, rejects)
+
+    def _untold(self, events: pa.Array) -> tuple[Node, list[Reject]]:
+        """Return the new fields of events that only their values tell of, and the rows that are rejected."""
+        new, rejects = Node(Kind.STRUCT), list[Reject]()
+        for node, at in self._new.of(events):
+            if len(at) > 1 and refusal(node, self._columns, self._names):  # only some of them have that field
+                each = self._new.one_by_one(events, at)
+            else:
+                each = iter([(int(at[0]), node)])
+            for row, own in each:
+                if refused := refusal(own, self._columns, self._names):
+                    rejects.append(Reject(row, *refused))
+                else:
+                    new = join(new, Node(Kind.STRUCT, own.fields))
+        return new, rejects
+
+    def _told(self, events: pa.Array, told: Node) -> tuple[Node, list[Reject]]:
+        """Return the same of events with a schema: only those with a value in a refused field are rejected."""
+        own = told
+        for node, _ in self._all.of(events):
+            own = join(own, overlay(told, node))
+        own = Node(Kind.STRUCT, self._options.fields.of(own.fields))
+        new, rejects = known_fields(own, self._columns, self._options.case_insensitive), list[Reject]()
+        if refusal(new, self._columns, self._names):
+            rejects = self._untold(events)[1]
+            new = without_refused(new, self._columns, self._names)
+        return Node(Kind.STRUCT, join(new, widened(own, self._columns)).fields), rejects
 
 
-def _seen(
-    rows: pa.Table,
-    known: Inferred | None = None,
-    fields: Fields = ALL_FIELDS,
-    columns: iceberg.StructType | None = None,
-) -> _Seen:
-    """Yield what rows tell, which rows do, and whether a schema told it, in the order of first appearance.
-
-    What adds nothing to what is known may be left out. Texts in fields that have a column are not looked at.
-    """
-    texts, sure, plain = _texts(rows)
+def _seen(rows: pa.Table, look: _Fields) -> _Seen:
+    """Yield what rows tell, which rows do, and whether a schema told it, in the order of first appearance."""
     found: list[tuple[int, Node, _Rows, bool]] = []
     for told, at in by_schema(rows):
-        mine = texts if len(at) == len(texts) else texts.take(pa.array(at))
-        new = ~_nothing_new(mine, sure[at], told, known, fields)
-        first, nothing = (0, Node(Kind.STRUCT)) if told is None or not len(at) else (int(at[0]), told)
-        found.append((first, nothing, at[~new], told is not None))
-        at = at[new]
-        for node, members in _shapes(mine.filter(pa.array(new)), plain[at], columns):
-            found.append((int(at[members.min()]), overlay(told, node) if told else node, at[members], told is not None))
+        if told is not None and len(at):
+            found.append((int(at[0]), told, at[:0], True))
+        for node, members in look.of(whole_array(rows[EVENT]).take(pa.array(at))):
+            found.append((int(at[members[0]]), overlay(told, node) if told else node, at[members], told is not None))
     for _, node, at, is_told in sorted(found, key=lambda each: each[0]):
         yield node, at, is_told
 
 
-def _nothing_new(texts: pa.Array, sure: _Mask, told: Node | None, known: Inferred | None, fields: Fields) -> _Mask:
-    """Say which of the rows of one schema certainly tell nothing beyond it, or beyond what is known."""
-    if told is None:
-        return sure & familiar(texts, known.root, fields) if known is not None else np.zeros(len(texts), bool)
-    at = np.flatnonzero(sure)
-    new = np.zeros(len(texts), bool)
-    new[at] = covered(texts.take(pa.array(at)), told)
-    return new
+class _Fields:
+    """Finds the fields of events, or those that a schema has no columns for: then a column that has some is `known`."""
+
+    def __init__(self, options: ConvertOptions, schema: Schema | None = None) -> None:
+        self._core = core.observer(table_spec(schema or Schema(), options))
+        self._fields = options.fields
+        self._read: Callable[[Any], Node] = _from_value
+        if schema is not None:
+            self._read = partial(_new_fields, kind=schema.as_struct(), ignores_case=options.case_insensitive)
+
+    def of(self, events: pa.Array) -> Iterator[tuple[Node, _Rows]]:
+        """Yield fields, and the positions of the events that have them, in the order of the events."""
+        seen = self._core.observe(events) if self._core and len(events) else None
+        if seen is None or not seen.is_all:
+            yield from self._each(events, 0, len(events))
+            return
+        if not len(seen.left):
+            yield Node.from_json(seen.fields), np.arange(len(events))
+            return
+        start = 0
+        for row in [*seen.left.tolist(), len(events)]:
+            if row > start:
+                yield from ((node, start + at) for node, at in self.of(events.slice(start, row - start)))
+            yield from self._each(events, row, row + 1)
+            start = row + 1
+
+    def _each(self, events: pa.Array, start: int, end: int) -> Iterator[tuple[Node, _Rows]]:
+        for row, node in self.one_by_one(events, np.arange(start, min(end, len(events)))):
+            yield node, np.array([row])
+
+    def one_by_one(self, events: pa.Array, at: _Rows) -> Iterator[tuple[int, Node]]:
+        """Yield the positions of some events, of those that are JSON objects, and the fields of each."""
+        for row in at.tolist():
+            try:
+                yield row, self._read(self._fields.of(parse_object(events[row].as_py())))
+            except MalformedError:
+                continue
 
 
-def _texts(rows: pa.Table) -> tuple[pa.Array, _Mask, _Mask]:
-    """Return the texts without nulls, which DuckDB keeps the numbers of, and which also a double keeps whole ones of.
-
-    Not among them is what DuckDB reads although it is no JSON, and an event whose `json` is another text, as its names
-    may be others there.
-    """
-    texts = as_text(rows[EVENT])
-    is_other = np.zeros(len(texts), bool)
-    if JSON in rows.column_names and not is_same(json_texts := as_text(rows[JSON]), texts):
-        is_other = pc.fill_null(pc.not_equal(json_texts, texts), True).to_numpy(zero_copy_only=False)
-    filled = pc.fill_null(texts, "") if texts.null_count else texts
-    scan = Texts(filled)
-    sure, long = ~is_other, long_numbers(filled, scan)
-    sure[scan.lenient()] = False
-    sure[long.lost] = False
-    plain = sure.copy()
-    plain[long.wide] = False
-    return filled, sure, plain
-
-
-def _shapes(texts: pa.Array, plain: _Mask, columns: iceberg.StructType | None = None) -> Iterator[tuple[Node, _Rows]]:
-    """Yield each distinct structure and the rows that have it.
-
-    DuckDB tells structures fast, but not all exactly: rows that are not plain, or where it says `JSON` (an empty
-    object, mixed elements, a duplicate name), or which have an empty name, are read one by one.
-    """
-    if not len(texts):
-        return
-    plain = plain & ~with_extreme_exponents(texts)
-    groups: list[Group] = []
-    for shape, at, members in _grouped(texts, plain):
-        if '"JSON"' in shape or '"":' in shape:
-            plain[members] = False
-        else:
-            groups.append(
-                Group(from_structure(json.loads(shape)), _from_value(parse_object(texts[at].as_py())), members)
-            )
-    nodes = refined(groups, texts, partial(_is_new, columns))
-    for node, group in zip(nodes, groups, strict=True):
-        yield (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), group.rows
-    for row in np.flatnonzero(~plain).tolist():
-        try:
-            node = _from_value(parse_object(texts[row].as_py()))
-        except MalformedError:
-            continue
-        yield (node if node.kind is Kind.STRUCT else Node(Kind.STRUCT)), np.array([row])
+def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth: int = 0) -> Node:
+    """Return what a value holds that a type has no columns for, as a `known` field."""
+    fields: dict[str, Node] = {}
+    inside = partial(_new_fields, ignores_case=ignores_case, depth=depth + 1)
+    match kind:
+        case iceberg.StructType() if type(value) is dict:
+            types = {each.name: each.field_type for each in kind.fields}
+            by_fold = {folded(name): name for name in types} if ignores_case else {}
+            for name, item in value.items():
+                column = name if name in types else by_fold.get(folded(name), "") if ignores_case else ""
+                if column in types:
+                    fields[column] = join(fields.get(column, _KNOWN), inside(item, types[column]))
+                elif item is not None:
+                    fields[name] = _from_value(item, depth + 1)
+        case iceberg.ListType() if type(value) is list:
+            fields[ELEMENT] = reduce(join, (inside(item, kind.element_type) for item in value), _KNOWN)
+        case iceberg.MapType() if type(value) is dict:
+            fields[VALUE] = reduce(join, (inside(item, kind.value_type) for item in value.values()), _KNOWN)
+    return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
 
 
-def _grouped(texts: pa.Array, plain: _Mask) -> Iterator[tuple[str, int, Any]]:
-    """Group the plain rows by structure.
-
-    Rows that DuckDB refuses, that may be too deep for it or that are no objects stop being plain.
-    """
-    sql = (
-        "SELECT json_structure(json)::VARCHAR AS shape, min(row) AS first, list(row) AS rows"
-        " FROM events GROUP BY shape ORDER BY first"
-    )
-    at = np.flatnonzero(plain)
-    try:
-        groups = duck.run(sql, events=_numbered(texts, at))
-    except duckdb.InvalidInputException:
-        mine = texts.take(pa.array(at))
-        plain[at[~valid_mask(mine)]] = False
-        plain[at[Texts(mine).deep(_DUCKDB_LEVELS)]] = False
-        groups = duck.run(sql, events=_numbered(texts, np.flatnonzero(plain)))
-    for shape, first, rows in zip(
-        groups["shape"].to_pylist(), groups["first"].to_pylist(), groups["rows"], strict=True
-    ):
-        members = rows.values.to_numpy()
-        if shape.startswith("{"):
-            yield shape, first, members
-        else:
-            plain[members] = False
-
-
-def _numbered(texts: pa.Array, at: Any) -> pa.Table:
-    return pa.table({JSON: texts if len(at) == len(texts) else texts.take(pa.array(at)), "row": pa.array(at)})
-
-
-def _is_new(columns: iceberg.StructType | None, path: Sequence[str | None]) -> bool:
-    """Return whether the field at a path has no column."""
-    kind: iceberg.IcebergType | None = columns
-    for name in path:
-        match kind:
-            case iceberg.StructType():
-                kind = next((each.field_type for each in kind.fields if each.name == name), None)
-            case iceberg.ListType():
-                kind = kind.element_type
-            case iceberg.MapType():
-                kind = kind.value_type
-    return kind is None
+_KNOWN = Node(Kind.KNOWN)
 
 
 def _from_value(value: Any, depth: int = 0) -> Node:
@@ -288,8 +248,8 @@ def _from_value(value: Any, depth: int = 0) -> Node:
         return Node(Kind.STRING)
     if type(value) is dict:
         fields = {name: _from_value(below, depth + 1) for name, below in value.items()}
-        return Node(Kind.STRUCT, fields) if fields else Node(Kind.EMPTY_OBJECT)
+        return Node(Kind.STRUCT, fields) if fields or not depth else Node(Kind.EMPTY_OBJECT)
     element = Node(Kind.NULL)
     for each in value:
         element = join(element, _from_value(each, depth + 1))
-    return list_of(element)
+    return Node(Kind.EMPTY_ARRAY) if element.kind is Kind.NULL else Node(Kind.LIST, {ELEMENT: element})

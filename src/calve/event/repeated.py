@@ -28,6 +28,11 @@ class RepeatedKeys:
         self._found.clear()
         return parse_object(text, self._decoder)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether the last event repeats a key, at any depth."""
+        return bool(self._found)
+
     def within(self, values: Iterable[Any]) -> Iterator[str]:
         """Yield the keys that are repeated in objects among some values of the event, at any depth."""
         left = list(values) if self._found else []

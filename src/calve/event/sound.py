@@ -10,19 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.compiled import events as core
 from calve.event import duck
 from calve.event.columns import EVENT, JSON, MALFORMED, ROW
 from calve.event.reject import Code, Reject, rejects_table
-from calve.event.scan import Texts
-from calve.event.strict import DEEPEST, MalformedError, dump, parse_object
+from calve.event.repeated import RepeatedKeys
+from calve.event.strict import MalformedError, dump
 
-__all__ = ["Sound", "as_text", "cleaned", "is_same", "sound", "valid_mask"]
+__all__ = ["Sound", "as_text", "cleaned", "is_same", "sound", "valid_mask", "whole_array"]
 
 
 _Mask = npt.NDArray[np.bool_]
-_IS_OBJECT = """SELECT json_valid(json)
-AND CASE WHEN starts_with(json, '{') THEN true ELSE starts_with(ltrim(json, E' \\t\\r\\n'), '{') END AS ok
-FROM events"""
 
 
 class Sound(NamedTuple):
@@ -38,41 +36,63 @@ class Sound(NamedTuple):
 
 
 def sound(events: pa.Table) -> Sound:
-    """Divide a table with the column `event` (and perhaps `malformed`) into JSON objects and malformed rows."""
+    """Divide a table with the column `event` (and perhaps `malformed`) into JSON objects and malformed rows.
+
+    Of a key that an object repeats, `json` has the last value alone (decision 7).
+    """
     rejects: list[Reject] = []
-    texts = as_text(events[EVENT])
+    array = whole_array(events[EVENT])
     given_up = events[MALFORMED].to_pylist() if _has_reasons(events) else None
-    readable: dict[int, str] = {}
-    refused, suspects = _suspects(texts)
-    for row in suspects.tolist():
+    changed: dict[int, str] = {}
+    plain, reader = core.check(array), RepeatedKeys()
+    for row in range(len(array)) if plain is None else np.flatnonzero(~plain).tolist():
         if given_up and given_up[row] is not None:
             continue
         try:
-            value = parse_object(events[EVENT][row].as_py())
-            if refused[row]:
-                readable[row] = cleaned(value)
+            value = reader.parse(array[row].as_py())
         except MalformedError as error:
             rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
+            continue
+        if plain is not None or reader.has_any or _has_half_surrogate(value):
+            changed[row] = cleaned(value)
     rejects += [
         Reject(row, Code.MALFORMED, "", reason) for row, reason in enumerate(given_up or ()) if reason is not None
     ]
-    if readable:
-        mask = np.zeros(len(texts), bool)
-        mask[list(readable)] = True
-        texts = pc.replace_with_mask(texts, pa.array(mask), pa.array(readable.values(), pa.string()))
-    rows = events.append_column(JSON, texts).append_column(ROW, pa.array(np.arange(len(events)), pa.int64()))
-    if rejects:
-        keep = np.ones(len(events), bool)
-        keep[[each.row for each in rejects]] = False
-        rows = rows.filter(pa.array(keep))
-    return Sound(rows, rejects_table(rejects))
+    keep = np.ones(len(events), bool)
+    keep[[each.row for each in rejects]] = False
+    rows = events.append_column(ROW, pa.array(np.arange(len(events)), pa.int64()))
+    rows = rows.filter(pa.array(keep)) if rejects else rows
+    return Sound(rows.append_column(JSON, _readable(rows, changed)), rejects_table(rejects))
+
+
+def _readable(rows: pa.Table, changed: Mapping[int, str]) -> pa.Array:
+    """Return the texts of rows, some of which are others."""
+    texts = as_text(rows[EVENT])
+    if not changed:
+        return texts
+    mask = np.isin(rows[ROW].to_numpy(), list(changed))
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(changed.values(), texts.type))
+
+
+def _has_half_surrogate(value: Mapping[str, Any]) -> bool:
+    try:
+        dump(value).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def whole_array(events: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    joined = duck.whole(events)
+    if isinstance(joined, pa.ChunkedArray):
+        joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], events.type)
+    return joined
 
 
 def as_text(events: pa.ChunkedArray) -> pa.Array:
     """Give events as one string array; null where an event is null or not UTF-8."""
-    joined = duck.whole(events)
-    if isinstance(joined, pa.ChunkedArray):
-        joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], events.type)
+    joined = whole_array(events)
     try:
         return joined.cast(pa.string())
     except pa.ArrowInvalid:
@@ -94,14 +114,6 @@ def _decoded(event: bytes | None) -> str | None:
 
 def _has_reasons(events: pa.Table) -> bool:
     return MALFORMED in events.column_names and events[MALFORMED].null_count < len(events)
-
-
-def _suspects(texts: pa.Array) -> tuple[_Mask, npt.NDArray[np.int64]]:
-    """Say which texts DuckDB does not take for an object, and name the rows that need the strict parser."""
-    filled = pc.fill_null(texts, "") if texts.null_count else texts
-    scan = Texts(filled)
-    refused = ~_mask(duck.run(_IS_OBJECT, events=pa.table({JSON: filled})))
-    return refused, np.unique(np.concatenate([np.flatnonzero(refused), scan.lenient(), scan.deep(DEEPEST)]))
 
 
 def _mask(found: pa.Table) -> _Mask:

@@ -252,8 +252,7 @@ class _Task:
         table = sink.tables.get(target[1])
         if table is None:
             rows = events if JSON in events.column_names else sound(events).rows
-            known = self._misfits.get(target)
-            self._misfit(target, self._timed("convert", infer, rows, known, sink.fields) if sink.infers else None)
+            self._misfit(target, self._timed("convert", infer, rows, sink.fields) if sink.infers else None)
         elif isinstance(table, Absent):
             self._reject(
                 target, events, reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)

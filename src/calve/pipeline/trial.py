@@ -234,7 +234,7 @@ class _Rehearsed:
         name, origins = target[1], rows[ROW].to_pylist()
         known = sink.tables.get(name)
         if known is None:
-            return Misfit(target, infer(rows, None, sink.fields) if sink.infers else None)
+            return Misfit(target, infer(rows, sink.fields) if sink.infers else None)
         if isinstance(known, Absent):
             everything = pa.array(range(len(rows)), pa.int64())
             self._reject(target, origins, reject_rows(everything, known.code, "", known.reason))

@@ -1,0 +1,314 @@
+"""The core takes what certainly fits, gives what the exact converter gives, and loses nothing to what is no JSON."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from calve.compiled import events as core
+from calve.compiled.library import load
+from calve.convert.arrow_schema import arrow_schema
+from calve.convert.build import storage_type
+from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.core_spec import table_spec
+from calve.convert.definition import schema_from_columns
+from calve.convert.exact import Exact
+from convert.events import Maker
+from convert.tables import plain_rows, table_of
+from examples import examples
+
+needs_core = pytest.mark.skipif(load() is None, reason="the compiled core is not there")
+FLAT = [{"name": "s", "type": "string"}, {"name": "n", "type": "int"}, {"name": "d", "type": "double"}]
+NESTED = [*FLAT, {"name": "list", "type": "list<string>"}]
+GOOD = '{"s":"x","n":1,"d":0.5}'
+
+
+KINDS = [
+    "boolean", "int", "long", "float", "double", "decimal(9,2)", "decimal(38,10)", "date", "time", "timestamp",
+    "timestamptz", "timestamp_ns", "timestamptz_ns", "string", "uuid", "binary", "fixed[3]", "list<int>",
+    "map<string, double>", "struct<a: long, b: list<string>>",
+]  # fmt: skip
+NUMBERS = ["0", "-0", "1", "0.0", "1e3", "1E-2", "12.50", "1e400", "1e-400", "9007199254740993", "123456789.123456789"]
+TEXTS = [
+    "true",
+    "FALSE",
+    "NaN",
+    "-Infinity",
+    "+5",
+    ".5",
+    "5.",
+    "",
+    " 1",
+    "00ff",
+    "YWJj",
+    "YWI=",
+    "YW==",
+    "12:30",
+    "23:59:59.5",
+]
+TEXTS += [
+    "2024-02-29",
+    "2026-03-01T10:00:00Z",
+    "2026-03-01 10:00:00.1234567+05:30",
+    "é😀",
+    "\\u00e9",
+    "\\ud800",
+    "0" * 32,
+]
+
+
+def convert(converter: Converter, *events: str) -> Converted:
+    return converter.convert(pa.table({"event": pa.array([event.encode() for event in events], pa.binary())}))
+
+
+NO_JSON = [
+    '{"s":"x","n":1,}',
+    '{"s":"x","n":1 , \t}',
+    '{"s":"x","n":1,\n} ',
+    '{"s":nan,"n":1}',
+    '{"s":NaN}',
+    '{"s":-NAN,"n":1}',
+    '{"s":inf}',
+    '{"s":-iNf}',
+    '{"s":Infinity,"n":1}',
+    '{"s":-INFINITY}',
+    '{"d":nan}',
+    '{"s":"x","other":NaN}',
+    '{"s":"x","other":[1,]}',
+    '{"s":"x","other":{"a":-Infinity}}',
+    '{"n":null,"other":[nan]}',
+    '{"s":"x"',
+    '{"s":"x"}}',
+    '{"s":"x"}]',
+    '{"s":',
+    "no JSON at all",
+    " ",
+    "",
+    "}",
+]
+
+
+@pytest.mark.parametrize("columns", [FLAT, NESTED], ids=["flat", "nested"])
+@pytest.mark.parametrize("event", NO_JSON)
+def test_what_is_no_json_is_malformed_and_spoils_no_other_event(columns, event):
+    converter = Converter(table_of(schema_from_columns(columns)), ConvertOptions(look_for_unknown=True))
+    for _ in range(3):  # what it met before makes the converter look closer
+        found = convert(converter, GOOD, event, GOOD)
+        assert [(one["row"], one["code"]) for one in found.rejects.to_pylist()] == [(1, "MALFORMED")]
+        assert found.row.to_pylist() == [0, 2]
+        assert [(row["s"], row["n"]) for row in plain_rows(found.rows)] == [("x", 1)] * 2
+
+
+@needs_core
+def test_events_that_do_not_certainly_fit_are_left():
+    good = [
+        GOOD,
+        '{"s":[1.50, {"a" :1}],"n":"7","d":-0}',
+        ' {"s" : null,"other":[{"x":1,"x":2}]}\n',
+        '{"in":{"n":1,"new":{"x":1}},"more":1,"s":"\\ud83d\\ude00"}',
+    ]
+    left = [
+        '{"s":"x","n":1,"d":"much"}',
+        '{"s":"x","n":true}',
+        '{"n":2147483648}',
+        '{"s":"x","n":1,"n":2}',
+        '{"s":"x","\\u006e":1,"n":2}',
+        '{"s":{"a":1,"a":2}}',
+        '{"in":{"new":1,"new":2}}',
+        '{"s":"x","other":1,"other":2}',
+        '{"s":"\\ud800"}',
+        '{"in":{"n":true}}',
+        '{"in":[]}',
+        '{"other":1}',
+        '{"s":"x","other":' + "[" * 250 + "]" * 250 + "}",
+        *NO_JSON,
+    ]
+    columns = [*FLAT, {"name": "in", "type": "struct<n: int>"}]
+    schema = schema_from_columns(columns)
+    converter = core.converter(table_spec(schema, ConvertOptions()), arrow_schema(schema))
+    assert converter is not None
+    for _ in range(3):
+        found = converter.convert(pa.array([*left, *good, None, *left, b"\xc3"], pa.binary()))
+        assert found is not None
+        assert found.rows.tolist() == list(range(len(left), len(left) + len(good)))
+        assert found.columns.to_pylist() == [
+            {"s": "x", "n": 1, "d": 0.5, "in": None},
+            {"s": '[1.50,{"a":1}]', "n": 7, "d": -0.0, "in": None},
+            {"s": None, "n": None, "d": None, "in": None},
+            {"s": "😀", "n": None, "d": None, "in": {"n": 1}},
+        ]
+        unknown = {row: found.fields[number] for row, number in zip(found.strange.tolist(), found.sets, strict=True)}
+        assert unknown == {len(left) + 2: ("other",), len(left) + 3: ("in.new", "more")}
+
+
+@needs_core
+def test_a_name_that_looks_like_another_object_is_that_name_alone():
+    name = 'a":1,"b'
+    schema = Schema(NestedField(1, name, LongType()), NestedField(2, "b", LongType()))
+    found = convert(Converter(table_of(schema)), '{"a":1,"b":2}', '{"a\\":1,\\"b":3}')
+    assert plain_rows(found.rows) == [{name: None, "b": 2}, {name: 3, "b": None}]
+
+
+@needs_core
+def test_names_of_a_stream_without_end_are_forgotten_and_read_again():
+    options = ConvertOptions(count_ignored=True)
+    converter = Converter(table_of(schema_from_columns(FLAT)), options)
+    for batch in range(5):
+        events = [f'{{"s":"x","k{batch}_{number}":1}}' for number in range(1500)]
+        found = convert(converter, *events)
+        assert len(found.rows) == 1500
+        assert sum(found.ignored.values()) == 1500
+
+
+@needs_core
+@pytest.mark.parametrize("digits", [6, 9])
+def test_date_times_are_read_as_one_by_one(digits):
+    rnd = random.Random(digits)
+    texts = [stamp(rnd, digits) for _ in range(examples(20_000))]
+    texts = [spoiled(rnd, text) if rnd.random() < 0.3 else text for text in texts]
+    kinds = {"t": "timestamp_ns" if digits == 9 else "timestamp", "day": "date"}
+    schema = schema_from_columns([{"name": name, "type": kind} for name, kind in kinds.items()])
+    assert_same(schema, [f'{{"t":{text}}}' for text in texts], least=0.1)
+    days = [f'{text[:11]}{rnd.choice(["", "T00:00Z", " 00:00:00.000"])}"' for text in texts]
+    assert_same(schema, [f'{{"day":{text}}}' for text in days], least=0.1)
+
+
+@needs_core
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_are_what_the_exact_converter_makes_of_them(kind):
+    rnd = random.Random(kind)
+    schema = schema_from_columns([{"name": "v", "type": kind}])
+    texts = [random_value(rnd) for _ in range(examples(5_000))]
+    for unit in ("ms", "auto") if kind.startswith("timestamp") else ("ms",):
+        assert_same(schema, [f'{{"v":{text}}}' for text in texts], ConvertOptions(timestamp_unit=unit))
+
+
+@needs_core
+@settings(max_examples=examples(60))
+@given(seed=st.integers(0, 2**32), ci=st.booleans())
+def test_what_the_core_takes_is_what_the_exact_converter_gives(seed, ci):
+    maker = Maker(random.Random(seed))
+    schema = maker.schema()
+    texts = [maker.event(schema) for _ in range(50)]
+    options = ConvertOptions(case_insensitive=ci, count_ignored=True)
+    assert_same(schema, [mutated(random.Random(f"{seed}{n}"), text) for n, text in enumerate(texts)], options)
+
+
+def assert_same(schema, texts, options=ConvertOptions(), least=0.0):  # noqa: B008
+    """Compare what the core takes of events with what the exact converter gives for them; it may leave some."""
+    spec, arrow = table_spec(schema, options), arrow_schema(schema)
+    converter = core.converter(spec, arrow)
+    if converter is None:
+        return
+    events = pa.array([text if isinstance(text, bytes | None) else text.encode() for text in texts], pa.binary())
+    found = converter.convert(events)
+    assert found is not None
+    found.columns.validate(full=True)
+    exact = Exact(schema, options).convert(enumerate(events.to_pylist()))
+    assert len(found.rows) >= least * len(texts)
+    position = {row: at for at, row in enumerate(exact.rows)}
+    nulled = {row for row, _ in exact.nulled}
+    for row in found.rows.tolist():
+        assert row in position, texts[row]
+        assert row not in nulled, texts[row]
+    at = [position[row] for row in found.rows.tolist()]
+    for number, column in enumerate(found.columns.columns):
+        kind = column.type
+        values = pa.array([exact.columns[number][one] for one in at], storage_type(kind)).cast(kind)
+        assert shown(column) == shown(values)
+    ignored = {row: set(fields) for row, fields in exact.ignored}
+    taken = set(found.rows.tolist())
+    fields = [set(each) for each in found.fields]
+    assert {row: fields[n] for row, n in zip(found.strange.tolist(), found.sets, strict=True)} == {
+        row: each for row, each in ignored.items() if row in taken
+    } or not options.count_ignored
+
+
+@pytest.mark.parametrize("mismatch", ["null", "dlq"])
+def test_an_event_with_several_values_that_do_not_fit_is_one_reject_or_none(mismatch):
+    columns = [*FLAT, {"name": "id", "type": "long", "required": True}]
+    options = ConvertOptions(look_for_unknown=True, on_type_mismatch=mismatch)
+    events = ['{"s":"x","n":"x","d":"x","id":1}', '{"n":"x","d":0.5,"id":"x","new":1}', '{"s":1.50,"d":"1e1","id":"7"}']
+    found = convert(Converter(table_of(schema_from_columns(columns)), options), *events)
+    good = [{"s": "x", "n": None, "d": None, "id": 1}] if mismatch == "null" else []
+    assert plain_rows(found.rows) == [*good, {"s": "1.50", "n": None, "d": 10.0, "id": 7}]
+    rejects = [(one["row"], one["code"], one["field"]) for one in found.rejects.to_pylist()]
+    assert rejects == ([(1, "NOT_COERCIBLE", "id")] if good else [(0, "NOT_COERCIBLE", "n"), (1, "NOT_COERCIBLE", "n")])
+    assert found.nulled == ({"n": 1, "d": 1} if good else {})
+    assert found.unknown is None  # only a rejected event has a new field
+
+
+@pytest.mark.parametrize("text", ["nan", "NaN", "-inf", "Infinity", "info", "Nina", "-", "12", "1e5", "0", "{", ""])
+def test_a_string_stays_what_it_is_whatever_it_looks_like(text):
+    converter = Converter(table_of(schema_from_columns(FLAT)))
+    for event in (f'{{"s":"{text}"}}', f'{{ "s" : "{text}" }} ', f'{{"other":1,"s":"{text}"}}'):
+        assert [row["s"] for row in plain_rows(convert(converter, event, GOOD).rows)] == [text, "x"]
+
+
+def shown(values: pa.Array) -> str:
+    """Return values as text: NaN is NaN, and zeros have their sign."""
+    return repr(plain_rows(pa.table({"v": values})))
+
+
+def stamp(rnd: random.Random, digits: int) -> str:
+    year = rnd.choice([0, 1, 1600, 1678, 1900, 2000, 2024, 2026, 2261, 9999, rnd.randrange(10_000)])
+    date = f"{year:04d}-{rnd.randrange(14):02d}-{rnd.randrange(33):02d}"
+    text = f"{date}T{rnd.randrange(25):02d}:{rnd.randrange(61):02d}:{rnd.randrange(61):02d}"
+    fraction = "".join(rnd.choice("0123456789") for _ in range(rnd.randrange(digits + 1)))
+    return f'"{text}{"." if fraction else ""}{fraction}{rnd.choice(["", "Z"])}"'
+
+
+def spoiled(rnd: random.Random, text: str) -> str:
+    at = rnd.randrange(len(text))
+    return text[:at] + chr(rnd.randrange(32, 127)) + text[at + 1 :]
+
+
+def random_value(rnd: random.Random, depth: int = 0) -> str:
+    """Return JSON that many types take."""
+    match rnd.randrange(10 if depth < 3 else 7):
+        case 0:
+            return rnd.choice(NUMBERS)
+        case 1:
+            return rnd.choice(["", "-"]) + str(rnd.randrange(10 ** rnd.randrange(1, 25)))
+        case 2:
+            return f"{rnd.randrange(-(10**6), 10**6)}.{rnd.randrange(10 ** rnd.randrange(1, 12))}"
+        case 3:
+            return (
+                f"{rnd.randrange(10**3)}{rnd.choice(['e', 'E', '.5e'])}{rnd.choice(['', '+', '-'])}{rnd.randrange(30)}"
+            )
+        case 4:
+            return f'"{rnd.choice(TEXTS + NUMBERS)}"'
+        case 5:
+            return rnd.choice(["true", "false", "null", "{}", "[]", "nul", "01", "-", '"'])
+        case 6:
+            return str(uuid.UUID(int=rnd.getrandbits(128))).join('""') if rnd.random() < 0.5 else stamp(rnd, 9)
+        case 7:
+            return "[" + ", ".join(random_value(rnd, depth + 1) for _ in range(rnd.randrange(4))) + "]"
+    names = [rnd.choice("abAé") for _ in range(rnd.randrange(4))]
+    return "{" + ",".join(f'"{name}": {random_value(rnd, depth + 1)}' for name in names) + "}"
+
+
+def mutated(rnd: random.Random, text: str | bytes | None) -> bytes | None:
+    """Return an event, now and then with a change somewhere."""
+    if text is None or rnd.random() < 0.7:
+        return text.encode() if isinstance(text, str) else text
+    event = bytearray(text if isinstance(text, bytes) else text.encode())
+    for _ in range(rnd.randrange(1, 3)):
+        at = rnd.randrange(len(event) + 1)
+        match rnd.randrange(4):
+            case 0:
+                event[at : at + 1] = bytes([rnd.randrange(256)])
+            case 1:
+                del event[at : at + rnd.randrange(1, 8)]
+            case 2:
+                event[at:at] = bytes(rnd.choice(b'"\\{}[],:0123456789eE.+-ntf \x00\xc3\xa9') for _ in range(3))
+            case 3:
+                event[at:at] = event[at : at + 10]
+    return bytes(event)

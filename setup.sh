@@ -39,7 +39,7 @@ make_venv() {
 }
 
 install_packages() {
-  echo "[2/6] Installing $(grep -c '==' requirements.lock) packages (some 600 MB the first time, most of it Spark)"
+  echo "[3/6] Installing $(grep -c '==' requirements.lock) packages (some 600 MB the first time, most of it Spark)"
   pip_install -r requirements.lock
   pip_install --no-deps --no-build-isolation -e .
 }
@@ -74,9 +74,9 @@ PYTHON
 
 echo "Setting up Calve in $PWD/.venv"
 make_venv
+echo "[2/6] Building the compiled core, which converts events"
+PYTHONPATH=src "$bin/python" -m calve.compiled.build 2>&1 | sed 's/^ */      /'
 install_packages
-echo "[3/6] Building the compiled core, which converts events"
-"$bin/python" -m calve.compiled.build 2>&1 | sed 's/^ */      /'
 echo "[4/6] Looking for Java 17 or 21"
 if ! find_java; then
   echo "      none on this system; installing one into .venv (40 MB)"

@@ -179,6 +179,12 @@ pub extern "C" fn calve_core_version() -> i32 {
     VERSION
 }
 
+/// The digest of the sources that this library was built of; `compiled/build.py` gives it, and looks for it in the file.
+#[no_mangle]
+pub extern "C" fn calve_core_sources() -> *const u8 {
+    option_env!("CALVE_CORE_SOURCES").unwrap_or("").as_ptr()
+}
+
 /// # Safety
 /// `spec` has `length` bytes.
 #[no_mangle]

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import calve
 from calve.cli import main
+from calve.compiled import library
 from calve.observe.watch import Watch
 from calve.settings import PipelineSettings, Plugins, option
 
@@ -89,7 +90,7 @@ def pipelines(monkeypatch: pytest.MonkeyPatch) -> Pipelines:
 
 @dataclass
 class Shell:
-    """Runs `calve` in a folder of its own."""
+    """Runs `calve` in a folder of its own, and as if this machine had the compiled core."""
 
     folder: Path
 
@@ -106,4 +107,5 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(library, "missing", lambda: None)
     return Shell(tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from calve.cli import checks
+from calve.compiled import library
 from calve.engine import jars, java
 from calve.engine.cache import cache_folder
 from calve.errors import EngineError
@@ -39,6 +40,19 @@ def test_a_good_machine_is_well(shell: Shell) -> None:
     assert "All is well." in result.stdout
     assert "ok    java     17 at /jdk/bin/java" in result.stdout
     assert "BAD" not in result.stdout
+
+
+def test_the_compiled_core_is_told_with_its_version_and_place(shell: Shell) -> None:
+    assert f"ok    core     version {library.VERSION} at {library.file()}" in shell("doctor").stdout
+
+
+def test_a_missing_core_is_a_note_with_the_way_out(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = EngineError("The compiled core is missing: events are converted slower", hint="Install Rust")
+    monkeypatch.setattr(library, "missing", lambda: missing)
+    result = shell("doctor")
+    assert result.exit_code == 0
+    assert "note  core     The compiled core is missing: events are converted slower" in result.stdout
+    assert "→ Install Rust" in result.stdout
 
 
 def test_missing_java_is_told_with_the_way_out(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

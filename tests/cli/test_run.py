@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calve.compiled import library
 from calve.errors import EngineError
 from calve.observe.status import BatchCounts
 from calve.observe.watch import Watch
@@ -44,6 +45,16 @@ def test_a_run_ends_with_its_last_figures_and_a_status_file(shell: Shell, pipeli
     assert "10 rows in 1 table" in result.stderr
     assert result.stdout == ""
     assert json.loads((shell.folder / "calve-state/orders/status.json").read_text())["state"] == "stopped"
+
+
+def test_a_run_without_the_compiled_core_says_so_in_one_line(
+    shell: Shell, pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = EngineError("The compiled core is missing: events are converted slower", hint="Install Rust")
+    monkeypatch.setattr(library, "missing", lambda: missing)
+    result = shell("run", shell.write("a.yaml", GOOD), *QUIET)
+    assert result.exit_code == 0
+    assert "warning: The compiled core is missing: events are converted slower. Install Rust\n" in result.stderr
 
 
 def test_with_json_every_line_of_stderr_is_an_object(shell: Shell, pipelines: Pipelines) -> None:

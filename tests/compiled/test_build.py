@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -113,14 +114,15 @@ def test_a_library_of_the_same_sources_needs_no_cargo(checkout: Checkout, monkey
     assert build.build() == ""
 
 
-def test_an_outdated_library_that_cannot_be_rebuilt_is_removed(
-    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+def test_an_outdated_library_that_cannot_be_rebuilt_is_removed_and_that_is_told(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build.build()
     checkout.source.write_text("// two")
     monkeypatch.setenv("PATH", str(checkout.core))
     assert build.build()
     assert not checkout.library.exists()
+    assert "outdated library of the compiled core is removed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,11 @@ def test_a_wheel_is_for_the_oldest_system_that_its_library_runs_on(
     if content is not None:
         checkout.library.write_bytes(content)
     assert build.wheel_platform() == tag
+
+
+def test_the_readme_names_the_oldest_cargo_that_will_do() -> None:
+    version = tomllib.loads((build.CORE / "Cargo.toml").read_text())["package"]["rust-version"]
+    assert f"cargo ≥ {version}" in (build.CORE.parent / "README.md").read_text()
 
 
 @pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo")

@@ -69,7 +69,7 @@ def test_a_library_of_another_kind_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_library_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(calve_core_version=lambda: 999))
     (tmp_path / "other.so").touch()
-    assert f"has version 999 instead of {library._VERSION}" in reason_for(tmp_path / "other.so", monkeypatch)
+    assert f"has version 999 instead of {library.VERSION}" in reason_for(tmp_path / "other.so", monkeypatch)
 
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

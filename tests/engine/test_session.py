@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine.session import _merged, _with_task_tries
+from calve.engine.session import _merged, _task_environment, _with_task_tries
 
 BOUND_SECONDS = 240
 COUNT = """
@@ -44,6 +44,13 @@ for given in ({}, {"GIVEN": "another"}):  # Spark has a daemon for each environm
     spark.sparkContext.environment |= given
     [(parent, given)] = spark.sparkContext.parallelize([1], 1).mapPartitions(born).collect()
     print(parent == spark.early._process.pid, given)
+session.stop(spark)
+"""
+CHOSEN = """
+import os, sys
+from calve.engine import session
+spark = session.start("local[1]", {"spark.pyspark.python": sys.argv[1]}, preload=())
+print(*spark.sparkContext.parallelize([1], 1).map(lambda _: os.environ["WRAPPED"]).collect())
 session.stop(spark)
 """
 UNWANTED = """
@@ -109,6 +116,26 @@ def test_workers_are_forked_from_what_imports_while_spark_starts_and_from_anothe
         [sys.executable, "-c", FORKED], cwd=tmp_path, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("True \nFalse another\n", "", 0)
+
+
+@pytest.mark.spark
+def test_the_python_of_the_workers_can_be_chosen(tmp_path: Path) -> None:
+    chosen = tmp_path / "python"
+    chosen.write_text(f'#!/bin/sh\nWRAPPED=yes exec {sys.executable} "$@"\n')
+    chosen.chmod(0o755)
+    ran = subprocess.run(
+        [sys.executable, "-c", CHOSEN, chosen], capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("yes\n", "", 0)
+
+
+def test_tasks_on_any_machine_use_the_compiled_core_that_the_driver_was_told_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CALVE_CORE", "off")
+    assert _task_environment((), None)["CALVE_CORE"] == "off"
+    monkeypatch.delenv("CALVE_CORE")
+    assert "CALVE_CORE" not in _task_environment((), None)
 
 
 @pytest.mark.parametrize("end", ["close", "kill"])

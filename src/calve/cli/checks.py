@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from calve.compiled import library
 from calve.engine import jars, java
 from calve.engine.cache import cache_folder
 from calve.errors import EngineError
@@ -48,6 +49,7 @@ def checks(state: Path | None, needs_s3: bool = False) -> Iterator[Check]:
     """Look at one thing after the other; `state` is the state folder when it is local."""
     yield _python()
     yield from (_package(name) for name in PACKAGES)
+    yield _core()
     yield _java()
     yield from _jars(needs_s3)
     yield _memory()
@@ -75,6 +77,12 @@ def _package(name: str) -> Check:
     if version.startswith(prefix):
         return Check(name, "ok", version)
     return Check(name, "wrong", f"{version} does not fit", mend)
+
+
+def _core() -> Check:
+    if missing := library.missing():
+        return Check("core", "note", missing.message, missing.hint)
+    return Check("core", "ok", f"version {library.VERSION} at {library.file()}")
 
 
 def _java() -> Check:

@@ -14,6 +14,7 @@ import calve.pipeline.run as pipelines_run
 from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked
+from calve.compiled import library
 from calve.observe.log import Log, configure
 from calve.observe.metrics import Metrics
 from calve.observe.progress import Progress
@@ -63,6 +64,8 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     for warning in parsed.warnings:
         Log().warning(str(warning))
     Log().info(f"starting {', '.join(one.title for one in parsed.pipelines)}")
+    if missing := library.missing():
+        Log().warning(missing.message, hint=missing.hint)
     run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
     with ExitStack() as stack:
         watch = stack.enter_context(Watch(_show_rejects(ctx)))

@@ -44,8 +44,9 @@ def build(*, checked: bool = False) -> str:
     if library.is_file() and sources.encode() in library.read_bytes():
         return ""
     reason = _try(library, "checked" if checked else "release", sources)
-    if reason:
-        library.unlink(missing_ok=True)
+    if reason and library.is_file():
+        print("      The outdated library of the compiled core is removed", file=sys.stderr)
+        library.unlink()
     return reason
 
 
@@ -74,9 +75,9 @@ def _try(library: Path, profile: str, sources: str) -> str:
     cargo = shutil.which("cargo")
     if cargo is None:
         return f"There is no cargo on the PATH to build the compiled core. {_WITHOUT}. {_HINT}"
-    print(f"      cargo builds it ({profile}), which takes some seconds", file=sys.stderr, flush=True)
+    print(f"      cargo builds the compiled core ({profile}), some seconds", file=sys.stderr, flush=True)
     made = CORE / "target" / profile / FILE.name
-    if said := _run(cargo, profile, sources):
+    if said := _run(cargo, profile, sources) or ("" if made.is_file() else f"there is no {made}"):
         return f"The compiled core could not be built. {_WITHOUT}. cargo's last lines:\n{said}"
     if made != library:
         _publish(made, library)

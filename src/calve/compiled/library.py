@@ -13,12 +13,13 @@ from pathlib import Path
 
 from calve.errors import EngineError
 
-__all__ = ["FILE", "VARIABLE", "file", "load", "missing"]
+__all__ = ["FILE", "VARIABLE", "VERSION", "file", "load", "missing"]
 
 VARIABLE = "CALVE_CORE"
 FILE = Path(__file__).with_name("libcalve_core.dylib" if sys.platform == "darwin" else "libcalve_core.so")
 """Where the library is, if there is one."""
-_VERSION = 1
+VERSION = 1
+"""Of the functions that the library has, which must be the very ones that are called."""
 _OFF = "off"
 _SLOWER = "events are converted about 20 times slower"
 _RUST = "Install Rust (https://rustup.rs)"
@@ -58,9 +59,9 @@ def _tried() -> ctypes.CDLL | EngineError:
         version = library.calve_core_version
     except (OSError, AttributeError) as error:
         return _missing(f"does not work here ({error})")
-    version.argtypes, version.restype = (), ctypes.c_uint32
-    if (found := version()) != _VERSION:
-        return _missing(f"has version {found} instead of {_VERSION} ({file()})")
+    version.argtypes, version.restype = (), ctypes.c_int32
+    if (found := version()) != VERSION:
+        return _missing(f"has version {found} instead of {VERSION} ({file()})")
     return library
 
 

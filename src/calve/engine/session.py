@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from calve.compiled import library
 from calve.engine import archive, jars, java
 from calve.engine.daemon import EARLY, PRELOAD, EarlyDaemon
 from calve.engine.jvm import innermost_message
@@ -52,6 +53,7 @@ _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """The driver's JVM plans and commits, and rows do not pass through it: compiling it harder costs more than it gives."""
 _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """The JVM that only prints the command of the driver's."""
+_PYTHON = "spark.pyspark.python"
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
@@ -111,7 +113,8 @@ def start(
     except BaseException:
         _end(early)
         raise
-    context.environment |= {PRELOAD: ",".join(preload), EARLY: early.socket if early else ""}
+    context.pythonExec = settings.get(_PYTHON, context.pythonExec)
+    context.environment |= _task_environment(preload, early)
     if preload:
         threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
     return _Session(context, early)
@@ -138,6 +141,12 @@ def stop(spark: SparkSession) -> None:
         process.kill()
         process.wait()
     _end(running and running.early)
+
+
+def _task_environment(preload: Sequence[str], early: EarlyDaemon | None) -> dict[str, str]:
+    """Give what the Python workers of any machine need to know of this one."""
+    chosen = {name: os.environ[name] for name in (library.VARIABLE,) if name in os.environ}
+    return {PRELOAD: ",".join(preload), EARLY: early.socket if early else "", **chosen}
 
 
 def _end(early: EarlyDaemon | None) -> None:

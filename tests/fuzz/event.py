@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,7 @@ class Event:
     def __post_init__(self) -> None:
         with deeply():
             self.value = parse(self.text)
-            self.seen = {} if self.value is None else seen_by_expressions(self.text, self.value)
+            self.seen = {} if self.value is None else seen_by_expressions(self.value)
 
     @property
     def id(self) -> str | None:
@@ -45,22 +45,16 @@ class Event:
         return as_text((self.value or {}).get("id"))
 
 
-def seen_by_expressions(text: bytes, value: dict[str, Any]) -> dict[str, Any]:
-    """Return an event with the values that expressions read (docs/decisions/0007).
-
-    Of a repeated key they read the first value, and columns the last. An event with half a surrogate pair is written
-    anew before they read it: they see the last value too, and a replacement character for the half pair.
-    """
-    if not HALF.search(json.dumps(json.loads(text, object_pairs_hook=list), ensure_ascii=False)):
-        return parse(text, lambda pairs: dict(reversed(pairs))) or {}
+def seen_by_expressions(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with the values that expressions read: half a surrogate pair is a replacement character there."""
     return {name: HALF.sub("\ufffd", each) if type(each) is str else each for name, each in value.items()}
 
 
-def parse(text: bytes, of_pairs: Callable[[list[tuple[str, Any]]], Any] = dict) -> dict[str, Any] | None:
+def parse(text: bytes) -> dict[str, Any] | None:
     """Read an event; numbers keep their text."""
     exact: dict[str, Any] = {"parse_int": Text, "parse_float": Text, "parse_constant": reference.no_constant}
     try:
-        value = json.loads(text.decode(), object_pairs_hook=of_pairs, **exact)
+        value = json.loads(text.decode(), **exact)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -179,6 +179,12 @@ pub extern "C" fn calve_core_version() -> i32 {
     VERSION
 }
 
+/// Whether a failure is to be seen at once: the library for the tests.
+#[no_mangle]
+pub extern "C" fn calve_core_is_checked() -> bool {
+    cfg!(debug_assertions)
+}
+
 /// The digest of the sources that this library was built of; `compiled/build.py` gives it, and looks for it in the file.
 #[no_mangle]
 pub extern "C" fn calve_core_sources() -> *const u8 {

@@ -20,6 +20,7 @@ from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.core_spec import table_spec
 from calve.convert.definition import schema_from_columns
 from calve.convert.exact import Exact
+from calve.event.sound import sound
 from convert.events import Maker
 from convert.tables import plain_rows, table_of
 from examples import examples
@@ -312,3 +313,32 @@ def mutated(rnd: random.Random, text: str | bytes | None) -> bytes | None:
             case 3:
                 event[at:at] = event[at : at + 10]
     return bytes(event)
+
+
+class Broken:
+    """A library of which every function fails, as after a panic."""
+
+    def __getitem__(self, name: str):
+        return Failing()
+
+    def calve_core_is_checked(self) -> bool:
+        return False
+
+
+class Failing:
+    argtypes = None
+
+    def __call__(self, *_) -> int:
+        return -1
+
+
+@needs_core
+def test_where_the_core_fails_the_exact_converter_does_its_work_and_the_failure_is_counted(monkeypatch):
+    converter = Converter(table_of(schema_from_columns(FLAT)), ConvertOptions(look_for_unknown=True))
+    monkeypatch.setattr(core, "_library", Broken)
+    core.failures()
+    found = convert(converter, GOOD, '{"n":1,"new":2}')
+    assert [row["n"] for row in plain_rows(found.rows)] == [1, 1]
+    assert list(found.unknown.root.fields) == ["new"]
+    assert len(sound(pa.table({"event": pa.array([GOOD.encode()])})).rows) == 1
+    assert (core.failures(), core.failures()) == (3, 0)

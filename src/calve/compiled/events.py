@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from calve.compiled.library import load
 
-__all__ = ["Converted", "Converter", "Observed", "Observer", "check", "converter", "observer"]
+__all__ = ["HINT", "Converted", "Converter", "Observed", "Observer", "check", "converter", "failures", "observer"]
 
 _ARRAY_BYTES = 80
 """Of a `struct ArrowArray`."""
 _Rows = npt.NDArray[np.int64]
+_failures: list[str] = []
+HINT = "Please report it, with the events if you can. CALVE_CORE=off turns the core off"
 
 
 class Converted(NamedTuple):
@@ -107,6 +109,13 @@ def observer(spec: Sequence[str]) -> Observer | None:
     return Observer(handle) if handle else None
 
 
+def failures() -> int:
+    """Return how often the core failed in this process since this was asked last."""
+    count = len(_failures)
+    del _failures[:count]
+    return count
+
+
 def check(events: pa.Array) -> npt.NDArray[np.bool_] | None:
     """Say which events are JSON objects that every reader takes for the same; None without the core.
 
@@ -155,6 +164,9 @@ def _call(function: str, events: pa.Array, count: int, *handle: int) -> tuple[in
     call.argtypes = [*(ctypes.c_void_p for _ in handle), ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p]
     code = call(*handle, ctypes.addressof(given), is_wide, start)
     if code < 0:
+        _failures.append(function)
+        if _library().calve_core_is_checked():
+            raise RuntimeError(f"The compiled core failed in {function}")
         return None
     return code, [_Kept(start + number * _ARRAY_BYTES, out) for number in range(count)]
 

@@ -215,6 +215,7 @@ def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> d
         "bytes": sum(receipt["bytes"] for receipt in first),
         "unrouted": sum(receipt["unrouted"] for receipt in first),
         "passed_over": sum(receipt["passed_over"] for receipt in first),
+        "core_failures": sum(receipt["core_failures"] for receipt in receipts),
         "tables": [table for receipt in receipts for table in receipt["tables"]],
         "documents": [one for receipt in receipts for one in receipt["documents"]],
         "rejects": [one for receipt in receipts for one in receipt["rejects"]],

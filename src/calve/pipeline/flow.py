@@ -15,10 +15,12 @@ from calve.acknowledge.dead_letters import publish
 from calve.acknowledge.progress import counts
 from calve.commit.fence import Outcome, Target
 from calve.commit.ledger import Ledger
+from calve.compiled import events as core
 from calve.errors import CalveError, CommitError, Verdict
 from calve.observe.bug_report import BugReports
 from calve.observe.log import Log
 from calve.observe.watch import Watch
+from calve.observe.words import many
 from calve.pipeline.batch import Writer, run_batch
 from calve.pipeline.committer import Committer, Hooks
 from calve.pipeline.conversions import Conversions
@@ -219,6 +221,9 @@ class Flow:
             batch=batch,
             steps=record["steps"],
         )
+        if failures := record.get("core_failures"):
+            failed = f"batch {batch}: the compiled core failed {many(failures, 'time', 'times')}, a bug in Calve"
+            self._log.warning(f"{failed}; the exact converter did its work", hint=core.HINT)
         self._committer.add(dict(record))
 
     def _publish(self, rejects: Sequence[Mapping[str, Any]]) -> None:

@@ -43,7 +43,7 @@ __all__ = [
 
 Target = tuple[int, str]
 """A table of a pipeline: the number of its sink, and its identifier."""
-SEEN = ("events", "bytes", "unrouted", "passed_over")
+SEEN = ("events", "bytes", "unrouted", "passed_over", "core_failures")
 """What a receipt counts of the events that its task read."""
 STEPS = ("read", "decode", "route", "convert", "write")
 """What a receipt has seconds of."""

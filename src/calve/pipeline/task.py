@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.compiled import events as core
 from calve.convert import event_time
 from calve.convert.converter import Converted, Converter
 from calve.convert.divide import Owners
@@ -310,6 +311,7 @@ class _Task:
         self._rejects[target[0]].add(target[1], events, rejects)
 
     def _receipt(self, written: dict[Any, Written]) -> dict[str, Any]:
+        self._seen["core_failures"] += core.failures()
         for target in self._times.keys() - written.keys():  # its rows are handed on, their times are not
             written[target] = Written(self._job.place(target)[0])
         tables = [

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from calve.compiled import events as core
-from calve.compiled.library import load
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.core_spec import table_spec
 from calve.convert.definition import schema_from_columns
 from calve.convert.fields import Fields
 from calve.convert.infer import infer
+from compiled_core import needs_core
 from convert.tables import plain_rows, table_of
 
 
@@ -82,7 +82,7 @@ def test_a_field_beyond_the_column_limit_rejects_no_event_that_does_not_write_it
     assert (plain_rows(found.rows), found.unknown) == ([{"a": 1}], None)
 
 
-@pytest.mark.skipif(load() is None, reason="the compiled core is not there")
+@needs_core
 def test_the_core_takes_events_with_fields_that_are_not_written():
     schema = schema_from_columns([{"name": name, "type": "long"} for name in "abc"])
     converter = core.converter(table_spec(schema, ConvertOptions(fields=all_but("b"))), arrow_schema(schema))

@@ -17,7 +17,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from calve.compiled.library import FILE
+from calve.compiled.library import FILE, SLOWER
 
 __all__ = ["CHECKED", "CORE", "build", "digest", "wheel_platform"]
 
@@ -25,7 +25,7 @@ CORE = Path(__file__).parents[3] / "core"
 """The sources, in a checkout."""
 CHECKED = CORE / "target" / "checked" / FILE.name
 """The library for the tests: with debug assertions, and overflow checked."""
-_WITHOUT = "Calve works without it, and converts events about 20 times slower"
+_WITHOUT = f"Calve works without it, but {SLOWER}"
 _HINT = "To have it, install Rust (https://rustup.rs) and do this again"
 _SOURCES_VARIABLE = "CALVE_CORE_SOURCES"
 """What `border.rs` puts into the library."""

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from calve.errors import EngineError
 
-__all__ = ["FILE", "VARIABLE", "VERSION", "file", "load", "missing"]
+__all__ = ["FILE", "SLOWER", "VARIABLE", "VERSION", "file", "load", "missing"]
 
 VARIABLE = "CALVE_CORE"
 FILE = Path(__file__).with_name("libcalve_core.dylib" if sys.platform == "darwin" else "libcalve_core.so")
 """Where the library is, if there is one."""
 VERSION = 1
 """Of the functions that the library has, which must be the very ones that are called."""
+SLOWER = "events are converted about 50 times slower"
+"""What it costs to have none (`bench/convert.py`, with `CALVE_CORE=off` and without)."""
 _OFF = "off"
-_SLOWER = "events are converted about 20 times slower"
 _RUST = "Install Rust (https://rustup.rs)"
 _HINT = (
     f"{_RUST} and run `make setup`"
@@ -66,4 +67,4 @@ def _tried() -> ctypes.CDLL | EngineError:
 
 
 def _missing(reason: str, hint: str = _HINT) -> EngineError:
-    return EngineError(f"The compiled core {reason}: {_SLOWER}", step="engine", hint=hint)
+    return EngineError(f"The compiled core {reason}: {SLOWER}", step="engine", hint=hint)

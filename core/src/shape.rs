@@ -270,7 +270,11 @@ impl Node {
         let number = match key.with(|name| self.find(name))?? {
             Some(number) => number,
             None => {
-                let most = if parser.peek() == b'n' { MOST_FIELDS / 2 } else { MOST_FIELDS };
+                let is_null = parser.peek() == b'n';
+                if is_null && self.kind.is_known() {
+                    return parser.skip(); // it becomes no column
+                }
+                let most = if is_null { MOST_FIELDS / 2 } else { MOST_FIELDS };
                 if self.fields.len() - self.known >= most {
                     return parser.skip();
                 }
@@ -322,11 +326,10 @@ impl Node {
                 out.extend(if here == start { b"[\"".as_slice() } else { b",[\"" });
                 name.iter().for_each(|&byte| quote_byte(byte, out));
                 out.extend(b"\",");
-                let is_dropped = self.kind.is_known() && node.kind == Kind::Null;
-                if is_dropped || !node.write(out) {
-                    out.truncate(here);
-                } else {
+                if node.write(out) {
                     out.push(b']');
+                } else {
+                    out.truncate(here);
                 }
             }
         }

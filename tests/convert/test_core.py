@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,8 @@ from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.core_spec import table_spec
 from calve.convert.definition import schema_from_columns
 from calve.convert.exact import Exact
+from calve.convert.infer import UnknownColumns, infer
+from calve.convert.node import Kind, Node
 from calve.event.sound import sound
 from convert.events import Maker
 from convert.tables import plain_rows, table_of
@@ -342,3 +345,38 @@ def test_where_the_core_fails_the_exact_converter_does_its_work_and_the_failure_
     assert list(found.unknown.root.fields) == ["new"]
     assert len(sound(pa.table({"event": pa.array([GOOD.encode()])})).rows) == 1
     assert (core.failures(), core.failures()) == (3, 0)
+
+
+@needs_core
+@settings(max_examples=examples(60))
+@given(seed=st.integers(0, 2**32), ci=st.booleans())
+def test_the_core_infers_what_python_infers(seed, ci):
+    rnd = random.Random(seed)
+    maker = Maker(rnd)
+    schema = maker.schema()
+    made = [maker.event(schema) for _ in range(20)] + [f'{{"v":{random_value(rnd)},"é":1}}' for _ in range(20)]
+    rnd.shuffle(made)
+    events = [mutated(random.Random(f"{seed}{n}"), text) for n, text in enumerate(made[: rnd.randrange(1, 40)])]
+    rows = pa.table({"event": pa.array(events, pa.binary())})
+    options = ConvertOptions(case_insensitive=ci, column_limit=rnd.choice([3, 1000]))
+    assert found_fields(rows, schema, options) == without_core(lambda: found_fields(rows, schema, options))
+
+
+def found_fields(rows: pa.Table, schema: Schema, options: ConvertOptions) -> tuple:
+    """Return what is inferred, and what a table lacks; fields of one struct in their order."""
+    lacks = UnknownColumns(schema, options).look(rows)
+    rejects = [(each.row, each.code) for each in lacks.rejects]
+    return infer(rows).root.to_json(), by_struct(lacks.fields.root), sorted(rejects)
+
+
+def by_struct(node: Node) -> object:
+    """Return a node so that the order of columns that exist does not count: only new fields have one."""
+    known = {name: by_struct(each) for name, each in node.fields.items() if each.kind is Kind.KNOWN}
+    return known, [(name, each.to_json()) for name, each in node.fields.items() if each.kind is not Kind.KNOWN]
+
+
+def without_core(work: Callable[[], object]) -> object:
+    """Do something as if there were no core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core, "load", lambda: None)
+        return work()

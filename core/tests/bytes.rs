@@ -1,0 +1,144 @@
+//! Any bytes: never a panic, and columns that are whole. Run with debug assertions, as `cargo test` does.
+
+use calve_core::check::is_plain;
+use calve_core::convert::{Converter, Events};
+use calve_core::export::Array;
+use calve_core::shape::Observer;
+use calve_core::spec::Spec;
+
+const KINDS: [&[&str]; 19] = [
+    &["boolean"],
+    &["int"],
+    &["long"],
+    &["float"],
+    &["double"],
+    &["decimal", "9", "2"],
+    &["decimal", "38", "10"],
+    &["date"],
+    &["time"],
+    &["timestamp", "6", "3"],
+    &["timestamp", "9", "auto"],
+    &["string"],
+    &["binary"],
+    &["fixed", "3"],
+    &["uuid"],
+    &["unknown"],
+    &["list", "0", "0", "long"],
+    &["map", "1", "0", "string", "0", "0", "double"],
+    &["struct", "2", "a", "a", "0", "0", "long", "é", "é", "1", "0", "string"],
+];
+
+const SEEDS: [&str; 12] = [
+    r#"{"c0":true,"c1":1,"c2":-9223372036854775808,"c3":1.5e3,"c4":0.1}"#,
+    r#"{"c5":"12.50","c6":1234567890123456789.0123456789,"c7":"2024-02-29","c8":"23:59:59.123456"}"#,
+    r#"{"c9":"2026-03-01T10:00:00.123456+05:30","c10":1772359200000000000,"c7":-719162}"#,
+    r#"{"c11":"é\n\ud83d\ude00","c12":"YWJj","c13":"YWJj","c14":"00000000-0000-0000-0000-0000000000ff"}"#,
+    r#"{"c11":{"a" : [1, null, {"b":"\u0000"}]},"c16":[1,"2",3.0,null],"c17":{"k":1,"l":null}}"#,
+    r#"{"c18":{"a":1,"é":"x","new":[{}]},"c15":null}"#,
+    r#"{"c2":1,"c2":2}"#,
+    r#" {"c2" : 1e18 , "x":{"y":[[[[]]]]} } "#,
+    r#"{"c2":1,"c11":"\ud800"}"#,
+    r#"{"c2":1,"u":[1,1.5,"2026-03-01T10:00:00Z",{"a":{}},9007199254740993,123456789012345678901234567890]}"#,
+    r#"{"c9":"9999-12-31T23:59:59.999999Z","c10":"1677-09-21T00:12:43.145224192Z"}"#,
+    "{}",
+];
+
+struct Texts(Vec<Vec<u8>>);
+
+impl Events for Texts {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+    fn text(&self, at: usize) -> Option<&[u8]> {
+        std::str::from_utf8(&self.0[at]).ok().map(str::as_bytes)
+    }
+    fn bytes(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
+
+/// xorshift64*, so that a failure comes again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % most
+    }
+
+    fn event(&mut self) -> Vec<u8> {
+        let mut event = SEEDS[self.below(SEEDS.len())].as_bytes().to_vec();
+        for _ in 0..self.below(4) {
+            let at = self.below(event.len().max(1)).min(event.len());
+            let end = (at + self.below(9)).min(event.len());
+            match self.below(4) {
+                0 if at < event.len() => event[at] = self.below(256) as u8,
+                1 => drop(event.drain(at..end)),
+                2 => {
+                    let other = SEEDS[self.below(SEEDS.len())].as_bytes();
+                    event.splice(at..at, other[..self.below(other.len())].to_vec());
+                }
+                _ => {
+                    let one = b"\"\\{}[],:0123456789eE.+-ntf \x00\xc3\xa9"[self.below(29)];
+                    event.insert(at, one);
+                }
+            }
+        }
+        event
+    }
+}
+
+fn spec(required: bool, ignores_case: bool) -> String {
+    let mut texts =
+        vec!["0", "0", if ignores_case { "1" } else { "0" }].into_iter().map(String::from).collect::<Vec<_>>();
+    texts.push(KINDS.len().to_string());
+    for (number, kind) in KINDS.iter().enumerate() {
+        texts.extend([format!("c{number}"), format!("c{number}")]);
+        texts.extend([if required && number == 2 { "1" } else { "0" }, "0"].map(String::from));
+        texts.extend(kind.iter().map(|text| text.to_string()));
+    }
+    texts.join("\0")
+}
+
+fn lengths(array: &Array) -> Vec<usize> {
+    array.children.iter().map(|child| child.length).collect()
+}
+
+#[test]
+fn any_bytes_leave_columns_of_one_length() {
+    let mut random = Random(88_172_645_463_325_252);
+    for round in 0..300 {
+        let text = spec(round % 2 == 0, round % 3 == 0);
+        let mut converter = Converter::new(Spec::new(&text).level().expect("a table"));
+        let mut observer = Observer::new(Spec::new(&text).level().expect("a table"));
+        for _ in 0..3 {
+            let events = Texts((0..100).map(|_| random.event()).collect());
+            let found = converter.convert(&events);
+            assert!(lengths(&found.columns).iter().all(|length| *length == found.rows.length));
+            assert_eq!(found.strange.length, found.sets.length);
+            observer.observe(&events);
+        }
+    }
+}
+
+#[test]
+fn only_json_objects_whose_keys_are_not_repeated_are_plain() {
+    for plain in [r#"{}"#, r#" {"a":[{"b":1},{"b":2}],"\u0062":"\ud83d\ude00"} "#] {
+        assert!(is_plain(plain.as_bytes()), "{plain}");
+    }
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(250), "]".repeat(250));
+    for other in
+        ["", "[]", "{", r#"{"a":1,"a":2}"#, r#"{"a":{"b":1,"\u0062":2}}"#, r#"{"a":"\ud800"}"#, r#"{"a":01}"#, &deep]
+    {
+        assert!(!is_plain(other.as_bytes()), "{other}");
+    }
+}
+
+#[test]
+fn a_specification_of_something_else_is_refused() {
+    for text in ["", "0", "0,0,0,1", "0,0,0,1,a,a,0,0,geometry", "x,0,0"].map(|text| text.replace(',', "\0")) {
+        assert!(Spec::new(&text).level().is_none(), "{text:?}");
+    }
+}

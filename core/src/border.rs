@@ -3,6 +3,8 @@
 //! Every function gives a number: 0 and more when it worked, less when it did not; a panic does not cross.
 #![allow(unsafe_code)]
 
+mod kafka;
+
 use crate::check;
 use crate::convert::{Converter, Events};
 use crate::export::{self, Array, Buffer};

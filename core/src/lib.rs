@@ -10,6 +10,7 @@ pub mod check;
 pub mod column;
 pub mod convert;
 pub mod export;
+pub mod kafka;
 pub mod level;
 pub mod moment;
 pub mod parse;

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import atexit
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from calve.errors import SourceError
 from calve.sources.kafka.client import Trouble, translate
 
-__all__ = ["BLOCK_ROWS", "IDLE_SECONDS", "Range", "messages"]
+__all__ = [
+    "BLOCK_ROWS",
+    "IDLE_SECONDS",
+    "POLL_SECONDS",
+    "Connected",
+    "Range",
+    "Taken",
+    "connected",
+    "follow",
+    "messages",
+    "translated",
+]
 
 BLOCK_ROWS = 1000
 """Messages taken at once: measured, small blocks that stay in the processor's cache are read 1.5 times as fast."""
@@ -51,38 +62,62 @@ class Range:
         return f"topic {self.topic}, partition {self.partition}, offsets {self.start} to {self.end - 1}"
 
 
-def messages(client: dict[str, Any], wanted: Range) -> Iterator[list[Message]]:
+class Taken(NamedTuple):
+    """What one look into a queue gave.
+
+    Attributes:
+        rows: Messages, those behind the end of the range included.
+        size_bytes: The bytes of their values.
+        reached: The next offset, as far as messages or the end of the partition tell it.
+        block: Those in the range, where they are Python's objects.
+    """
+
+    rows: int
+    size_bytes: int
+    reached: int
+    block: Sequence[Message] = ()
+
+
+def messages(client: dict[str, Any], wanted: Range) -> Iterator[Sequence[Message]]:
     """Yield every record of a range in order, in blocks; offsets that hold no record are passed over.
 
     Raises:
         SourceError: The broker does not answer, or the records are gone.
     """
-    with _consumer(client) as (consumer, trouble):
-        try:
-            consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-            yield from _blocks(consumer, wanted, trouble)
-        except KafkaException as error:
-            raise translate(error, str(wanted), trouble) from error
+    with connected(client) as lent, translated(wanted, lent.trouble):
+        lent.consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+        for taken in follow(lambda rows: _take(lent, wanted, rows), wanted, lent.trouble):
+            yield from [taken.block] if taken.block else []
 
 
-def _blocks(consumer: Consumer, wanted: Range, trouble: Trouble) -> Iterator[list[Message]]:
+def follow(take: Callable[[int], Taken], wanted: Range, trouble: Trouble) -> Iterator[Taken]:
+    """Take so many messages at most, again and again, until a range is read.
+
+    Raises:
+        SourceError: The broker gives nothing of what it has.
+    """
     at, rows, deadline = wanted.start, FIRST_ROWS, time.monotonic() + IDLE_SECONDS
     while at < wanted.end:
-        got = consumer.consume(min(rows, wanted.end - at), POLL_SECONDS)
-        if any(map(Message.error, got)):
-            reached = _end_of_partition(got, wanted, trouble)
-            got = [message for message in got if message.error() is None]
-        else:
-            reached = at
-        if got:
-            reached = max(reached, got[-1].offset() + 1)
-            rows = max(1, min(BLOCK_ROWS, BLOCK_BYTES * len(got) // (sum(map(len, got)) or 1)))
-            inside = got if reached <= wanted.end else [each for each in got if each.offset() < wanted.end]
-            yield from [inside] if inside else []
-        if reached > at:
-            at, deadline = reached, time.monotonic() + IDLE_SECONDS
+        taken = take(min(rows, wanted.end - at))
+        if taken.rows:
+            rows = max(1, min(BLOCK_ROWS, BLOCK_BYTES * taken.rows // (taken.size_bytes or 1)))
+            yield taken
+        if taken.reached > at:
+            at, deadline = taken.reached, time.monotonic() + IDLE_SECONDS
         elif time.monotonic() > deadline:
             raise trouble.unavailable(f"{wanted}, waited {IDLE_SECONDS:g} s at {at}")
+
+
+def _take(lent: Connected, wanted: Range, rows: int) -> Taken:
+    got, reached = lent.consumer.consume(rows, POLL_SECONDS), wanted.start
+    if any(map(Message.error, got)):
+        reached = _end_of_partition(got, wanted, lent.trouble)
+        got = [message for message in got if message.error() is None]
+    if not got:
+        return Taken(0, 0, reached)
+    reached = max(reached, got[-1].offset() + 1)
+    inside = got if reached <= wanted.end else [each for each in got if each.offset() < wanted.end]
+    return Taken(len(got), sum(map(len, got)), reached, inside)
 
 
 def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> int:
@@ -102,30 +137,50 @@ def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> in
     return reached
 
 
-_idle: dict[tuple[tuple[str, str], ...], list[tuple[Consumer, Trouble]]] = {}
+@contextmanager
+def translated(wanted: Range, trouble: Trouble) -> Iterator[None]:
+    """Raise librdkafka's errors as Calve's."""
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error, str(wanted), trouble) from error
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A consumer of either kind, and what it complained about."""
+
+    consumer: Any
+    trouble: Trouble
+
+
+Make = Callable[[dict[str, Any]], Any]
+_idle: dict[tuple[Make, tuple[tuple[str, str], ...]], list[Connected]] = {}
 
 
 @contextmanager
-def _consumer(client: dict[str, Any]) -> Iterator[tuple[Consumer, Trouble]]:
-    """Lend a connected consumer of this process; one that failed is not used again."""
-    idle = _idle.setdefault(tuple(sorted((key, str(value)) for key, value in client.items())), [])
+def connected(client: dict[str, Any], make: Make = Consumer) -> Iterator[Connected]:
+    """Lend a connected consumer of this process; one that failed is not used again.
+
+    Args:
+        client: Its properties.
+        make: What makes a consumer that can be assigned, unassigned and closed as `confluent_kafka.Consumer` can.
+    """
+    idle = _idle.setdefault((make, tuple(sorted((key, str(value)) for key, value in client.items()))), [])
+    lent = idle.pop() if idle else _open(make, client)
     try:
-        pair = idle.pop()
-    except IndexError:
-        pair = _open(client)
-    try:
-        yield pair
+        yield lent
     except BaseException:
-        pair[0].close()
+        lent.consumer.close()
         raise
-    pair[0].unassign()
-    idle.append(pair)
+    lent.consumer.unassign()
+    idle.append(lent)
 
 
-def _open(client: dict[str, Any]) -> tuple[Consumer, Trouble]:
+def _open(make: Make, client: dict[str, Any]) -> Connected:
     trouble = Trouble(SETTINGS | client)
     try:
-        return Consumer(trouble.client), trouble
+        return Connected(make(trouble.client), trouble)
     except KafkaException as error:
         text = error.args[0].str()
         raise SourceError(
@@ -137,4 +192,4 @@ def _open(client: dict[str, Any]) -> tuple[Consumer, Trouble]:
 def _close() -> None:
     for idle in _idle.values():
         while idle:
-            idle.pop()[0].close()
+            idle.pop().consumer.close()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from calve.errors import SourceError
+from calve.sources.kafka import columns
 from calve.sources.kafka.consumer import Range, messages
+from calve.sources.kafka.librdkafka import RefusedError, load
 from calve.sources.kafka.record import Form, Records
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
@@ -55,7 +58,15 @@ class KafkaReader:
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in order; offsets without a record (transactions, compaction) give no row."""
         wanted = Range(**split.body)
-        client = self.client(wanted.topic)
+        client, form = self.client(wanted.topic), self.forms[wanted.topic]
+        native = load() if form.is_value else None
+        if native:
+            with suppress(RefusedError):
+                yield from columns.batches(native, client, columns.Wanted(wanted, form, self.metadata))
+                return
+        yield from self._from_messages(client, wanted)
+
+    def _from_messages(self, client: dict[str, Any], wanted: Range) -> Iterator[pa.RecordBatch]:
         records = self._records(wanted)
         for block in messages(client, wanted):
             records.add(block)

@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Me
 
 from calve.sources.source import EVENT
 
-__all__ = ["COSTLY", "Form", "Records"]
+__all__ = ["COSTLY", "KEY", "OFFSET", "Form", "Records", "batch", "costly"]
 
 MESSAGE = "message"
 KEY = "kafka_key"
@@ -29,6 +29,11 @@ class Form:
 
     serde_format: str = "json"
     key_mode: str = "include_as_metadata"
+
+    @property
+    def is_value(self) -> bool:
+        """Whether the event is the record's value as it is."""
+        return self.serde_format not in ("plaintext", "bytes") and self.key_mode != "include_as_field"
 
 
 def _keys(block: Sequence[Message]) -> pa.Array:
@@ -77,12 +82,13 @@ class Records:
     def __init__(self, topic: str, partition: int, form: Form, metadata: frozenset[str] | None) -> None:
         self.rows = 0
         self.size_bytes = 0
-        self._constants = {"kafka_topic": pa.scalar(topic), "kafka_partition": pa.scalar(partition, pa.int32())}
+        self._topic = topic
+        self._partition = partition
         self._form = form
-        self._wanted = [name for name in COSTLY if metadata is None or name in metadata]
+        self._wanted = costly(metadata)
         self._chunks: dict[str, list[pa.Array]] = {name: [] for name in (EVENT, OFFSET, *self._wanted)}
 
-    def add(self, block: list[Message]) -> None:
+    def add(self, block: Sequence[Message]) -> None:
         """Take one block; its messages are not kept."""
         events = _events(block, self._form)
         self._chunks[EVENT].append(events)
@@ -96,13 +102,25 @@ class Records:
     def batch(self) -> pa.RecordBatch:
         """Give what was taken as one batch, the events first."""
         columns = {name: pa.concat_arrays(chunks) for name, chunks in self._chunks.items()}
-        return pa.record_batch(columns | {name: pa.repeat(value, self.rows) for name, value in self._constants.items()})
+        return batch(columns, self._topic, self._partition)
 
 
-def _events(block: list[Message], form: Form) -> pa.Array:
+def costly(metadata: frozenset[str] | None) -> list[str]:
+    """Return the costly attributes that are wanted; None: all."""
+    return [name for name in COSTLY if metadata is None or name in metadata]
+
+
+def batch(columns: dict[str, pa.Array], topic: str, partition: int) -> pa.RecordBatch:
+    """Return columns as a batch, with those that are the same in every row."""
+    rows = len(columns[EVENT])
+    same = {"kafka_topic": pa.scalar(topic), "kafka_partition": pa.scalar(partition, pa.int32())}
+    return pa.record_batch(columns | {name: pa.repeat(value, rows) for name, value in same.items()})
+
+
+def _events(block: Sequence[Message], form: Form) -> pa.Array:
     """Give events; null for a tombstone, which is passed over in a change stream and else rejected as malformed."""
     values: Iterable[bytes | None] = map(Message.value, block)
-    if form.serde_format in ("plaintext", "bytes") or form.key_mode == "include_as_field":
+    if not form.is_value:
         make = FORMS[form.serde_format]
         keys = _keys(block).to_pylist() if form.key_mode == "include_as_field" else [None] * len(block)
         values = (None if value is None else make(value, key) for value, key in zip(values, keys, strict=True))
@@ -136,7 +154,7 @@ def _with_key(value: bytes, key: str | None) -> bytes:
 FORMS: dict[str, Callable[[bytes, str | None], bytes]] = {"json": _with_key, "plaintext": _plain, "bytes": _encoded}
 
 
-def _offsets(block: list[Message]) -> pa.Array:
+def _offsets(block: Sequence[Message]) -> pa.Array:
     first, last = block[0].offset(), block[-1].offset()
     if last - first + 1 == len(block):
         return pa.arange(first, last + 1)

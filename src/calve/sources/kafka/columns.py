@@ -1,0 +1,141 @@
+"""Reading a range of offsets straight into columns, with the compiled core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, TopicPartition
+
+from calve.errors import SourceError
+from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.consumer import POLL_SECONDS, Connected, Range, Taken, connected, follow, translated
+from calve.sources.kafka.librdkafka import Column, Complaint, Native, Taking
+from calve.sources.kafka.record import COSTLY, KEY, OFFSET, Form, batch, costly
+from calve.sources.source import EVENT, READ_BYTES, READ_ROWS
+
+__all__ = ["Columns", "Wanted", "batches"]
+
+TYPES = {EVENT: pa.binary(), OFFSET: pa.int64()} | dict(
+    zip(COSTLY, (pa.string(), pa.int64(), pa.string(), pa.string()), strict=True)
+)
+"""In the order of `Records::columns` in `core/src/kafka.rs`; the costly ones are asked for by a bit each."""
+_TIMEOUT_MS = round(POLL_SECONDS * 1000)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is read, and what becomes of it.
+
+    Attributes:
+        range: The records.
+        form: What a record becomes: its value.
+        metadata: The costly attributes that are wanted; None: all.
+    """
+
+    range: Range
+    form: Form
+    metadata: frozenset[str] | None
+
+
+def batches(native: Native, client: dict[str, Any], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Yield every record of a range in order; offsets that hold no record are passed over.
+
+    Raises:
+        RefusedError: The settings need a `confluent_kafka.Consumer`.
+        SourceError: The broker does not answer, or the records are gone.
+    """
+    with connected(client, native.consumer) as lent, translated(wanted.range, lent.trouble):
+        lent.consumer.assign([TopicPartition(wanted.range.topic, wanted.range.partition, wanted.range.start)])
+        columns = Columns(native, wanted)
+        for taken in follow(partial(columns.take, lent), wanted.range, lent.trouble):
+            if columns.rows > READ_ROWS - taken.rows or columns.size_bytes > READ_BYTES:
+                yield columns.batch()
+        if columns.rows:
+            yield columns.batch()
+
+
+class _Records:
+    """Records in the core's memory, for as long as an array uses them."""
+
+    def __init__(self, native: Native, bits: int) -> None:
+        self.address: int | None = native.core.calve_kafka_records(bits)
+        self._free = native.core.calve_kafka_free
+
+    def __del__(self) -> None:
+        self._free(self.address)
+
+
+class Columns:
+    """Collects records of one range into batches.
+
+    Args:
+        native: The core.
+        wanted: Which records, and what they become.
+    """
+
+    def __init__(self, native: Native, wanted: Wanted) -> None:
+        self._native = native
+        self._range = wanted.range
+        self._names = [EVENT, OFFSET, *costly(wanted.metadata)]
+        self._hidden = {KEY} if wanted.form.key_mode == "discard" else set()
+        built = {*self._names} - self._hidden
+        self._bits = sum(1 << bit for bit, name in enumerate(COSTLY) if name in built)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows = 0
+        self.size_bytes = 0
+        self._records = _Records(self._native, self._bits)
+
+    def take(self, lent: Connected, rows: int) -> Taken:
+        """Take so many records at most out of a consumer's queue.
+
+        Raises:
+            SourceError: The partition cannot be read.
+        """
+        got = Taking(reached=self._range.start)
+        records, queue = self._records.address, lent.consumer.queue
+        code = self._native.core.calve_kafka_take(records, queue, _TIMEOUT_MS, rows, self._range.end, got)
+        self._hear(lent.trouble)
+        if code:
+            raise _failed(self._range)
+        self.rows += got.kept
+        self.size_bytes += got.size_bytes
+        return Taken(got.rows, got.size_bytes, got.reached)
+
+    def _hear(self, trouble: Trouble) -> None:
+        complaint = Complaint()
+        while self._native.core.calve_kafka_complaint(complaint):
+            error = KafkaError(complaint.code, complaint.reason.decode(errors="replace"))
+            if complaint.is_of_partition:
+                raise translate(error, str(self._range), trouble)
+            trouble.note(error)
+
+    def batch(self) -> pa.RecordBatch:
+        """Return what was taken as one batch, the events first, and begin anew."""
+        found = (Column * len(TYPES))()
+        self._native.core.calve_kafka_buffers(self._records.address, found)
+        arrays = {
+            name: self._array(name, column) for name, column in zip(TYPES, found, strict=True) if name in self._names
+        }
+        self._clear()
+        return batch(arrays, self._range.topic, self._range.partition)
+
+    def _array(self, name: str, column: Column) -> pa.Array:
+        if name in self._hidden:
+            return pa.nulls(self.rows, TYPES[name])
+        valid, offsets, values = (self._buffer(*buffer) for buffer in column.buffers)
+        buffers = [valid, offsets, values or pa.py_buffer(b"")] if offsets else [valid, values]
+        return pa.Array.from_buffers(TYPES[name], self.rows, buffers)
+
+    def _buffer(self, address: int, size: int | None) -> pa.Buffer | None:
+        return pa.foreign_buffer(address, size, self._records) if size else None
+
+
+def _failed(wanted: Range) -> SourceError:
+    hint = "Set the environment variable CALVE_CORE=off, so that it is read without the compiled core"
+    return SourceError(f"The compiled core cannot read {wanted}", step="read", target=str(wanted), hint=hint)

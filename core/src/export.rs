@@ -60,6 +60,14 @@ pub fn longs(values: Vec<i64>) -> Array {
     whole(values.len(), vec![own(values)], vec![])
 }
 
+pub fn nullable_longs(valid: &[u8], values: Vec<i64>) -> Array {
+    array(valid, vec![own(values)], vec![])
+}
+
+pub fn nullable_texts(valid: &[u8], ends: Vec<i32>, bytes: Vec<u8>) -> Array {
+    array(valid, vec![own(ends), own(bytes)], vec![])
+}
+
 pub fn booleans(values: &[u8]) -> Array {
     whole(values.len(), vec![own(bits(values))], vec![])
 }

@@ -2,21 +2,19 @@
 //!
 //! Python creates the consumer, assigns partitions to it and closes it. What is here takes messages out of its queue; that
 //! serves its callbacks, too, of which there is one: `error_cb`.
+
+use super::{give, guarded, ArrowArray};
 use crate::kafka::{Header, Message, Records, TooLarge};
 use std::cell::RefCell;
 use std::ffi::{c_void, CStr};
 use std::os::raw::{c_char, c_int};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::catch_unwind;
 use std::ptr::null_mut;
 use std::slice::from_raw_parts;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 const PARTITION_EOF: c_int = -191;
-
-/// What `calve_kafka_take` returns.
-const DONE: c_int = 0;
-const TOO_LARGE: c_int = 1;
-const PANICKED: c_int = 2;
+const TOO_LARGE: c_int = -2;
 
 /// `rd_kafka_message_t`.
 #[repr(C)]
@@ -41,8 +39,7 @@ pub struct Functions {
     message_errstr: unsafe extern "C" fn(*const RawMessage) -> *const c_char,
     message_timestamp: unsafe extern "C" fn(*const RawMessage, *mut c_int) -> i64,
     message_headers: unsafe extern "C" fn(*const RawMessage, *mut *mut c_void) -> c_int,
-    header_get_all:
-        unsafe extern "C" fn(*const c_void, usize, *mut *const c_char, *mut *const u8, *mut usize) -> c_int,
+    header_get_all: unsafe extern "C" fn(*const c_void, usize, *mut *const c_char, *mut *const u8, *mut usize) -> c_int,
 }
 
 static FUNCTIONS: AtomicPtr<Functions> = AtomicPtr::new(null_mut());
@@ -51,7 +48,7 @@ thread_local! {
     static COMPLAINTS: RefCell<Vec<Complaint>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Take over the functions of librdkafka; once, before anything else here is called.
+/// Takes over the functions of librdkafka; once, before anything else here is called.
 ///
 /// # Safety
 /// `functions` are those of the one librdkafka in this process, which stays loaded.
@@ -79,7 +76,7 @@ pub unsafe extern "C" fn calve_kafka_error(_: *mut c_void, code: c_int, reason: 
     let _ = catch_unwind(|| complain(code, reason, false));
 }
 
-/// Note what librdkafka tells; `calve_kafka_complaint` gives it to Python.
+/// Notes what librdkafka tells; `calve_kafka_complaint` gives it to Python.
 unsafe fn complain(code: c_int, reason: *const c_char, is_of_partition: bool) {
     let mut found = Complaint { code, is_of_partition: is_of_partition.into(), reason: [0; 512] };
     let room = found.reason.len() - 1;
@@ -90,7 +87,7 @@ unsafe fn complain(code: c_int, reason: *const c_char, is_of_partition: bool) {
     COMPLAINTS.with(|all| all.borrow_mut().push(found));
 }
 
-/// Move the first complaint of the last `calve_kafka_take` of this thread to `found`; return whether there was one.
+/// Moves the first complaint of the last `calve_kafka_take` of this thread to `found`; gives whether there was one.
 ///
 /// # Safety
 /// `found` is valid.
@@ -118,7 +115,7 @@ pub struct Taken {
     reached: i64,
 }
 
-/// Take up to `rows` messages out of a queue; those before the offset `end` become records.
+/// Takes up to `rows` messages out of a queue; those before the offset `end` become records.
 ///
 /// # Safety
 /// The pointers are valid; the queue is that of a consumer with `calve_kafka_error`; no other thread uses `records`.
@@ -131,25 +128,24 @@ pub unsafe extern "C" fn calve_kafka_take(
     end: i64,
     taken: *mut Taken,
 ) -> c_int {
-    let take = || {
+    guarded(|| {
         let (records, taken) = (&mut *records, &mut *taken);
         COMPLAINTS.with(|all| all.borrow_mut().clear());
-        consume(queue, timeout_ms, rows).into_iter().try_for_each(|message| taken.add(&message, records, end))
-    };
-    match catch_unwind(AssertUnwindSafe(take)) {
-        Ok(Ok(())) => DONE,
-        Ok(Err(TooLarge)) => TOO_LARGE,
-        Err(_) => PANICKED,
-    }
+        let mut messages = consume(queue, timeout_ms, rows).into_iter();
+        match messages.try_for_each(|message| taken.add(&message, records, end)) {
+            Ok(()) => 0,
+            Err(TooLarge) => TOO_LARGE,
+        }
+    })
 }
 
-/// Return records to be filled; `calve_kafka_free` ends them. The bits of `wanted` ask for metadata.
+/// Gives records to be filled; `calve_kafka_free` ends them. The bits of `wanted` ask for metadata.
 #[no_mangle]
 pub extern "C" fn calve_kafka_records(wanted: u32) -> *mut Records {
     catch_unwind(|| Box::into_raw(Box::new(Records::new(wanted)))).unwrap_or(null_mut())
 }
 
-/// Free records, with their buffers.
+/// Frees records.
 ///
 /// # Safety
 /// They come from `calve_kafka_records` and are not used any more.
@@ -158,27 +154,16 @@ pub unsafe extern "C" fn calve_kafka_free(records: *mut Records) {
     drop(Box::from_raw(records));
 }
 
-/// The address of a buffer and its bytes.
-#[repr(C)]
-pub struct Buffer(*const u8, usize);
-
-impl Buffer {
-    fn of<T>(values: &[T]) -> Buffer {
-        Buffer(values.as_ptr().cast(), std::mem::size_of_val(values))
-    }
-}
-
-/// Tell where the buffers of records are: validity, offsets, values, for each column.
+/// Moves the records to `out`: events, offsets, keys, times, types of times, headers; empty where not asked for.
 ///
 /// # Safety
-/// `buffers` has room for all; the records are not filled any more while they are used.
+/// No other thread uses `records`; `out` has room for six arrays.
 #[no_mangle]
-pub unsafe extern "C" fn calve_kafka_buffers(records: *const Records, buffers: *mut [Buffer; 3]) {
-    for (number, column) in (*records).columns().into_iter().enumerate() {
-        let has_bytes = !column.offsets.is_empty();
-        let values = if has_bytes { Buffer::of(&column.bytes) } else { Buffer::of(&column.integers) };
-        *buffers.add(number) = [Buffer::of(&column.valid), Buffer::of(&column.offsets), values];
-    }
+pub unsafe extern "C" fn calve_kafka_batch(records: *mut Records, out: *mut ArrowArray) -> c_int {
+    guarded(|| {
+        give((*records).take(), out);
+        0
+    })
 }
 
 impl Taken {
@@ -204,7 +189,7 @@ impl Taken {
 }
 
 fn functions() -> &'static Functions {
-    // Safety: it is null, or what `calve_kafka_functions` leaked.
+    // SAFETY: it is null, or what `calve_kafka_functions` leaked.
     unsafe { FUNCTIONS.load(Ordering::Acquire).as_ref() }.expect("calve_kafka_functions was called")
 }
 
@@ -221,32 +206,32 @@ struct Owned(*mut RawMessage, &'static Functions);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Safety: `consume` made it of a message that librdkafka handed over, and nobody else frees it.
+        // SAFETY: `consume` made it of a message that librdkafka handed over, and nobody else frees it.
         unsafe { (self.1.message_destroy)(self.0) }
     }
 }
 
 impl Owned {
     fn raw(&self) -> &RawMessage {
-        // Safety: the message lives until `drop`.
+        // SAFETY: the message lives until `drop`.
         unsafe { &*self.0 }
     }
 
     fn complain(&self) {
         let raw = self.raw();
-        // Safety: the text belongs to the message. One without a topic is about the group, which nothing here needs.
+        // SAFETY: the text belongs to the message. One without a topic is about the group, which nothing here needs.
         unsafe { complain(raw.err, (self.1.message_errstr)(self.0), !raw.topic.is_null()) }
     }
 }
 
 impl Message for Owned {
     fn value(&self) -> Option<&[u8]> {
-        // Safety: librdkafka's own, and valid as long as the message.
+        // SAFETY: librdkafka's own, and valid as long as the message.
         unsafe { slice(self.raw().payload, self.raw().len) }
     }
 
     fn key(&self) -> Option<&[u8]> {
-        // Safety: as above.
+        // SAFETY: as above.
         unsafe { slice(self.raw().key, self.raw().key_len) }
     }
 
@@ -256,7 +241,7 @@ impl Message for Owned {
 
     fn timestamp(&self) -> (i64, i32) {
         let mut kind = 0;
-        // Safety: both pointers are valid.
+        // SAFETY: both pointers are valid.
         let at = unsafe { (self.1.message_timestamp)(self.0, &mut kind) };
         (at, kind)
     }
@@ -264,14 +249,14 @@ impl Message for Owned {
     fn headers(&self) -> Vec<Header<'_>> {
         let mut found = Vec::new();
         let mut headers = null_mut();
-        // Safety: all pointers are valid; the headers belong to the message, and live as long.
+        // SAFETY: all pointers are valid; the headers belong to the message, and live as long.
         unsafe {
             if (self.1.message_headers)(self.0, &mut headers) != 0 {
                 return found;
             }
             let (mut name, mut value, mut len) = (std::ptr::null(), std::ptr::null(), 0);
             while (self.1.header_get_all)(headers, found.len(), &mut name, &mut value, &mut len) == 0 {
-                found.push((CStr::from_ptr(name).to_bytes(), slice(value, len)));
+                found.push(Header { name: CStr::from_ptr(name).to_bytes(), value: slice(value, len) });
             }
         }
         found
@@ -279,5 +264,141 @@ impl Message for Owned {
 }
 
 unsafe fn slice<'a>(at: *const u8, len: usize) -> Option<&'a [u8]> {
-    if at.is_null() { None } else { Some(from_raw_parts(at, len)) }
+    (!at.is_null()).then(|| from_raw_parts(at, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::AssertUnwindSafe;
+
+    const FAILED: c_int = -185;
+
+    thread_local! {
+        static QUEUE: RefCell<Vec<RawMessage>> = const { RefCell::new(Vec::new()) };
+        static LIVING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    unsafe extern "C" fn consume_batch_queue(
+        _: *mut c_void,
+        _: c_int,
+        out: *mut *mut RawMessage,
+        size: usize,
+    ) -> isize {
+        let given: Vec<RawMessage> = QUEUE.with(|queue| queue.borrow_mut().drain(..).collect());
+        assert!(given.len() <= size);
+        let count = given.len();
+        for (number, message) in given.into_iter().enumerate() {
+            let message = Box::into_raw(Box::new(message));
+            LIVING.with(|living| living.borrow_mut().push(message as usize));
+            *out.add(number) = message;
+        }
+        count as isize
+    }
+
+    unsafe extern "C" fn destroy(message: *mut RawMessage) {
+        LIVING.with(|living| {
+            let mut living = living.borrow_mut();
+            let at = living.iter().position(|one| *one == message as usize).expect("a message is freed once");
+            living.remove(at);
+        });
+        drop(Box::from_raw(message));
+    }
+
+    unsafe extern "C" fn errstr(_: *const RawMessage) -> *const c_char {
+        b"it is down\0".as_ptr().cast()
+    }
+
+    unsafe extern "C" fn timestamp(_: *const RawMessage, _: *mut c_int) -> i64 {
+        -1
+    }
+
+    unsafe extern "C" fn no_headers(_: *const RawMessage, _: *mut *mut c_void) -> c_int {
+        -156
+    }
+
+    unsafe extern "C" fn no_header(
+        _: *const c_void,
+        _: usize,
+        _: *mut *const c_char,
+        _: *mut *const u8,
+        _: *mut usize,
+    ) -> c_int {
+        -156
+    }
+
+    fn given(messages: &[(c_int, i64)]) {
+        let functions = Functions {
+            consume_batch_queue,
+            message_destroy: destroy,
+            message_errstr: errstr,
+            message_timestamp: timestamp,
+            message_headers: no_headers,
+            header_get_all: no_header,
+        };
+        // SAFETY: they are functions of this test.
+        unsafe { calve_kafka_functions(&functions) };
+        QUEUE.with(|queue| queue.borrow_mut().extend(messages.iter().map(|&(err, offset)| message(err, offset))));
+    }
+
+    fn message(err: c_int, offset: i64) -> RawMessage {
+        RawMessage {
+            err,
+            topic: if offset < 0 { null_mut() } else { 8 as *mut c_void },
+            partition: 0,
+            payload: b"{}".as_ptr(),
+            len: 2,
+            key: std::ptr::null(),
+            key_len: 0,
+            offset,
+            private: null_mut(),
+        }
+    }
+
+    fn living() -> usize {
+        LIVING.with(|living| living.borrow().len())
+    }
+
+    #[test]
+    fn messages_become_records_up_to_the_end_and_each_is_freed_once() {
+        given(&[(0, 5), (0, 7), (0, 9), (PARTITION_EOF, 12)]);
+        let mut taken = Taken { rows: 0, size_bytes: 0, kept: 0, reached: 3 };
+        // SAFETY: all pointers are valid; the records are freed once.
+        unsafe {
+            let records = calve_kafka_records(u32::MAX);
+            assert_eq!(calve_kafka_take(records, null_mut(), 0, 10, 9, &mut taken), 0);
+            assert_eq!((*records).take().map(|column| column.length), [2; 6]);
+            calve_kafka_free(records);
+        }
+        assert_eq!((taken.rows, taken.size_bytes, taken.kept, taken.reached, living()), (3, 6, 2, 12, 0));
+    }
+
+    #[test]
+    fn an_error_is_told_once_with_what_it_is_about_and_freed() {
+        given(&[(FAILED, 4), (0, 5), (FAILED, -1)]);
+        let mut taken = Taken { rows: 0, size_bytes: 0, kept: 0, reached: 3 };
+        let mut found = Complaint { code: 0, is_of_partition: 0, reason: [0; 512] };
+        // SAFETY: all pointers are valid; the records are freed once.
+        unsafe {
+            let records = calve_kafka_records(0);
+            assert_eq!(calve_kafka_take(records, null_mut(), 0, 10, 9, &mut taken), 0);
+            for is_of_partition in [1, 0] {
+                assert!(calve_kafka_complaint(&mut found));
+                assert_eq!((found.code, found.is_of_partition), (FAILED, is_of_partition));
+                assert_eq!(CStr::from_ptr(found.reason.as_ptr()).to_bytes(), b"it is down");
+            }
+            assert!(!calve_kafka_complaint(&mut found));
+            calve_kafka_free(records);
+        }
+        assert_eq!((taken.kept, living()), (1, 0));
+    }
+
+    #[test]
+    fn a_panic_between_messages_frees_each_of_them_once() {
+        given(&[(0, 1), (0, 2), (0, 3)]);
+        // SAFETY: the queue is this test's.
+        let panicking = || unsafe { consume(null_mut(), 0, 10) }.into_iter().for_each(|one| assert!(one.offset() < 2));
+        assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
+        assert_eq!(living(), 0);
+    }
 }

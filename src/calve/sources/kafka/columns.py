@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +15,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from calve.errors import SourceError
 from calve.sources.kafka.client import Trouble, translate
 from calve.sources.kafka.consumer import POLL_SECONDS, Connected, Range, Taken, connected, follow, translated
-from calve.sources.kafka.librdkafka import Column, Complaint, Native, Taking
+from calve.sources.kafka.librdkafka import ArrowArray, Complaint, Native, Taking
 from calve.sources.kafka.record import COSTLY, KEY, OFFSET, Form, batch, costly
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS
 
@@ -22,7 +24,7 @@ __all__ = ["Columns", "Wanted", "batches"]
 TYPES = {EVENT: pa.binary(), OFFSET: pa.int64()} | dict(
     zip(COSTLY, (pa.string(), pa.int64(), pa.string(), pa.string()), strict=True)
 )
-"""In the order of `Records::columns` in `core/src/kafka.rs`; the costly ones are asked for by a bit each."""
+"""In the order of `Records::take` in `core/src/kafka.rs`; the costly ones are asked for by a bit each."""
 _TIMEOUT_MS = round(POLL_SECONDS * 1000)
 
 
@@ -58,17 +60,6 @@ def batches(native: Native, client: dict[str, Any], wanted: Wanted) -> Iterator[
             yield columns.batch()
 
 
-class _Records:
-    """Records in the core's memory, for as long as an array uses them."""
-
-    def __init__(self, native: Native, bits: int) -> None:
-        self.address: int | None = native.core.calve_kafka_records(bits)
-        self._free = native.core.calve_kafka_free
-
-    def __del__(self) -> None:
-        self._free(self.address)
-
-
 class Columns:
     """Collects records of one range into batches.
 
@@ -78,18 +69,16 @@ class Columns:
     """
 
     def __init__(self, native: Native, wanted: Wanted) -> None:
-        self._native = native
+        self.rows = 0
+        self.size_bytes = 0
+        self._core = native.core
         self._range = wanted.range
         self._names = [EVENT, OFFSET, *costly(wanted.metadata)]
         self._hidden = {KEY} if wanted.form.key_mode == "discard" else set()
         built = {*self._names} - self._hidden
-        self._bits = sum(1 << bit for bit, name in enumerate(COSTLY) if name in built)
-        self._clear()
-
-    def _clear(self) -> None:
-        self.rows = 0
-        self.size_bytes = 0
-        self._records = _Records(self._native, self._bits)
+        bits = sum(1 << bit for bit, name in enumerate(COSTLY) if name in built)
+        self._records: int = native.core.calve_kafka_records(bits)
+        weakref.finalize(self, native.core.calve_kafka_free, self._records)
 
     def take(self, lent: Connected, rows: int) -> Taken:
         """Take so many records at most out of a consumer's queue.
@@ -98,8 +87,8 @@ class Columns:
             SourceError: The partition cannot be read.
         """
         got = Taking(reached=self._range.start)
-        records, queue = self._records.address, lent.consumer.queue
-        code = self._native.core.calve_kafka_take(records, queue, _TIMEOUT_MS, rows, self._range.end, got)
+        arguments = self._records, lent.consumer.queue, _TIMEOUT_MS, rows, self._range.end, got
+        code = self._core.calve_kafka_take(*arguments)
         self._hear(lent.trouble)
         if code:
             raise _failed(self._range)
@@ -109,7 +98,7 @@ class Columns:
 
     def _hear(self, trouble: Trouble) -> None:
         complaint = Complaint()
-        while self._native.core.calve_kafka_complaint(complaint):
+        while self._core.calve_kafka_complaint(complaint):
             error = KafkaError(complaint.code, complaint.reason.decode(errors="replace"))
             if complaint.is_of_partition:
                 raise translate(error, str(self._range), trouble)
@@ -117,23 +106,16 @@ class Columns:
 
     def batch(self) -> pa.RecordBatch:
         """Return what was taken as one batch, the events first, and begin anew."""
-        found = (Column * len(TYPES))()
-        self._native.core.calve_kafka_buffers(self._records.address, found)
-        arrays = {
-            name: self._array(name, column) for name, column in zip(TYPES, found, strict=True) if name in self._names
+        out = (ArrowArray * len(TYPES))()
+        if self._core.calve_kafka_batch(self._records, out):
+            raise _failed(self._range)
+        found = {
+            name: pa.Array._import_from_c(ctypes.addressof(each), kind)
+            for each, (name, kind) in zip(out, TYPES.items(), strict=True)
         }
-        self._clear()
-        return batch(arrays, self._range.topic, self._range.partition)
-
-    def _array(self, name: str, column: Column) -> pa.Array:
-        if name in self._hidden:
-            return pa.nulls(self.rows, TYPES[name])
-        valid, offsets, values = (self._buffer(*buffer) for buffer in column.buffers)
-        buffers = [valid, offsets, values or pa.py_buffer(b"")] if offsets else [valid, values]
-        return pa.Array.from_buffers(TYPES[name], self.rows, buffers)
-
-    def _buffer(self, address: int, size: int | None) -> pa.Buffer | None:
-        return pa.foreign_buffer(address, size, self._records) if size else None
+        found |= {name: pa.nulls(self.rows, TYPES[name]) for name in self._hidden}
+        self.rows = self.size_bytes = 0
+        return batch({name: found[name] for name in self._names}, self._range.topic, self._range.partition)
 
 
 def _failed(wanted: Range) -> SourceError:

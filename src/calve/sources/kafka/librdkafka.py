@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition, cimpl
 
 from calve.compiled import library
 
-__all__ = ["Column", "Complaint", "Native", "NativeConsumer", "RefusedError", "Taking", "load"]
+__all__ = ["ArrowArray", "Complaint", "Native", "NativeConsumer", "RefusedError", "Taking", "load"]
 
 FUNCTIONS = (
     "rd_kafka_consume_batch_queue",
@@ -44,10 +44,10 @@ class Complaint(ctypes.Structure):
     _fields_ = [("code", _int), ("is_of_partition", _int), ("reason", ctypes.c_char * 512)]
 
 
-class Column(ctypes.Structure):
-    """Where the buffers of a column are: validity, offsets, values; the address and the bytes of each."""
+class ArrowArray(ctypes.Structure):
+    """Room for a `struct ArrowArray`."""
 
-    _fields_ = [("buffers", (_pointer * 2) * 3)]
+    _fields_ = [("fields", ctypes.c_int64 * 10)]
 
 
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -55,7 +55,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "calve_kafka_records": (_pointer, [ctypes.c_uint32]),
     "calve_kafka_take": (_int, [_pointer, _pointer, _int, _size, ctypes.c_int64, ctypes.POINTER(Taking)]),
     "calve_kafka_complaint": (ctypes.c_bool, [ctypes.POINTER(Complaint)]),
-    "calve_kafka_buffers": (None, [_pointer, ctypes.POINTER(Column)]),
+    "calve_kafka_batch": (_int, [_pointer, ctypes.POINTER(ArrowArray)]),
     "calve_kafka_free": (None, [_pointer]),
     "rd_kafka_conf_new": (_pointer, []),
     "rd_kafka_conf_set": (_int, [_pointer, _text, _text, _text, _size]),

@@ -223,6 +223,22 @@ def test_batches_end_where_their_bytes_are_enough(kafka_broker: Kafka, topic: st
     assert max(sizes) <= 200  # 100 of unknown size at first, then blocks of 8 MiB
 
 
+def test_a_connection_is_used_again_until_it_failed(kafka_broker: Kafka, topic: str, monkeypatch: pytest.MonkeyPatch):
+    made: list[object] = []
+    monkeypatch.setattr(
+        NativeConsumer, "assign", lambda self, *at, do=NativeConsumer.assign: (made.append(self), do(self, *at))
+    )
+    kafka_broker.produce(topic, [b"{}"] * 1000)
+    of = reader(kafka_broker.address, topic, group_id=topic)
+    for start in (0, 100, 0):
+        assert len(list(of.read(Split({"topic": topic, "partition": 0, "start": start, "end": 1000})))) == 1
+    assert len(set(map(id, made))) == 1
+    with pytest.raises(PositionLostError):
+        list(of.read(Split({"topic": topic, "partition": 0, "start": 2000, "end": 3000})))
+    assert len(list(of.read(Split({"topic": topic, "partition": 0, "start": 0, "end": 1000})))) == 1
+    assert len(set(map(id, made))) == 2
+
+
 def test_errors_of_a_partition_are_the_same(
     kafka_broker: Kafka, topic: str, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ):

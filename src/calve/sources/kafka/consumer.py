@@ -167,7 +167,10 @@ def connected(client: dict[str, Any], make: Make = Consumer) -> Iterator[Connect
         make: What makes a consumer that can be assigned, unassigned and closed as `confluent_kafka.Consumer` can.
     """
     idle = _idle.setdefault((make, tuple(sorted((key, str(value)) for key, value in client.items()))), [])
-    lent = idle.pop() if idle else _open(make, client)
+    try:
+        lent = idle.pop()
+    except IndexError:
+        lent = _open(make, client)
     try:
         yield lent
     except BaseException:

@@ -141,18 +141,26 @@ class NativeConsumer:
             self._kafka.rd_kafka_topic_partition_list_set_offset(*where, each.offset)
         code = self._kafka.rd_kafka_assign(self._handle, chosen)
         self._kafka.rd_kafka_topic_partition_list_destroy(chosen)
-        if code:
-            raise KafkaException(KafkaError(code))
+        _check(code)
 
     def unassign(self) -> None:
-        """Fetch nothing more."""
-        self.assign([])
+        """Fetch nothing more.
+
+        Raises:
+            KafkaException: librdkafka cannot.
+        """
+        _check(self._kafka.rd_kafka_assign(self._handle, None))
 
     def close(self) -> None:
         """End it, with its connections."""
         self._kafka.rd_kafka_consumer_close(self._handle)
         self._kafka.rd_kafka_queue_destroy(self.queue)
         self._kafka.rd_kafka_destroy(self._handle)
+
+
+def _check(code: int) -> None:
+    if code:
+        raise KafkaException(KafkaError(code))
 
 
 @cache

@@ -40,7 +40,7 @@ __all__ = ["MASTER", "PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
 MASTER = "local[*]"
 TASK_TRIES = 4
 """How often Spark tries a task before the batch fails."""
-PRELOADED = ("duckdb", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
+PRELOADED = ("pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
 """What a Python worker needs for most tasks and is slow to import."""
 READING = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",

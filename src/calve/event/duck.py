@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
-__all__ = ["run", "whole"]
+if TYPE_CHECKING:  # many tasks need no SQL, and it takes a tenth of a second to import
+    import duckdb
+
+__all__ = ["NoJsonError", "run", "whole"]
 
 _lock = threading.RLock()
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
+
+
+class NoJsonError(Exception):
+    """DuckDB read a text that is no JSON."""
 
 
 def run(sql: str, **relations: pa.Table) -> pa.Table:
@@ -20,16 +27,18 @@ def run(sql: str, **relations: pa.Table) -> pa.Table:
     A forked process opens its own connection; threads of one process take turns.
 
     Raises:
-        duckdb.InvalidInputException: A text is no JSON.
+        NoJsonError: A text is no JSON.
     """
+    from duckdb import InvalidInputException
+
     with _lock:
         connection = _connection()
         for name, table in relations.items():
             connection.register(name, table)
         try:
             return connection.sql(sql).to_arrow_table()
-        except UnicodeDecodeError as error:  # DuckDB cut a text for its message in the middle of a character
-            raise duckdb.InvalidInputException("a text is no JSON") from error
+        except (InvalidInputException, UnicodeDecodeError) as error:  # a message may be cut inside of a character
+            raise NoJsonError(str(error)) from error
         finally:
             for name in relations:
                 connection.unregister(name)
@@ -43,6 +52,8 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
 def _connection() -> duckdb.DuckDBPyConnection:
     found = _open.get(os.getpid())
     if found is None:
+        import duckdb
+
         found = duckdb.connect(config={"threads": 1, "arrow_large_buffer_size": True})
         found.execute("SET timezone = 'UTC'")
         _open.clear()

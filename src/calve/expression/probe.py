@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-import duckdb
+if TYPE_CHECKING:  # as in `calve.event.duck`
+    import duckdb
 
 __all__ = ["knows", "refusal"]
 
 
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
     return duckdb.connect()
 
 
 def refusal(sql: str, *parameters: str) -> str | None:
     """The first line of DuckDB's complaint about a statement; None when it runs."""
+    from duckdb import Error
+
     try:
         _connection().cursor().execute(sql, list(parameters)).fetchall()
-    except duckdb.Error as error:
+    except Error as error:
         return str(error).splitlines()[0].split(": ", 1)[-1].strip()
     return None
 

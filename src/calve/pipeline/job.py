@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from calve.convert.column_types import ColumnTypes
 from calve.convert.converter import Converter, ConvertOptions
@@ -22,10 +22,12 @@ from calve.pipeline.isolation import WHOLE, Isolation
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.route import SinkRoute
-from calve.sinks.opensearch.documents import Writing
 from calve.sources.source import Reader
 from calve.write.dead_letters import DeadLetterPlace
 from calve.write.writer import Written
+
+if TYPE_CHECKING:
+    from calve.sinks.opensearch.documents import Writing
 
 __all__ = [
     "DELETES",

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -33,12 +33,14 @@ from calve.pipeline.losses import Losses
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
 from calve.route.route import Router
-from calve.sinks.opensearch.documents import Documents
 from calve.sources.source import READ_ROWS, Split
 from calve.stop_point import meet
 from calve.write.dead_letters import DeadLetters
 from calve.write.outbox import Outbox
 from calve.write.writer import Writers, Written
+
+if TYPE_CHECKING:
+    from calve.sinks.opensearch.documents import Documents
 
 __all__ = ["hand_on", "run_task", "run_tasks"]
 
@@ -97,9 +99,7 @@ class _Task:
         self._times: dict[Target, event_time.EventTimes] = {}
         self._losses = Losses()
         self._documents = {
-            number: Documents(sink.writing, sink.fields)
-            for number, sink in enumerate(job.sinks)
-            if isinstance(sink, DocumentJob)
+            number: _documents(sink) for number, sink in enumerate(job.sinks) if isinstance(sink, DocumentJob)
         }
         self._seen = dict.fromkeys(SEEN, 0)
         self._changes = 0
@@ -349,3 +349,9 @@ def _convert(converter: Converter | Reducer, events: pa.Table, owners: Owners) -
         yield 0, converter.convert(events)
     else:
         yield from converter.convert_for(events, owners)
+
+
+def _documents(sink: DocumentJob) -> Documents:
+    from calve.sinks.opensearch.documents import Documents  # slow to import, and few tasks write documents
+
+    return Documents(sink.writing, sink.fields)

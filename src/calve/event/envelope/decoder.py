@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -117,7 +116,7 @@ class Decoder:
             at, payloads = at[sound], _pick(payloads, sound)
             try:
                 found = self._found(at, payloads, schema)
-            except duckdb.InvalidInputException:  # for all, where one is no JSON
+            except duck.NoJsonError:  # for all, where one is no JSON
                 valid = np.flatnonzero(valid_mask(payloads))
                 found = self._found(at[valid], payloads.take(pa.array(valid)), schema)
             for rows_at, taken in found:

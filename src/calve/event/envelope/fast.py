@@ -71,7 +71,7 @@ def take(name: str, texts: pa.Array, schema: Field | None, wanted: Wanted, partl
         partly: Take rows too that lack values which the source did not tell; it needs the schema.
 
     Raises:
-        duckdb.InvalidInputException: A text is no JSON.
+        NoJsonError: A text is no JSON.
     """
     shape = SHAPES[name]
     careful = schema if schema and (partly or needs_care(schema)) else None

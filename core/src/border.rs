@@ -8,6 +8,7 @@ mod kafka;
 use crate::check;
 use crate::convert::{Converter, Events};
 use crate::export::{self, Array, Buffer};
+use crate::pick;
 use crate::shape::Observer;
 use crate::spec::Spec;
 use std::ffi::c_void;
@@ -266,6 +267,28 @@ pub unsafe extern "C" fn calve_check(events: *mut ArrowArray, is_wide: bool, out
         let plain: Vec<u8> =
             (0..events.count()).map(|at| u8::from(events.text(at).is_some_and(check::is_plain))).collect();
         give([export::booleans(&plain)], out);
+        0
+    })
+}
+
+/// Gives for each event the number of a text that holds only some of its fields, and these texts.
+///
+/// # Safety
+/// `names` has `length` bytes, names divided by NUL; `events` is an array of binary or string to release here; `out` has
+/// room for two arrays.
+#[no_mangle]
+pub unsafe extern "C" fn calve_pick(
+    names: *const u8,
+    length: usize,
+    events: *mut ArrowArray,
+    is_wide: bool,
+    out: *mut ArrowArray,
+) -> i32 {
+    guarded(|| {
+        let events = Input::take(events, is_wide);
+        let names: Vec<&str> = str::from_utf8(slice::from_raw_parts(names, length)).unwrap_or("").split('\0').collect();
+        let picked = pick::pick(&events, &names);
+        give([export::ints(picked.numbers), export::texts(&picked.texts)], out);
         0
     })
 }

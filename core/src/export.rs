@@ -68,6 +68,10 @@ pub fn nullable_texts(valid: &[u8], ends: Vec<i32>, bytes: Vec<u8>) -> Array {
     array(valid, vec![own(ends), own(bytes)], vec![])
 }
 
+pub fn ints(values: Vec<i32>) -> Array {
+    whole(values.len(), vec![own(values)], vec![])
+}
+
 pub fn booleans(values: &[u8]) -> Array {
     whole(values.len(), vec![own(bits(values))], vec![])
 }

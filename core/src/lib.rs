@@ -14,6 +14,7 @@ pub mod kafka;
 pub mod level;
 pub mod moment;
 pub mod parse;
+pub mod pick;
 pub mod shape;
 pub mod spec;
 pub mod value;

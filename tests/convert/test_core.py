@@ -14,7 +14,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from calve.compiled import events as core
-from calve.compiled.library import load
 from calve.convert.arrow_schema import arrow_schema
 from calve.convert.build import storage_type
 from calve.convert.converter import Converted, Converter, ConvertOptions
@@ -24,11 +23,11 @@ from calve.convert.exact import Exact
 from calve.convert.infer import UnknownColumns, infer
 from calve.convert.node import Kind, Node
 from calve.event.sound import sound
+from compiled_core import needs_core
 from convert.events import Maker
 from convert.tables import plain_rows, table_of
 from examples import examples
 
-needs_core = pytest.mark.skipif(load() is None, reason="the compiled core is not there")
 FLAT = [{"name": "s", "type": "string"}, {"name": "n", "type": "int"}, {"name": "d", "type": "double"}]
 NESTED = [*FLAT, {"name": "list", "type": "list<string>"}]
 GOOD = '{"s":"x","n":1,"d":0.5}'

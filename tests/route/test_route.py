@@ -1,11 +1,17 @@
 import json
+import random
 
 import pyarrow as pa
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calve.compiled import events as core
+from calve.event.sound import sound
 from calve.expression import compile_condition, compile_format
 from calve.route.route import Gate, Router, SinkRoute
+from compiled_core import needs_core
+from examples import examples
 
 
 def batch(*events):
@@ -94,3 +100,30 @@ def test_an_event_passes_when_it_passes_every_gate_and_default_is_what_is_left_a
     found = parts(routed).get((0, "x.y"), [])
     assert (list(range(len(events))) if found is None else found) == passed
     assert routed.unrouted == len(events) - len(passed)
+
+
+TEXTS = ["${/a}", "t_${/a/b}_${c}", "${toJsonString()}", "${length(/a)}", "${/x~1y}"]
+CONDITIONS = ["/a == 1", "/a/b != null and /c == null", "/c > 1.5 or not (/a == /c)", '/b == "1"']
+VALUES = ["1", "1.0", "null", '"x"', '"\\u0031"', "[1]", '{"b":2}', '{"b": [ 1 , {"a":1}]}', "1e400", '"\\u0000"']
+
+
+@needs_core
+@settings(max_examples=examples(100))
+@given(seed=st.integers(0, 2**32))
+def test_events_are_routed_by_the_few_fields_as_by_the_whole_event(seed):
+    rnd = random.Random(seed)
+    names = ['"a"', '"c"', '"\\u0061"', '"x/y"', '"é"', '"other"']
+    fields = [[f"{name} : {rnd.choice(VALUES)}" for name in names if rnd.random() < 0.5] for _ in range(50)]
+    events = sound(pa.table({"event": pa.array([("{" + ",".join(each) + "}").encode() for each in fields])})).rows
+    conditions = {name: compile_condition(name) for name in rnd.sample(CONDITIONS, 2)}
+    gate = Gate("p", conditions, (rnd.choice([*conditions, "_default"]),))
+    sinks = [SinkRoute(compile_format(rnd.choice(TEXTS)), (gate,)), SinkRoute(compile_format(rnd.choice(TEXTS)))]
+    routed = [parts_of(Router(sinks).route(events))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core, "load", lambda: None)
+        routed.append(parts_of(Router(sinks).route(events)))
+    assert routed[0] == routed[1]
+
+
+def parts_of(routed):
+    return parts(routed), {number: each.to_pylist() for number, each in routed.rejects.items()}, routed.unrouted

@@ -14,7 +14,18 @@ import pyarrow as pa
 
 from calve.compiled.library import load
 
-__all__ = ["HINT", "Converted", "Converter", "Observed", "Observer", "check", "converter", "failures", "observer"]
+__all__ = [
+    "HINT",
+    "Converted",
+    "Converter",
+    "Observed",
+    "Observer",
+    "check",
+    "converter",
+    "failures",
+    "observer",
+    "pick",
+]
 
 _ARRAY_BYTES = 80
 """Of a `struct ArrowArray`."""
@@ -128,6 +139,19 @@ def check(events: pa.Array) -> npt.NDArray[np.bool_] | None:
     return mask
 
 
+def pick(events: pa.Array, names: Sequence[str]) -> tuple[pa.Int32Array, pa.Array] | None:
+    """Return for each event the number of a text that holds some of its fields alone, and these texts (large string).
+
+    None without the core. Of a field that is repeated the first one counts.
+    """
+    text = "\0".join(names).encode()
+    found = _call("calve_pick", events, 2, text, len(text)) if load() else None
+    if found is None:
+        return None
+    numbers, texts = found[1]
+    return pa.Array._import_from_c(numbers, pa.int32()), pa.Array._import_from_c(texts, pa.large_string())
+
+
 def _library() -> Any:
     library = load()
     assert library is not None
@@ -154,15 +178,15 @@ def _made(function: str, spec: Sequence[str]) -> int | None:
     return handle
 
 
-def _call(function: str, events: pa.Array, count: int, *handle: int) -> tuple[int, list[int]] | None:
+def _call(function: str, events: pa.Array, count: int, *first: int | bytes) -> tuple[int, list[int]] | None:
     """Call a function with events; return its number, and the addresses of the arrays that it made."""
     given, out = (ctypes.create_string_buffer(number * _ARRAY_BYTES) for number in (1, count))
     start = ctypes.addressof(out)
     events._export_to_c(ctypes.addressof(given))
     is_wide = pa.types.is_large_binary(events.type) or pa.types.is_large_string(events.type)
     call = _library()[function]
-    call.argtypes = [*(ctypes.c_void_p for _ in handle), ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p]
-    code = call(*handle, ctypes.addressof(given), is_wide, start)
+    call.argtypes = [*(ctypes.c_void_p for _ in first), ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p]
+    code = call(*first, ctypes.addressof(given), is_wide, start)
     if code < 0:
         _failures.append(function)
         if _library().calve_core_is_checked():

@@ -136,10 +136,9 @@ class UnknownColumns:
         """Return the new fields of events that only their values tell of, and the rows that are rejected."""
         new, rejects = Node(Kind.STRUCT), list[Reject]()
         for node, at in self._new.of(events):
-            if len(at) > 1 and refusal(node, self._columns, self._names):  # only some of them have that field
+            each = iter([(int(at[0]), node)])
+            if refusal(node, self._columns, self._names):  # which events have that field, and the first one of each?
                 each = self._new.one_by_one(events, at)
-            else:
-                each = iter([(int(at[0]), node)])
             for row, own in each:
                 if refused := refusal(own, self._columns, self._names):
                     rejects.append(Reject(row, *refused))
@@ -220,9 +219,11 @@ def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth
             types = {each.name: each.field_type for each in kind.fields}
             by_fold = {folded(name): name for name in types} if ignores_case else {}
             for name, item in value.items():
-                column = name if name in types else by_fold.get(folded(name), "") if ignores_case else ""
-                if column in types:
-                    fields[column] = join(fields.get(column, _KNOWN), inside(item, types[column]))
+                column = name if name in types else by_fold.get(folded(name)) if ignores_case else None
+                if column in fields:  # two fields for one column: whatever it holds is not written
+                    return _KNOWN
+                if column is not None:
+                    fields[column] = inside(item, types[column])
                 elif item is not None:
                     fields[name] = _from_value(item, depth + 1)
         case iceberg.ListType() if type(value) is list:

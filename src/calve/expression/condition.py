@@ -20,11 +20,13 @@ class Condition:
     Attributes:
         sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, and false where an event cannot
             be evaluated.
+        fields: The fields of the event that it reads; None: it may read any.
         metadata: The metadata attributes it asks for.
         doubts: What in it is hardly meant as it is read, as messages.
     """
 
     sql: str
+    fields: frozenset[str] | None = frozenset()
     metadata: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
@@ -48,4 +50,5 @@ def compile_condition(text: str, metadata: Collection[str] = ()) -> Condition:
     sql = f"coalesce({value.boolean}, false)" if value.nullable else value.boolean
     if value.fault:
         sql = f"(NOT ({' OR '.join(value.fault)}) AND {sql})"
-    return Condition(finish(sql, text, scope), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))
+    sql = finish(sql, text, scope)
+    return Condition(sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))

@@ -25,12 +25,14 @@ class Format:
     Attributes:
         static: The text itself when it holds no `${`.
         sql: VARCHAR over a relation with `json` and the metadata columns; NULL where an event cannot be formatted.
+        fields: The fields of the event that it reads; None: it may read any.
         metadata: The metadata attributes it asks for.
         doubts: What in it is hardly meant as it is read, as messages.
     """
 
     static: str | None
     sql: str
+    fields: frozenset[str] | None = frozenset()
     metadata: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
@@ -56,7 +58,8 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
         return Format(text, quote(text))
     scope = Scope(metadata)
     sql = " || ".join(quote(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
-    return Format(None, finish(sql, text, scope), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))
+    sql = finish(sql, text, scope)
+    return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))
 
 
 def _pieces(text: str) -> Iterator[tuple[bool, str, int]]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.compiled import events as core
 from calve.event import duck
 from calve.event.columns import JSON, OPERATION, SINK
 from calve.event.operation import Operation, operation_sql
 from calve.event.reject import Code, reject_rows
+from calve.event.sound import whole_array
 from calve.expression import Condition, Format
 from calve.route.names import fault
 
@@ -116,6 +118,7 @@ class Router:
     def __init__(self, sinks: list[SinkRoute]) -> None:
         self._sinks = sinks
         self._columns = _columns(sinks)
+        self._fields = _fields(sinks)
 
     @property
     def is_static(self) -> bool:
@@ -142,8 +145,14 @@ class Router:
         return routed
 
     def _evaluate(self, rows: pa.Table) -> pa.Table:
+        """Evaluate all columns, once for each distinct choice of the fields that they read."""
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
-        return duck.run(f"select {columns} from events", events=rows)
+        sql = f"select {columns} from events"
+        picked = core.pick(whole_array(rows[JSON]), self._fields) if self._fields else None
+        if picked is None:
+            return duck.run(sql, events=rows)
+        numbers, texts = picked
+        return duck.run(sql, events=pa.table({JSON: texts})).take(numbers)
 
     def _place(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
         """Give the rows of a mask their tables; give the rejects."""
@@ -194,6 +203,19 @@ def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
         if sink.operation is not None:
             columns[f"operation_{number}"] = operation_sql(sink.operation.sql)
     return columns
+
+
+def _fields(sinks: list[SinkRoute]) -> list[str] | None:
+    """Return the fields of an event that anything of the sinks reads; None where they may read any, or metadata."""
+    names: set[str] = set()
+    for sink in sinks:
+        read: list[Condition | Format] = [each for gate in sink.gates for each in gate.conditions.values()]
+        read += [each for each in (sink.table, sink.operation) if each is not None]
+        for each in read:
+            if each.fields is None or each.metadata or any("\0" in name for name in each.fields):
+                return None
+            names |= each.fields
+    return sorted(names)
 
 
 def _any(found: pa.Table, names: list[str]) -> pa.Array:

@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -251,7 +252,7 @@ class _Http:
     def _listens(self, over: threading.Event) -> bool:
         end = time.monotonic() + ACCEPT_SECONDS
         while not over.wait(0.05) and time.monotonic() < end:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, HTTPException):  # a socket may reach itself before anybody listens
                 urllib.request.urlopen(f"http://127.0.0.1:{self._port}/health", timeout=5).close()
                 return True
         return False
@@ -265,7 +266,7 @@ class _Http:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
-        except OSError:
+        except (OSError, HTTPException):
             return 0
 
 

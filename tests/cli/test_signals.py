@@ -10,17 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROGRAM = """
-import sys, threading
+import signal, sys, threading
 from calve.cli.signals import run_until_asked
 from calve.observe.log import configure
 from calve.observe.watch import Watch
 
 def work():
-    begins, folder = sys.argv[1] == "begun", sys.argv[2]
+    begins, folder = sys.argv[1] != "starting", sys.argv[2]
     if begins:
         watch.pipeline("orders", folder)
     threading.Thread(target=threading.Event().wait).start() if not begins else None  # what never ends by itself
     print("ready", flush=True)
+    if sys.argv[1] == "another thread":
+        sys.stdin.readline()
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     watch.stop.wait()
     print("stopping", flush=True)
     sys.stdin.read()
@@ -58,6 +61,12 @@ def test_the_first_signal_drains_and_ends_well(tmp_path: Path) -> None:
             assert "stopping: what was read is being committed" in said(process)
             output, _ = process.communicate("", timeout=20)
             assert (output, process.returncode) == ("stopping\n", 0)
+
+
+def test_a_signal_that_another_thread_receives_is_noticed(tmp_path: Path) -> None:
+    with running("another thread", tmp_path) as process:
+        output, _ = process.communicate("go\n", timeout=20)
+        assert (output, process.returncode) == ("stopping\n", 0)
 
 
 def test_the_second_signal_says_how_to_force_it(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import NoReturn
 
 from calve.observe.log import Log
@@ -20,6 +20,8 @@ __all__ = ["run_until_asked"]
 ENDED = 0
 STARTUP_STOPPED = 128
 """Plus the signal's number: what a shell reports for a program that a signal has ended."""
+_LOOK_SECONDS = 0.5
+"""So often the main thread looks for a signal that another thread received: such a signal does not wake it."""
 
 
 def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
@@ -43,11 +45,18 @@ def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
 
     with _signals_to(happened):
         threading.Thread(target=worked, name="calve-run", daemon=True).start()
-        while number := happened.get():
+        while number := _next(happened):
             if not watch.begun:
                 _leave(STARTUP_STOPPED + number)
             _asked(watch)
     return result.result()
+
+
+def _next(happened: SimpleQueue[int]) -> int:
+    """Wait for what happens next. Python calls the handlers of signals on the main thread only, when it is awake."""
+    while True:
+        with suppress(Empty):
+            return happened.get(timeout=_LOOK_SECONDS)
 
 
 def _asked(watch: Watch) -> None:

@@ -45,7 +45,8 @@ def convert(event, schema, mismatch="null", case_insensitive=False, include=(), 
     value = {k: v for k, v in value.items() if k not in exclude and (not include or k in include)}
     try:
         whole, value = value, renamed(value, [f.name for f in schema.fields], case_insensitive)
-        ambiguous = evolves and impossible(whole, schema.as_struct(), case_insensitive)
+        columns = schema.as_struct()
+        ambiguous = evolves and impossible(whole, columns, case_insensitive, {folded(each) for each in paths(columns)})
         if not any(f.name in value for f in schema.fields):
             return ("reject", "AMBIGUOUS_FIELD" if ambiguous else "NO_MATCHING_FIELDS")
         row, nulled = {}, set()
@@ -68,25 +69,38 @@ def convert(event, schema, mismatch="null", case_insensitive=False, include=(), 
     return ("reject", "AMBIGUOUS_FIELD") if ambiguous else ("row", row, nulled)
 
 
-def impossible(v, kind, ci):
-    """Whether a field that is not null has no column, and no name or one that differs from a column's by case alone."""
+def paths(kind, path=""):
+    """Yield the dotted names of all columns."""
+    match kind:
+        case t.StructType():
+            for f in kind.fields:
+                yield f"{path}{f.name}"
+                yield from paths(f.field_type, f"{path}{f.name}.")
+        case t.ListType():
+            yield from paths(kind.element_type, f"{path}element.")
+        case t.MapType():
+            yield from paths(kind.value_type, f"{path}value.")
+
+
+def impossible(v, kind, ci, columns, path=""):
+    """Whether a field that is not null has no column, and no name or a dotted one that is a column's but for its case."""
     if isinstance(kind, t.StructType) and isinstance(v, dict):
         types = {f.name: f.field_type for f in kind.fields}
         try:
             known = renamed(v, list(types), ci)
         except Ambiguous:
             return False
-        others = [] if ci else [folded(name) for name in types]
         return any(
-            impossible(known[name], types[name], ci)
+            impossible(known[name], types[name], ci, columns, f"{path}{name}.")
             if name in types
-            else item is not None and (not name or folded(name) in others)
+            else item is not None and (not name or folded(f"{path}{name}") in columns)
             for name, item in {**v, **known}.items()
+            if name in types or not ci or folded(name) not in map(folded, types)
         )
     if isinstance(kind, t.ListType) and isinstance(v, list):
-        return any(impossible(item, kind.element_type, ci) for item in v)
+        return any(impossible(item, kind.element_type, ci, columns, f"{path}element.") for item in v)
     if isinstance(kind, t.MapType) and isinstance(v, dict):
-        return any(impossible(item, kind.value_type, ci) for item in v.values())
+        return any(impossible(item, kind.value_type, ci, columns, f"{path}value.") for item in v.values())
     return False
 
 
@@ -109,7 +123,8 @@ def repeated(event, include=(), exclude=()):
 
 def doubles(value, deep):
     names = [k for k, _ in value] if isinstance(value, Pairs) else []
-    yield from (f"{name} (repeated)" for name in names if names.count(name) > 1)
+    shown = {name: name.encode(errors="backslashreplace").decode() for name in names}
+    yield from (f"{shown[name]} (repeated)" for name in names if names.count(name) > 1)
     for item in value if deep and isinstance(value, list) else ():
         yield from doubles(item[1] if isinstance(value, Pairs) else item, deep)
 

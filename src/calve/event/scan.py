@@ -5,7 +5,6 @@ They never judge a text: they name rows that may be odd, so that all others need
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import pyarrow as pa
 __all__ = ["Texts"]
 
 _BLOCK = 1 << 18  # bytes that stay in the processor's second cache
-_ROWS = 1 << 12  # rows whose ends do
 _Bytes = npt.NDArray[np.uint8]
 _Rows = npt.NDArray[np.int64]
 
@@ -39,30 +37,6 @@ class Texts:
         self.base = int(self.ends[0])
         self.ends = self.ends - self.base
 
-    def count_colons(self) -> int:
-        """Count the colons that may follow a field name: at least as many as there are fields, at any depth."""
-        return self._blocks(lambda now, before: int(np.count_nonzero(_after_name(now, before))))
-
-    def colons_by_row(self) -> _Rows:
-        """Count, per row, the colons that may follow a field name."""
-        data, found = self.data, [np.zeros(0, np.int64)]
-        for start in range(1, len(data), _BLOCK):
-            now = data[start : start + _BLOCK]
-            found.append(start + np.flatnonzero(_after_name(now, data[start - 1 : start - 1 + len(now)])))
-        return np.diff(np.searchsorted(np.concatenate(found), self.ends))
-
-    def closed(self) -> npt.NDArray[np.bool_]:
-        """Say which texts begin with a brace and end with one, but for blanks that may be around them."""
-        first, _, last = self._edges
-        closed: npt.NDArray[np.bool_] = ((first == 123) | (first <= 32)) & ((last == 125) | (last <= 32))
-        return closed & (np.diff(self.ends) > 0)
-
-    def odd_ends(self) -> _Rows:
-        """Name the rows that do not end with a brace right after a value."""
-        _, before, last = self._edges
-        plain = (last == 125) & (before > 32) & (before != 44) & (np.diff(self.ends) > 1)
-        return np.flatnonzero(~plain)
-
     def lenient(self) -> _Rows:
         """Name the rows that may hold what DuckDB reads although it is no JSON: trailing commas, NaN, infinities."""
         data = self.data
@@ -79,17 +53,6 @@ class Texts:
             found.append(base + _literals(now, plain))
         rows = np.searchsorted(self.ends, np.concatenate(found), side="right") - 1
         return np.unique(rows)
-
-    def long_digits(self) -> _Rows:
-        """Name the rows that may hold a number with a fraction or exponent of more than 15 digits."""
-        padded = np.zeros(len(self.data) + 40, bool)
-        np.less(self.data - np.uint8(48), 10, out=padded[20 : 20 + len(self.data)])
-        dots = np.flatnonzero(self.data == 46) + 20
-        dots = dots[padded[dots - 1] & padded[dots + 1]]
-        powers = np.flatnonzero((self.data | 32) == 101) + 20
-        powers = powers[padded[powers - 1]]
-        found = np.concatenate([_run(padded, dots, 1, 9), _run(padded, dots, -1, 8), _run(padded, powers, -1, 9)])
-        return np.unique(np.searchsorted(self.ends, found - 20, side="right") - 1)
 
     def deep(self, levels: int) -> _Rows:
         """Name the rows that may be nested deeper than so many levels."""
@@ -116,28 +79,6 @@ class Texts:
                 found.append(start + np.flatnonzero(run))
         return np.unique(np.searchsorted(self.ends, np.concatenate(found), side="right") - 1)
 
-    @cached_property
-    def _edges(self) -> _Bytes:
-        """Each text's first byte, its last but one and its last; any bytes where it has none."""
-        edges = np.zeros((3, len(self.ends) - 1), np.uint8)
-        for start in range(0, edges.shape[1] if len(self.data) else 0, _ROWS):
-            ends, part = self.ends[start : start + _ROWS + 1], edges[:, start : start + _ROWS]
-            for line, at in zip(part, (ends[:-1], ends[1:] - 2, ends[1:] - 1), strict=True):
-                self.data.take(at, out=line, mode="clip")
-        return edges
-
-    def _blocks(self, count: Any) -> int:
-        data, total = self.data, 0
-        for start in range(1, len(data), _BLOCK):
-            now = data[start : start + _BLOCK]
-            total += count(now, data[start - 1 : start - 1 + len(now)])
-        return total
-
-
-def _after_name(now: _Bytes, before: _Bytes) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = (now == 58) & (before <= 34)  # a quote or blank; `!` is one too many, which is safe
-    return found
-
 
 def _literals(lowered: _Bytes, plain: _Bytes) -> _Rows:
     """Find `nan` and `inf` in any case where a value may begin."""
@@ -151,10 +92,3 @@ def _literals(lowered: _Bytes, plain: _Bytes) -> _Rows:
     before = plain[np.maximum(at - 1, 0)]
     found: _Rows = at[(before <= 32) | (before == 44) | (before == 45) | (before == 58) | (before == 91) | (at == 0)]
     return found
-
-
-def _run(digits: npt.NDArray[np.bool_], at: _Rows, step: int, length: int) -> _Rows:
-    """Keep the positions that have a run of digits of this length on one side."""
-    for distance in (*range(length, 0, -1),):
-        at = at[digits[at + step * distance]]
-    return at

@@ -117,6 +117,8 @@ class ColumnNames:
             return f"its name has {len(name):,} characters, and {_LONGEST} are the most; {_HINT}"
         if has_half_surrogate(name):
             return f"its name has half a surrogate pair; {_HINT}"
+        if "\0" in name:
+            return f"its name has a NUL character; {_HINT}"
         if not parent.path and folded(name) in _RESERVED:
             return f"Iceberg keeps the name for itself; {_HINT}"
         other = self._same(place.name, True) or self._same(".".join(place.short), False)

@@ -123,7 +123,7 @@ class Converter:
         """Reject the events with a field that can have no column, and return what else the table lacks."""
         unknown = Inferred()
         if len(found.strange):
-            strange = rows.take(pa.array(found.strange))
+            strange = rows if len(found.strange) == len(rows) else rows.take(pa.array(found.strange))
             unknown, rejects = self._unknown.look(strange)
             found = found.rejecting([each._replace(row=int(found.strange[each.row])) for each in rejects])
         for _, node in found.wider:

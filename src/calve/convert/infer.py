@@ -125,7 +125,7 @@ class UnknownColumns:
         """Look at events (`event`, and `_schema` if there is)."""
         found, rejects = Inferred(), list[Reject]()
         for told, at in by_schema(rows):
-            events = whole_array(rows[EVENT]).take(pa.array(at))
+            events = _events(rows, at)
             new, refused = self._untold(events) if told is None else self._told(events, told)
             rejects += [each._replace(row=int(at[each.row])) for each in refused]
             if new.fields:
@@ -165,10 +165,15 @@ def _seen(rows: pa.Table, look: _Fields) -> _Seen:
     for told, at in by_schema(rows):
         if told is not None and len(at):
             found.append((int(at[0]), told, at[:0], True))
-        for node, members in look.of(whole_array(rows[EVENT]).take(pa.array(at))):
+        for node, members in look.of(_events(rows, at)):
             found.append((int(at[members[0]]), overlay(told, node) if told else node, at[members], told is not None))
     for _, node, at, is_told in sorted(found, key=lambda each: each[0]):
         yield node, at, is_told
+
+
+def _events(rows: pa.Table, at: _Rows) -> pa.Array:
+    events = whole_array(rows[EVENT])
+    return events if len(at) == len(events) else events.take(pa.array(at))
 
 
 class _Fields:

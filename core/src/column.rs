@@ -66,6 +66,7 @@ pub struct Column {
 }
 
 impl Column {
+    /// Makes room for so many rows, whose texts may have so many bytes.
     pub fn reserve(&mut self, rows: usize, bytes: usize) {
         self.valid.reserve(rows);
         match &mut self.store {
@@ -80,7 +81,7 @@ impl Column {
                 begin(ends, rows);
                 values.reserve(bytes);
             }
-            Store::Struct(level) => level.columns.iter_mut().for_each(|one| one.reserve(rows, bytes)),
+            Store::Struct(level) => level.reserve(rows, bytes),
             Store::List(ends, element) => {
                 begin(ends, rows);
                 element.reserve(0, 0);

@@ -38,11 +38,8 @@ impl Converter {
             self.notes = Notes::default();
             self.level.forget();
         }
-        let bytes = events.bytes() / self.level.columns.len().max(1) * 2;
-        for column in &mut self.level.columns {
-            column.reserve(events.count(), bytes);
-            column.truncate(0); // a panic may have left something
-        }
+        self.level.reserve(events.count(), events.bytes());
+        self.level.columns.iter_mut().for_each(|column| column.truncate(0)); // a panic may have left something
         let mut rows: Vec<i64> = Vec::with_capacity(events.count());
         let (mut strange, mut sets): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
         let mut numbers: HashMap<Vec<u32>, usize> = HashMap::new();

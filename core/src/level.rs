@@ -157,6 +157,12 @@ impl Level {
         number
     }
 
+    /// Makes room for so many rows, which have so many bytes altogether: of a text there may be twice its share.
+    pub fn reserve(&mut self, rows: usize, bytes: usize) {
+        let share = bytes / self.columns.len().max(2) * 2;
+        self.columns.iter_mut().for_each(|column| column.reserve(rows, share));
+    }
+
     /// Forgets all names but those of the columns, with their numbers.
     pub fn forget(&mut self) {
         let kept = self.columns.len();

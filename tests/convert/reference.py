@@ -12,6 +12,7 @@ import json
 import math
 import re
 import struct
+from decimal import Decimal
 from fractions import Fraction
 
 from pyiceberg import types as t
@@ -167,7 +168,7 @@ def renamed(value, names, case_insensitive):
     return result
 
 
-def one(v, kind, ci):
+def one(v, kind, ci, unit="ms"):
     if isinstance(kind, t.StructType):
         if not isinstance(v, dict):
             raise NotCoercible
@@ -177,23 +178,26 @@ def one(v, kind, ci):
             item = v.get(f.name)
             if item is None and f.required:
                 raise NotCoercible
-            out[f.name] = None if item is None else one(item, f.field_type, ci)
+            out[f.name] = None if item is None else one(item, f.field_type, ci, unit)
         return out
     if isinstance(kind, t.ListType):
         if not isinstance(v, list) or (kind.element_required and any(x is None for x in v)):
             raise NotCoercible
-        return [None if x is None else one(x, kind.element_type, ci) for x in v]
+        return [None if x is None else one(x, kind.element_type, ci, unit) for x in v]
     if isinstance(kind, t.MapType):
         if not isinstance(v, dict) or (kind.value_required and any(x is None for x in v.values())):
             raise NotCoercible
-        pairs = [(one(k, kind.key_type, ci), None if x is None else one(x, kind.value_type, ci)) for k, x in v.items()]
+        pairs = [
+            (one(k, kind.key_type, ci, unit), None if x is None else one(x, kind.value_type, ci, unit))
+            for k, x in v.items()
+        ]
         if len({k for k, _ in pairs}) != len(pairs):
             raise NotCoercible
         return pairs
-    return primitive(v, kind)
+    return primitive(v, kind, unit)
 
 
-def primitive(v, kind):
+def primitive(v, kind, unit):
     name = str(kind)
     text = isinstance(v, str) and not isinstance(v, Text)
     if name in ("int", "long"):
@@ -242,7 +246,11 @@ def primitive(v, kind):
         if "-" in v and [len(p) for p in v.split("-")] != [8, 4, 4, 4, 12]:
             raise NotCoercible
         return bytes.fromhex(v.replace("-", ""))
-    return temporal(v, name, text)
+    if name == "variant":
+        if not in_variant(v):
+            raise NotCoercible
+        return v
+    return temporal(v, name, text, unit)
 
 
 def numeric(v):
@@ -260,7 +268,7 @@ def whole(number, low, high):
     return int(number)
 
 
-def temporal(v, name, text):
+def temporal(v, name, text, unit):
     per_second = 10**9 if name.endswith("_ns") else 10**6
     if name == "date":
         if not text:
@@ -273,10 +281,31 @@ def temporal(v, name, text):
         if not found:
             raise NotCoercible
         return whole(clock(*found.groups()) * 10**6, 0, 86400 * 10**6 - 1)
-    seconds = instant(v) if text else numeric(v) / 1000
+    seconds = instant(v) if text else epoch_seconds(numeric(v), unit)
     if not FIRST_DAY * 86400 <= seconds < (LAST_DAY + 1) * 86400:
         raise NotCoercible
     return whole(seconds * per_second, -(2**63), 2**63 - 1)
+
+
+def epoch_seconds(number, unit):
+    if unit == "auto":
+        unit = next((name for name, limit in (("s", 11), ("ms", 14), ("us", 17)) if abs(number) < 10**limit), "ns")
+    return number / {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+
+
+def in_variant(v):
+    """Whether each text is one, and each number a decimal of 38 digits or a double that is it, or is written so."""
+    if isinstance(v, dict | list):
+        return all(map(in_variant, [*v, *v.values()] if isinstance(v, dict) else v))
+    if not isinstance(v, Text):
+        return not isinstance(v, str) or not any(0xD800 <= ord(c) <= 0xDFFF for c in v)
+    exact = Decimal(v)
+    digits, exponent = "".join(map(str, exact.as_tuple().digits)), exact.as_tuple().exponent
+    short = digits.rstrip("0")
+    for found, scale in ((digits, -exponent), (short, len(short) - len(digits) - exponent)):
+        if not exact or (max(len(found), scale) if scale > 0 else len(found) - scale) <= 38:
+            return True
+    return not math.isinf(float(v)) and exact in (Decimal(float(v)), Decimal(repr(float(v))))
 
 
 def clock(hour, minute, second, fraction):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gzip
 import json
 import os
 import re
@@ -25,7 +24,8 @@ from click.testing import Result
 from pyspark.sql import SparkSession
 
 from fuzz.check import QUARANTINE, Finding, Round, Verdict
-from fuzz.event import Event, as_text, deeply, parse
+from fuzz.event import Event, deeply, parse_quietly
+from fuzz.files import TYPED, content_of
 from fuzz.generate import Field, Recipe
 from fuzz.setups import PIPELINE, Setup, Sink
 from fuzz.tables import Readers, letters
@@ -37,8 +37,6 @@ Batches = list[list[bytes]]
 POSTED_EVENTS = 20
 REFUSED = 2
 ACCEPT_SECONDS = 20
-MOST_CELLS = 12
-QUOTE = '"'
 _BUGS = re.compile(r"Traceback|bug in Calve", re.IGNORECASE)
 
 
@@ -94,13 +92,13 @@ def _checked(stage: Stage, job: Calve, setup: Setup, accepted: list[list[Event]]
     found = Round(accepted, labels)
     found.take(
         letters(job, PIPELINE, {label: sink.options for label, sink in zip(labels, setup.sinks)}),
-        exact=setup.source != "csv",
+        exact=setup.source not in TYPED,
     )
     markers = [
         str(marker["id"])
         for batch in accepted
         for event in batch
-        if (marker := event.value) and is_marker(marker) and not (setup.source == "csv" and _has_twins(batch))
+        if (marker := event.value) and is_marker(marker) and not (setup.source in TYPED and _has_twins(batch))
     ]
     for sink, label in zip(setup.sinks, labels, strict=True):
         tables = stage.readers.read(job, sink.namespace, sink.options.get("branch"))
@@ -109,7 +107,7 @@ def _checked(stage: Stage, job: Calve, setup: Setup, accepted: list[list[Event]]
 
 
 def _has_twins(batch: list[Event]) -> bool:
-    """Return whether names differ by case only: in a CSV file, each event then has both of them."""
+    """Return whether names differ by case only: where a file declares its columns, each event has both of them."""
     names = {name for event in batch for name in event.value or ()}
     return len({name.upper().lower() for name in names}) < len(names)
 
@@ -140,7 +138,7 @@ def load(folder: Path) -> tuple[Setup, Batches]:
 
 
 class _Files:
-    """Each batch is a file, in one of the formats of JSON."""
+    """Each batch is a file."""
 
     def __init__(self, suffix: str) -> None:
         self._suffix = suffix
@@ -150,34 +148,9 @@ class _Files:
         return {"file": {"path": f"events-*.{self._suffix}"}}
 
     def run(self, job: Calve, number: int, batch: Sequence[bytes]) -> tuple[int, list[bytes]]:
-        taken = list(batch)
-        if self._suffix == "csv":
-            with deeply():
-                taken, text = as_csv(taken)
-        elif self._suffix == "json":
-            taken = [event for event in taken if parse_quietly(event) is not None]
-            text = b"[" + b",\n".join(taken) + b"]"
-        else:
-            text = b"".join(event + b"\n" for event in taken)
-        packed = gzip.compress(text, 1) if self._suffix.endswith(".gz") else text
-        (job.folder / f"events-{number}.{self._suffix}").write_bytes(packed)
+        taken, content = content_of(self._suffix, batch)
+        (job.folder / f"events-{number}.{self._suffix}").write_bytes(content)
         return _once(job), taken
-
-
-def as_csv(events: Sequence[bytes]) -> tuple[list[bytes], bytes]:
-    """Return events as the rows of a CSV file whose cells are all text, and the file.
-
-    An empty cell is null, and a column without a name has its number's.
-    An event without an id is left out: its row could not be told from another one's.
-    """
-    parsed = [value for event in events if (value := parse_quietly(event)) is not None]
-    objects = [value for value in parsed if isinstance(value.get("id"), str)]
-    names = [name for name in dict.fromkeys(name for each in objects for name in each) if as_text(name) is not None]
-    names = names[:MOST_CELLS]
-    rows = [{name or f"column{at}": as_text(each.get(name)) for at, name in enumerate(names, 1)} for each in objects]
-    cells = [[f'"{name.replace(QUOTE, QUOTE * 2)}"' for name in names]]
-    cells += [["" if cell is None else f'"{cell.replace(QUOTE, QUOTE * 2)}"' for cell in row.values()] for row in rows]
-    return [json.dumps(row).encode() for row in rows], "\n".join(map(",".join, cells)).encode() + b"\n"
 
 
 def _once(job: Calve) -> int:
@@ -190,12 +163,6 @@ def _kept(job: Calve, ran: Result) -> int:
         if ran.exception and not isinstance(ran.exception, SystemExit):
             log.write("".join(traceback.format_exception(ran.exception)))
     return ran.exit_code
-
-
-def parse_quietly(event: bytes) -> dict[str, Any] | None:
-    """Return what `parse` does, for events that are nested as deep as they like."""
-    with deeply():
-        return parse(event)
 
 
 class _Topic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -12,7 +13,7 @@ from typing import Any
 from pyiceberg import types as iceberg
 
 from convert import reference
-from convert.reference import NotCoercible
+from convert.reference import NotCoercible, Text
 from fuzz.setups import Sink
 
 WIDE = Context(prec=100)
@@ -46,11 +47,8 @@ def differences(
     for each in kind.fields:
         value, got = event.get(each.name), row.get(each.name)
         if value is None:  # PyIceberg 0.12 reads a list of structs that is null as an empty one
-            if (
-                got not in (None, [])
-                and sink.options.get("partial_updates") != "keep"
-                and str(each.field_type) != "variant"
-            ):
+            is_null = same(got, value, each.field_type) if str(each.field_type) == "variant" else got in (None, [])
+            if not is_null and sink.options.get("partial_updates") != "keep":
                 yield "is not NULL where nothing was", f"{each.name} is {shown(got)}"
             continue
         yield from _difference(sink, each, value, got)
@@ -61,17 +59,19 @@ def differences(
 
 def _difference(sink: Sink, each: iceberg.NestedField, value: Any, got: Any) -> Iterator[tuple[str, str]]:
     kind = each.field_type
-    if str(kind) == "variant" or (not isinstance(kind, iceberg.StringType) and HUGE.search(reference.write(value))):
+    if not isinstance(kind, iceberg.StringType) and HUGE.search(reference.write(value)):
         return
     try:
-        want = reference.one(value, kind, bool(sink.options.get("case_insensitive")))
+        want = reference.one(
+            value, kind, bool(sink.options.get("case_insensitive")), sink.options.get("timestamp_unit", "ms")
+        )
     except NotCoercible:
         if got is not None:
             yield f"a value that is no {_kind(kind)} became one", f"{each.name} is {shown(got)}, from {shown(value)}"
-        elif sink.rejects_misfits:
+        elif sink.rejects_misfits(each.name):
             yield "NULL, and its event is no dead letter", f"{each.name}, {shown(value)} as {kind}"
         return
-    if not same(got, want, kind) and not (each.name in sink.floats and same(got, narrow(want), kind)):
+    if not same(got, want, kind) and not (sink.given_types.get(each.name) == "float" and same(got, narrow(want), kind)):
         how = "NULL" if got is None else "another value"
         yield f"a {_kind(kind)} is {how}", f"{each.name} is {shown(got)} and should be {shown(want)}, {kind}"
 
@@ -108,6 +108,9 @@ def narrow(value: Any) -> Any:
 
 def same(got: Any, want: Any, kind: iceberg.IcebergType) -> bool:
     """Return whether a column's value is the one that the reference gives."""
+    if str(kind) == "variant":
+        held = None if got is None else json.loads(got, parse_int=Text, parse_float=Text)
+        return same_json(held, want) and (got is not None or want is None)
     if got is None or want is None:
         return got is None and want is None
     match kind:
@@ -124,6 +127,19 @@ def same(got: Any, want: Any, kind: iceberg.IcebergType) -> bool:
         case iceberg.DoubleType() | iceberg.FloatType():
             return bool(got == want) or (math.isnan(got) and math.isnan(want))
     return bool(_plain(got, kind) == _plain(want, kind))
+
+
+def same_json(got: Any, want: Any) -> bool:
+    """Return whether two JSON values are the same; a number may be the double that is written so."""
+    if isinstance(want, dict):
+        return (
+            isinstance(got, dict) and got.keys() == want.keys() and all(same_json(got[key], want[key]) for key in want)
+        )
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(same_json, got, want))
+    if isinstance(want, Text):
+        return isinstance(got, Text) and Decimal(want) in (Decimal(got), Decimal(float(got)))
+    return type(got) is type(want) and bool(got == want)
 
 
 def _decimal(scaled: int, kind: iceberg.DecimalType) -> Decimal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,11 +40,12 @@ TYPES = {
         "struct<a: int, C: string, d: list<long>>",
         "string",
         "map<string, string>",
+        "variant",
     ],
-    "list": ["list<string>", "list<long>", "list<double>", "string"],
-    "objects": ["list<struct<a: long, b: string>>", "list<map<string, string>>", "string"],
-    "map": ["map<string, long>", "map<string, string>", "map<string, decimal(20,0)>", "string"],
-    "any": ["string", "long", "double", "timestamptz", "boolean", "list<string>", "struct<a: string>"],
+    "list": ["list<string>", "list<long>", "list<double>", "string", "variant"],
+    "objects": ["list<struct<a: long, b: string>>", "list<map<string, string>>", "string", "variant"],
+    "map": ["map<string, long>", "map<string, string>", "map<string, decimal(20,0)>", "string", "variant"],
+    "any": ["string", "variant", "long", "double", "timestamptz", "boolean", "list<string>", "struct<a: string>"],
 }
 PARTITIONS = {
     "stamp": ["day({})", "hour({})", "month({})", "year({})"],
@@ -82,15 +83,14 @@ class Sink:
         return bool(self.options.get("upsert") or self.options.get("operation"))
 
     @property
-    def floats(self) -> set[str]:
-        """Return the columns that are made as floats, and may become doubles."""
-        columns = self.options.get("schema", {}).get("columns", ())
-        return {column["name"] for column in columns if column["type"] == "float"}
+    def given_types(self) -> dict[str, str]:
+        """Return the types that columns are made with, where the options say so."""
+        return given_types(self.options)
 
-    @property
-    def rejects_misfits(self) -> bool:
-        """Return whether a value that does not fit its column makes its event a dead letter."""
-        return self.options.get("on_type_mismatch", "null" if "schema" in self.options else "dlq") == "dlq"
+    def rejects_misfits(self, column: str) -> bool:
+        """Return whether a value that does not fit a column makes its event a dead letter."""
+        is_given = "schema" in self.options or column in self.given_types
+        return self.options.get("on_type_mismatch", "null" if is_given else "dlq") == "dlq"
 
     def entry(self) -> dict[str, Any]:
         """Return the sink as it stands in the YAML."""
@@ -104,7 +104,7 @@ class Setup:
     """One pipeline, and what its events are like.
 
     Attributes:
-        source: `ndjson`, `ndjson.gz`, `json`, `http` or `kafka`.
+        source: `ndjson`, `ndjson.gz`, `json`, `csv`, `parquet`, `http` or `kafka`.
         sinks: Where its events go.
         recipe: How its events are made.
         marker: Fields of the one ordinary event of each batch.
@@ -124,15 +124,24 @@ class Setup:
         return {PIPELINE: {"source": source, **routed, "sink": [sink.entry() for sink in self.sinks]}}
 
 
+def given_types(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the types that a sink's options give to columns."""
+    columns = options.get("schema", {}).get("columns", ())
+    return {column["name"]: column["type"] for column in columns} | options.get("column_types", {})
+
+
 def random_setup(rnd: random.Random, kinds: Sequence[str], sources: Sequence[str]) -> Setup:
     """Return a setup whose fields hold some of these kinds and whose events come from one of these sources."""
     names = rnd.sample(["city", "amount", "total", "user", "tags", "items", "note", "zip", "meta", "n1"], 8)
     fields = [Field("ts", "stamp"), *(Field(name, rnd.choice(kinds)) for name in names[: rnd.randint(1, 5)])]
     late = [Field(name, rnd.choice(kinds)) for name in names[5 : 5 + rnd.randint(0, 3)]]
     count = rnd.choice([1, 1, 1, 1, 2, 3])
-    sinks = [_sink(rnd, f"s{number}", fields, count > 1) for number in range(count)]
+    sinks = [_sink(rnd, f"s{number}", fields, late, count > 1) for number in range(count)]
+    source = rnd.choice(sources)
+    for sink in sinks if source == "parquet" else ():
+        sink.options.setdefault("on_type_mismatch", "dlq")  # the default depends on whether the file's types are taken
     return Setup(
-        source=rnd.choice(sources),
+        source=source,
         sinks=sinks,
         recipe=_recipe(rnd, fields, late, sinks),
         marker={"kind": "a", "k": 1, "ts": "2026-03-04T05:06:07Z", "op": ""},
@@ -163,7 +172,7 @@ def _recipe(rnd: random.Random, fields: list[Field], late: list[Field], sinks: l
     )
 
 
-def _sink(rnd: random.Random, namespace: str, fields: list[Field], several: bool) -> Sink:
+def _sink(rnd: random.Random, namespace: str, fields: list[Field], late: list[Field], several: bool) -> Sink:
     options: dict[str, Any] = {"auto_create": True, "schema_evolution": rnd.random() < 0.75}
     options["table_identifier"] = f"{namespace}.t"
     version = rnd.choice(["", "2", "3"])
@@ -176,9 +185,16 @@ def _sink(rnd: random.Random, namespace: str, fields: list[Field], several: bool
             options["table_identifier"] = rnd.choice([f"{namespace}.${{/kind}}", f"{namespace}.t_${{/kind}}"])
         if rnd.random() < 0.4:
             options["partition_by"] = _partitions(rnd, fields)
+        if rnd.random() < 0.3:
+            options["column_types"] = {each.name: rnd.choice(TYPES[each.kind]) for each in [*fields[1:], *late]}
     if rnd.random() < 0.4:
         options |= _changes(rnd)
     options |= _others(rnd, namespace)
+    if "variant" in given_types(options).values():
+        options["table_properties"] = {"format-version": "3"}
+        options.pop("partial_updates", None)
+    if given_types(options).get("ts") == "string":
+        options.pop("event_time", None)
     names = [each.name for each in fields[1:]]
     exclude = rnd.sample(names, 1) if rnd.random() < 0.1 else []
     include = ["id", "kind", "k", "op", "ts", *names[:1], "late", "Id"] if not exclude and rnd.random() < 0.05 else []
@@ -214,6 +230,8 @@ def _others(rnd: random.Random, namespace: str) -> dict[str, Any]:
         options["max_open_writers"] = 1
     if rnd.random() < 0.1:
         options["event_time"] = "ts"
+    if rnd.random() < 0.15:
+        options["timestamp_unit"] = rnd.choice(["s", "us", "ns", "auto"])
     return options
 
 

@@ -15,7 +15,10 @@ from pyiceberg import types as iceberg
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
+from pyspark.sql.functions import col, to_json
+from pyspark.sql.types import VariantType
 
+from calve.convert.schema import read_schema
 from running import Calve
 from services import duckdb_iceberg
 
@@ -54,17 +57,18 @@ class Readers:
             self._duckdb.close()
 
     def _read(self, job: Calve, levels: list[str], place: str, branch: str | None) -> Found:
-        table = StaticTable.from_metadata(place)
-        schema = table.schema()
-        if branch and branch not in table.metadata.refs:
+        metadata = json.loads(Path(place).read_bytes())
+        current = next(each for each in metadata["schemas"] if each["schema-id"] == metadata["current-schema-id"])
+        schema = read_schema(json.dumps(current))
+        if branch and branch not in metadata["refs"]:
             return Found(".".join(levels), schema, [], [])
         kinds = {str(each.field_type) for each in schema._lazy_id_to_field.values()}
         found: dict[str, Any] = {}
         if not kinds & {*UNREADABLE_IN_SPARK}:
             found["Spark"] = lambda: _with_spark(job, levels, branch)
-        if not _equality_deletes(table, branch) and "variant" not in kinds:
+        if "variant" not in kinds and not _equality_deletes(table := StaticTable.from_metadata(place), branch):
             found["PyIceberg"] = lambda: _with_pyiceberg(table, branch)
-        if self._duckdb and not branch and depth(schema.as_struct()) <= DEEPEST_IN_DUCKDB:
+        if self._duckdb and not branch and "variant" not in kinds and depth(schema.as_struct()) <= DEEPEST_IN_DUCKDB:
             found["DuckDB"] = lambda: self._duckdb and self._duckdb.ids(place)
         rows: list[dict[str, Any]] | None = None
         ids: dict[str, Counter[str]] = {}
@@ -123,7 +127,11 @@ def _with_spark(job: Calve, levels: list[str], branch: str | None) -> list[dict[
     spark.conf.set("spark.sql.caseSensitive", "true")
     name = ".".join(f"`{level}`" for level in ["lakehouse", *levels])
     version = f" VERSION AS OF '{branch}'" if branch else ""
-    return plain_rows(spark.sql(f"SELECT * FROM {name}{version}").toArrow())
+    found = spark.sql(f"SELECT * FROM {name}{version}")
+    for field in found.schema:
+        if isinstance(field.dataType, VariantType):  # Spark's own toArrow takes no variant that is null
+            found = found.withColumn(field.name, to_json(col(f"`{field.name}`")))
+    return plain_rows(found.toArrow())
 
 
 def _with_pyiceberg(table: StaticTable, branch: str | None) -> list[dict[str, Any]]:

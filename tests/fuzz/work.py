@@ -21,7 +21,7 @@ from fuzz.setups import Setup, random_setup
 from fuzz.tables import Readers
 from services.kafka import Kafka
 
-SOURCES = ("ndjson", "ndjson", "ndjson", "ndjson.gz", "json", "http", "http", "csv")
+SOURCES = ("ndjson", "ndjson", "ndjson", "ndjson.gz", "json", "http", "http", "csv", "parquet")
 SHRINK_SECONDS = 30.0
 
 

@@ -2,8 +2,9 @@
 
 use crate::level::{Level, Notes};
 use crate::moment::{self, DAY, FIRST_DAY, LAST_DAY};
-use crate::parse::{Done, Keys, Left, Number, Parser};
+use crate::parse::{Done, Left, Number, Parser};
 use crate::shape::{self, Node};
+use crate::text::Keys;
 use crate::value;
 
 /// What numbers in a column of timestamps count: `10^-scale` seconds, or what their size suggests.

@@ -1,7 +1,7 @@
 //! Records of Kafka as Arrow columns: events, offsets, and the metadata that was asked for.
 
 use crate::export::{self, Array};
-use crate::parse::quote_byte;
+use crate::text::quote_byte;
 use std::borrow::Cow;
 use std::collections::HashMap;
 

@@ -1,8 +1,9 @@
 //! One object of events and the columns for its fields; it expects the key that came after this one the last time.
 
 use crate::column::Column;
-use crate::parse::{Done, Left, Parser, Text};
+use crate::parse::{Done, Left, Parser};
 use crate::shape::{Kind, Node};
+use crate::text::Text;
 use std::collections::{HashMap, HashSet};
 
 /// So many names without a column are remembered for the next event.

@@ -1,7 +1,8 @@
 //! The few fields that routes and names of tables ask for, so that SQL sees each distinct choice of them once.
 
 use crate::convert::Events;
-use crate::parse::{quote_byte, Done, Left, Parser};
+use crate::parse::{Done, Left, Parser};
+use crate::text::quote_byte;
 use std::collections::HashMap;
 
 /// Of each event the number of its text in `texts`: an object of the wanted fields alone, as they are written there.

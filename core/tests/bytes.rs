@@ -3,7 +3,7 @@
 use calve_core::check::is_plain;
 use calve_core::convert::{Converter, Events};
 use calve_core::export::Array;
-use calve_core::shape::Observer;
+use calve_core::observe::Observer;
 use calve_core::spec::Spec;
 
 const KINDS: [&[&str]; 19] = [

@@ -16,7 +16,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 const PANICKED: i32 = -1;
 
 /// https://arrow.apache.org/docs/format/CDataInterface.html

@@ -124,6 +124,7 @@ impl Level {
             let is_left_out = level.names.leave_out(name.as_bytes());
             level.add(name.as_bytes(), if is_left_out { Target::Ignored } else { Target::Column(number) });
         }
+        level.entry(vec![255], Target::Ignored); // for names that are not remembered
         level
     }
 
@@ -140,13 +141,18 @@ impl Level {
         let is_plain = !name.iter().any(|byte| matches!(byte, b'"' | b'\\' | 0..=31));
         // no text holds the byte 255: other names are looked up
         let pattern = if is_plain { [b"\"", name, b"\":"].concat() } else { vec![255] };
+        let number = self.entry(pattern, target);
+        self.found.insert(name.to_vec(), number);
+        number
+    }
+
+    fn entry(&mut self, pattern: Vec<u8>, target: Target) -> usize {
         let (mut first, mut mask) = ([0; 16], [0; 16]);
         for (at, byte) in pattern.iter().take(16).enumerate() {
             first[at] = *byte;
             mask[at] = 255;
         }
         let number = self.entries.len();
-        self.found.insert(name.to_vec(), number);
         self.entries.push(Entry {
             pattern,
             first: u128::from_le_bytes(first),
@@ -166,7 +172,7 @@ impl Level {
 
     /// Forgets all names but those of the columns, with their numbers.
     pub fn forget(&mut self) {
-        let kept = self.columns.len();
+        let kept = self.columns.len() + 1;
         self.entries.truncate(kept);
         self.met.truncate(kept);
         self.next.truncate(kept + 1);
@@ -211,11 +217,16 @@ impl Level {
         let name = plain(parser.key()?)?;
         let entry = match self.found.get(&name) {
             Some(entry) => *entry,
-            None if self.entries.len() < self.columns.len() + MOST_NAMES => {
+            None => {
                 let target = self.resolve(&name, notes)?;
-                self.add(&name, target)
+                if self.entries.len() < self.columns.len() + MOST_NAMES {
+                    self.add(&name, target)
+                } else if matches!(target, Target::Ignored) {
+                    return Ok(self.columns.len()); // any name that is left out; it is not remembered
+                } else {
+                    return Err(Left);
+                }
             }
-            None => return Err(Left),
         };
         self.next[before] = entry as u32;
         Ok(entry)

@@ -20,6 +20,7 @@ from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.core_spec import table_spec
 from calve.convert.definition import schema_from_columns
 from calve.convert.exact import Exact
+from calve.convert.fields import Fields
 from calve.convert.infer import UnknownColumns, infer
 from calve.convert.node import Kind, Node
 from calve.event.sound import sound
@@ -168,6 +169,18 @@ def test_names_of_a_stream_without_end_are_forgotten_and_read_again():
         found = convert(converter, *events)
         assert len(found.rows) == 1500
         assert sum(found.ignored.values()) == 1500
+
+
+@needs_core
+def test_fields_that_are_left_out_cost_no_event_the_core_however_many_their_names_are():
+    schema = schema_from_columns([*FLAT, {"name": "u", "type": "unknown"}])
+    options = ConvertOptions(fields=Fields(include=frozenset({"s", "u"})))
+    converter = core.converter(table_spec(schema, options), arrow_schema(schema))
+    for _ in range(2):
+        texts = [f'{{"s":"x","k{number}":1,"n":"much","u":null}}' for number in range(6000)]
+        found = converter.convert(pa.array(texts))
+        assert (len(found.rows), found.columns["s"].null_count, found.columns["n"].null_count) == (6000, 0, 6000)
+        found.columns.validate(full=True)
 
 
 @needs_core

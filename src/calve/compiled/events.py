@@ -81,14 +81,13 @@ class Converter:
 
     def convert(self, events: pa.Array) -> Converted | None:
         """Convert an array of binary or string; None where the core failed, which is a mistake in it."""
-        found = _call("calve_convert", events, 5, self._handle)
+        kinds = (self._schema, pa.int64(), pa.int64(), pa.int64(), pa.large_list(pa.large_string()))
+        found = _call("calve_convert", events, kinds, self._handle)
         if found is None:
             return None
-        _, at = found
-        columns = pa.RecordBatch._import_from_c(at[0], self._schema)
-        rows, strange, sets = (pa.Array._import_from_c(each, pa.int64()).to_numpy() for each in at[1:4])
-        fields = pa.Array._import_from_c(at[4], pa.large_list(pa.large_string()))
-        return Converted(columns, rows, strange, sets, [tuple(each) for each in fields.to_pylist()])
+        columns, rows, strange, sets, fields = found[1]
+        paths = [tuple(each) for each in fields.to_pylist()]
+        return Converted(columns, rows.to_numpy(), strange.to_numpy(), sets.to_numpy(), paths)
 
 
 class Observer:
@@ -100,12 +99,11 @@ class Observer:
 
     def observe(self, events: pa.Array) -> Observed | None:
         """Look at an array of binary or string; None where the core failed, which is a mistake in it."""
-        found = _call("calve_observe", events, 2, self._handle)
+        found = _call("calve_observe", events, (pa.large_binary(), pa.int64()), self._handle)
         if found is None:
             return None
-        code, at = found
-        [text] = pa.Array._import_from_c(at[0], pa.large_binary()).to_pylist()
-        return Observed(json.loads(text), pa.Array._import_from_c(at[1], pa.int64()).to_numpy(), code == 0)
+        code, (fields, left) = found
+        return Observed(json.loads(fields[0].as_py()), left.to_numpy(), code == 0)
 
 
 def converter(spec: Sequence[str], schema: pa.Schema) -> Converter | None:
@@ -132,11 +130,8 @@ def check(events: pa.Array) -> npt.NDArray[np.bool_] | None:
 
     Their objects repeat no key, and no text is half a surrogate pair. The exact reader knows of the others.
     """
-    found = _call("calve_check", events, 1) if load() else None
-    if found is None:
-        return None
-    mask: npt.NDArray[np.bool_] = pa.Array._import_from_c(found[1][0], pa.bool_()).to_numpy(zero_copy_only=False)
-    return mask
+    found = _call("calve_check", events, (pa.bool_(),)) if load() else None
+    return None if found is None else found[1][0].to_numpy(zero_copy_only=False)
 
 
 def pick(events: pa.Array, names: Sequence[str]) -> tuple[pa.Int32Array, pa.Array] | None:
@@ -145,11 +140,8 @@ def pick(events: pa.Array, names: Sequence[str]) -> tuple[pa.Int32Array, pa.Arra
     None without the core. Of a field that is repeated the first one counts.
     """
     text = "\0".join(names).encode()
-    found = _call("calve_pick", events, 2, text, len(text)) if load() else None
-    if found is None:
-        return None
-    numbers, texts = found[1]
-    return pa.Array._import_from_c(numbers, pa.int32()), pa.Array._import_from_c(texts, pa.large_string())
+    found = _call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text)) if load() else None
+    return None if found is None else (found[1][0], found[1][1])
 
 
 def _library() -> Any:
@@ -178,9 +170,11 @@ def _made(function: str, spec: Sequence[str]) -> int | None:
     return handle
 
 
-def _call(function: str, events: pa.Array, count: int, *first: int | bytes) -> tuple[int, list[int]] | None:
-    """Call a function with events; return its number, and the addresses of the arrays that it made."""
-    given, out = (ctypes.create_string_buffer(number * _ARRAY_BYTES) for number in (1, count))
+def _call(
+    function: str, events: pa.Array, kinds: Sequence[pa.DataType | pa.Schema], *first: int | bytes
+) -> tuple[int, list[Any]] | None:
+    """Call a function with events; return its number, and the arrays (of a schema: record batches) that it made."""
+    given, out = (ctypes.create_string_buffer(number * _ARRAY_BYTES) for number in (1, len(kinds)))
     start = ctypes.addressof(out)
     events._export_to_c(ctypes.addressof(given))
     is_wide = pa.types.is_large_binary(events.type) or pa.types.is_large_string(events.type)
@@ -192,16 +186,8 @@ def _call(function: str, events: pa.Array, count: int, *first: int | bytes) -> t
         if _library().calve_core_is_checked():
             raise RuntimeError(f"The compiled core failed in {function}")
         return None
-    return code, [_Kept(start + number * _ARRAY_BYTES, out) for number in range(count)]
-
-
-class _Kept(int):
-    """An address, and the memory that it is in."""
-
-    def __new__(cls, at: int, memory: Any) -> _Kept:
-        """Keep the memory as long as the address."""
-        found = super().__new__(cls, at)
-        found.memory = memory
-        return found
-
-    memory: Any
+    makers = [pa.RecordBatch if isinstance(kind, pa.Schema) else pa.Array for kind in kinds]
+    return code, [
+        maker._import_from_c(start + number * _ARRAY_BYTES, kind)
+        for number, (maker, kind) in enumerate(zip(makers, kinds, strict=True))
+    ]

@@ -33,7 +33,7 @@ from calve.event.sound import whole_array
 
 __all__ = ["ConvertOptions", "Converted", "Converter"]
 
-Rows = npt.NDArray[np.int64]
+_Rows = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
 
 
@@ -138,7 +138,7 @@ class Converter:
     def _unknown(self) -> UnknownColumns:
         return UnknownColumns(self._schema, self._options)
 
-    def _assemble(self, taken: core.Converted | None, outcome: Outcome) -> tuple[pa.Table, Rows]:
+    def _assemble(self, taken: core.Converted | None, outcome: Outcome) -> tuple[pa.Table, _Rows]:
         """Return the rows of both, in the order of the events, and their positions."""
         at = np.array(outcome.rows, np.int64)
         if taken is None or len(at):
@@ -157,7 +157,7 @@ class Converter:
         return pa.array(values, self._storage[number]).cast(self.arrow_schema.field(number).type)
 
 
-def _others(rows: int, taken: Rows) -> Rows:
+def _others(rows: int, taken: _Rows) -> _Rows:
     mask = np.ones(rows, bool)
     mask[taken] = False
     return np.flatnonzero(mask)

@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+BENCHES := $(addprefix bench-,kafka tables upserts changes opensearch http freshness growth start)
 .PHONY: help setup demo check test fuzz bench docs lock clean
 
 override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))
@@ -14,6 +15,7 @@ export PIP_ROOT_USER_ACTION := ignore
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' "$(ROOT)/Makefile"
+	@cd "$(ROOT)" && for name in $(BENCHES); do sed -n "1s/^\"*/  make $$name\t/p" "bench/$${name#bench-}.py"; done
 
 setup: $(READY)  ## Make .venv with the command calve; a second when it is there
 	@"$(BIN)/python" -m calve.compiled.build >/dev/null
@@ -37,15 +39,18 @@ test: setup  ## Fetch what the tests need (Kafka, S3 jar), check, then run them 
 	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
 	@"$(BIN)/python" -m calve.compiled.build --checked >/dev/null
 	@$(MAKE) --no-print-directory -f "$(ROOT)/Makefile" check
-	@cd "$(ROOT)" && "$(BIN)/python" tests/shares.py -ra --durations=5 $(TESTS)
+	@cd "$(ROOT)" && exec "$(BIN)/python" tests/shares.py -ra --durations=5 $(TESTS)
 
 fuzz: SECONDS := 600
 fuzz: SEED := 1
 fuzz: setup  ## Look for events that stop a pipeline or lose a value; SECONDS=60 SEED=7 for others
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m fuzz.run --seconds "$(SECONDS)" --seed "$(SEED)" $(FUZZ)
 
-bench: setup  ## Measure Kafka into Iceberg against Spark's from_json; BENCH="--events 1000000" for less
-	@cd "$(ROOT)" && "$(BIN)/python" bench/kafka.py $(BENCH)
+bench: bench-kafka  ## The first of the benchmarks below, which run as make bench-NAME; BENCH="--events 1000000" for less
+	@echo "Others: $(filter-out $<,$(BENCHES)); see docs/benchmarks.md"
+
+bench-%: setup
+	@cd "$(ROOT)" && PYTHONPATH="$(ROOT)/tests$${PYTHONPATH:+:$$PYTHONPATH}" "$(BIN)/python" -m bench.$* $(BENCH)
 
 docs: setup  ## Write the reference of the options and the JSON Schema into docs/
 	@cd "$(ROOT)" && "$(BIN)/calve" schema > docs/schema.json && echo "docs/schema.json"

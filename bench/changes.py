@@ -1,5 +1,7 @@
 """The changes of a MERGE of 1 % in a table of 2 million rows: Calve against Spark's `create_changelog_view`.
 
+    make bench-changes BENCH="--events 2000000 --rounds 5"
+
 Both give INSERT, DELETE and updates as pairs, by `id`, and the rows are read to the end and thrown away. They take
 turns in one session, each a few times; medians of wall time, and of the JVM's CPU time, which a busy machine does not
 stretch. Merge-on-read is Calve alone: the view refuses snapshots with delete files.
@@ -7,9 +9,7 @@ stretch. Merge-on-read is Calve alone: the view refuses snapshots with delete fi
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,11 +20,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from bench.measure import Figures, Results, parser, ratio, take_turns
+from bench.report import Report
+from calve.catalog.catalog import Catalog, embedded
 from calve.changes.plan import Planner
-from calve.changes.tell import TableChanges
-from calve.commit.catalog import Catalog, embedded
+from calve.changes.table_changes import TableChanges
 from calve.engine import session
 
+FILES = 8
 KINDS = [("copy-on-write", 2), ("copy-on-write", 3), ("merge-on-read", 2), ("merge-on-read", 3)]
 ROW = [
     "id",
@@ -76,11 +79,11 @@ def with_view(spark: SparkSession, name: str, after: int, until: int) -> None:
     spark.table("seen").write.format("noop").mode("overwrite").save()
 
 
-def cost(spark: SparkSession, work: Callable[[], None]) -> tuple[float, float]:
-    """Give the seconds that passed, and those of CPU that the JVM took."""
+def cost(spark: SparkSession, work: Callable[[], None], number: int) -> Figures:
+    """Do the work; return the seconds that passed, and those of CPU that the JVM took."""
     cpu, start = cpu_seconds(spark), time.perf_counter()
     work()
-    return time.perf_counter() - start, cpu_seconds(spark) - cpu
+    return {"seconds": time.perf_counter() - start, "CPU s": cpu_seconds(spark) - cpu}
 
 
 def cpu_seconds(spark: SparkSession) -> float:
@@ -89,11 +92,11 @@ def cpu_seconds(spark: SparkSession) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(spark: SparkSession, catalog: Catalog, kind: tuple[str, int], arguments: argparse.Namespace) -> str:
-    """Measure one kind of table; give a line of the report."""
-    name, after, until = made(spark, kind, arguments.rows, arguments.files)
+def measure(spark: SparkSession, catalog: Catalog, kind: tuple[str, int], rows: int, rounds: int) -> Results:
+    """Measure one kind of table; the first round warms up and does not count."""
+    name, after, until = made(spark, kind, rows, FILES)
     told = TableChanges(Planner(spark), name, partial(catalog.load_java, name), key=("id",))
-    work = {"Calve": partial(with_calve, told, after), "view": partial(with_view, spark, name, after, until)}
+    work = {"calve": partial(with_calve, told, after), "view": partial(with_view, spark, name, after, until)}
     if kind[0] == "merge-on-read":
         try:
             work.pop("view")()
@@ -101,36 +104,33 @@ def measured(spark: SparkSession, catalog: Catalog, kind: tuple[str, int], argum
             pass  # as it must: should it take delete files one day, the report says so
         else:
             raise SystemExit("create_changelog_view takes delete files now: measure it")
-    found: dict[str, list[tuple[float, float]]] = {one: [] for one in work}
-    for _ in range(arguments.turns + 1):
-        for one, each in work.items():
-            found[one].append(cost(spark, each))
-    medians = {one: [statistics.median(each) for each in zip(*costs[1:], strict=True)] for one, costs in found.items()}
-    (wall, cpu), view = medians["Calve"], medians.get("view")
-    theirs = f"{view[0]:.2f} | {view[1]:.2f} | {wall / view[0]:.2f} | {cpu / view[1]:.2f}" if view else "refused | | |"
-    return f"| {kind[0]}, version {kind[1]} | {wall:.2f} | {cpu:.2f} | {theirs} |"
+    runs = {f"{one}, {kind[0]}, version {kind[1]}": partial(cost, spark, each) for one, each in work.items()}
+    return {one: found[1:] for one, found in take_turns(runs, rounds + 1).items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--files", type=int, default=8)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--first", type=int, default=0, help="begin with this kind of table, 0 to 3")
-    parser.add_argument("--master", default="local[2]")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    options = parser(__doc__, events=2_000_000, rounds=5)
+    options.add_argument("--master", default="local[2]")
+    chosen = options.parse_args()
+    results: Results = {}
+    with tempfile.TemporaryDirectory(prefix="calve-bench-") as folder:
         properties = embedded(Path(folder)) | {"name": "lake"}
         settings = {f"spark.sql.catalog.lake.{key}": value for key, value in properties.items() if key != "name"}
-        spark = session.start(arguments.master, SPARK | settings, preload=())
+        spark = session.start(chosen.master, SPARK | settings, preload=())
         try:
             spark.sql("CREATE NAMESPACE lake.db")
-            print("| table | Calve, s | CPU s | create_changelog_view, s | CPU s | ratio | CPU ratio |")
-            print("|---|---|---|---|---|---|---|", flush=True)
-            for kind in KINDS[arguments.first :]:
-                print(measured(spark, Catalog(spark, properties), kind, arguments), flush=True)
+            for kind in KINDS:
+                results |= measure(spark, Catalog(spark, properties), kind, chosen.events, chosen.rounds)
         finally:
             session.stop(spark)
+    report = Report("changes", "The changes of a snapshot")
+    for mode, version in KINDS:
+        ours, theirs = (f"{who}, {mode}, version {version}" for who in ("calve", "view"))
+        if theirs in results:
+            report.target(
+                f"seconds of Calve to the view's, {mode}, version {version}", ratio(results, "seconds", ours, theirs)
+            )
+    report.bars(results, "seconds")
 
 
 if __name__ == "__main__":

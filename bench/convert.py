@@ -1,6 +1,6 @@
 """Convert 131,072 events of 175 bytes and 10 fields, relative to DuckDB's optimistic `json_transform`, in CPU time.
 
-Run: python bench/convert.py [rounds]. Interleaved; medians in milliseconds and as a ratio. All checks are on: strict
+Run: make bench-convert BENCH=ROUNDS. Interleaved; medians in milliseconds and as a ratio. All checks are on: strict
 conversion, rejects, unknown fields.
 """
 
@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
+from calve.columns.infer import infer
 from calve.convert.converter import Converter, ConvertOptions
-from calve.convert.infer import infer
-from calve.convert.table import Table
 from calve.event import duck
+from calve.table.loaded import Table
 
 ROWS = 131_072
 COLUMNS: dict[str, tuple[iceberg.IcebergType, str]] = {

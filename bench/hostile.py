@@ -1,6 +1,6 @@
 """A topic of ordinary events with hostile ones of every kind among them: each is a row or a dead letter, nothing stops.
 
-    python bench/hostile.py [--events 1000000] [--hostile 1000]
+    make bench-hostile BENCH="--events 1000000 --hostile 1000"
 
 Calve reads the topic once from a real Kafka broker, with `auto_create` and `schema_evolution`. Checked: exit code 0,
 every ordinary event is a row once, every hostile one a row or a dead letter, and PyIceberg reads the table.
@@ -8,19 +8,16 @@ every ordinary event is a row once, every hostile one a row or a dead letter, an
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
+from bench.kafka import TOPIC, YAML
+from bench.made_events import Events
+from bench.measure import measured, parser, shown
 from hostile_events import FIRST_ID, hostile_event
-from kafka import TOPIC, YAML, busy_seconds, events
 from running import Calve
 from services.kafka import STEADY, Kafka
 
@@ -28,7 +25,7 @@ from services.kafka import STEADY, Kafka
 def mixed(ordinary: int, hostile: int) -> Iterator[bytes]:
     """Return the ordinary events with the hostile ones spread among them."""
     every, made = max(ordinary // hostile, 1), 0
-    for number, event in enumerate(events(ordinary, 1)):
+    for number, event in enumerate(Events(ordinary)):
         if number % every == 0 and made < hostile:
             yield hostile_event(made)
             made += 1
@@ -36,30 +33,29 @@ def mixed(ordinary: int, hostile: int) -> Iterator[bytes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--hostile", type=int, default=1_000)
-    chosen = parser.parse_args()
+    options = parser(__doc__, 1_000_000, 1)
+    options.add_argument("--hostile", type=int, default=1_000)
+    chosen = options.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="calve-bench-") as place,
         Kafka(Path(place) / "kafka", options=STEADY) as broker,
     ):
         broker.create_topic(TOPIC, partitions=4)
         broker.produce(TOPIC, mixed(chosen.events, chosen.hostile), partitions=range(4))
-        calve = Calve(Path(place) / "calve", YAML.format(address=broker.address, table="bench.events", batch="64mb"))
-        busy, started = busy_seconds(), time.monotonic()
-        calve.start("--once")
-        code = calve.process.wait(3600)
-        seconds, cpu = time.monotonic() - started, busy_seconds() - busy
+        calve = Calve(
+            Path(place) / "calve", YAML.format(address=broker.address, topic=TOPIC, table="bench.events", batch="64mb")
+        )
+        with measured(chosen.events) as found:
+            code = calve.start("--once").wait(3600)
         print(calve.said())
         _check(calve, chosen.events, chosen.hostile, code)
-        print(f"{seconds:.1f} s, {cpu:.1f} CPU seconds")
+        print(", ".join(f"{shown(value)} {key}" for key, value in found.items()))
 
 
 def _check(calve: Calve, ordinary: int, hostile: int, code: int) -> None:
     ids = Counter(calve.rows("bench.events")["id"].to_pylist())
     rows = sum(count for id, count in ids.items() if id is None or id >= FIRST_ID)
-    letters = list(calve.dead_letters("bench"))
+    letters = list(calve.dead_letters(TOPIC))
     codes = Counter(letter["code"] for letter in letters)
     print(f"exit code {code}; hostile events: {rows} rows, {len(letters)} dead letters {json.dumps(codes)}")
     lost = ordinary - sum(1 for id, count in ids.items() if id is not None and id < FIRST_ID and count == 1)

@@ -1,40 +1,35 @@
-"""Kafka → Iceberg: Calve against Spark's own `from_json`, the same events, the same broker, in one run.
+"""Kafka → one Iceberg table: Calve against the Kafka Connect sink, Spark's `from_json` and Flink.
 
-    python bench/kafka.py [--events 6000000] [--runs 3] [--tables 1]
+    make bench-kafka BENCH="--events 6000000 --rounds 3 --flink"
 
-Each run reads the whole topic into a fresh lakehouse; the two take turns, and medians are compared. CPU seconds are
-the busy time of the machine (broker included), so run it on one that does nothing else. Spark reads the topic by
-Structured Streaming, `availableNow`; no complete stock set of its jars exists for 4.1.4, so the nearest are taken.
+Each reads the whole topic (4 partitions) from the same broker into a fresh table on local storage, in a process of its
+own; they take turns, and medians are compared. Start-up is included, and CPU seconds are those of the run and the
+broker. Calve has all checks on and makes the table from the events; Spark and Flink are given its schema. All commit
+every 10 s; the Kafka Connect sink never ends, so it is stopped when its last event is readable: `idle s` is what it
+waited for that commit. Every table's rows and sums are read by DuckDB and compared with what was sent.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import random
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-from running import Calve
+from bench import lake, peers
+from bench.calve_run import calve_run
+from bench.made_events import COLUMNS, SUMS, Events
+from bench.measure import Figures, Results, medians, parser, ratio, take_turns
+from bench.report import Report
 from services.kafka import STEADY, Kafka
 
-TICKS = os.sysconf("SC_CLK_TCK")
 TOPIC = "events"
 YAML = """
-bench:
+{topic}:
   source:
     kafka:
       bootstrap_servers: ["{address}"]
-      topics: [{{name: events, serde_format: json}}]
+      topics: [{{name: {topic}, serde_format: json}}]
   sink:
     - iceberg:
         table_identifier: "{table}"
@@ -43,114 +38,62 @@ bench:
         commit_interval: 10s
         max_batch_bytes: {batch}
 """
+LEAST = {"connect": 5.0, "spark": 5.0, "flink": 3.5}
+"""How many times as fast as each Calve shall be."""
 
 
-def events(count: int, tables: int) -> Iterator[bytes]:
-    """Give events of about 220 bytes, ten fields; the text is made from a pool, so that making them is quick."""
-    chance = random.Random(7)
-    kinds = ("page_view", "click", "purchase", "login")
-    pool = [
-        (
-            chance.randrange(10**9),
-            chance.choice(kinds),
-            f"2026-03-{chance.randrange(10, 29)}T{chance.randrange(10, 24)}:{chance.randrange(10, 60)}:00.000Z",
-            round(chance.uniform(0, 1000), 2),
-            chance.choice(("DE", "FR", "US", "JP")),
-            f"/shop/category/{chance.randrange(10**5)}/item",
-            f"{chance.getrandbits(64):016x}",
-        )
-        for _ in range(4096)
-    ]
-    for number in range(count):
-        user, kind, at, amount, country, page, session = pool[number * 31 % 4096]
-        yield (
-            f'{{"id":{number},"tenant":"t{number % tables}","user_id":{user},"kind":"{kind}","at":"{at}",'
-            f'"amount":{amount},"country":"{country}","ok":true,"page":"{page}","session":"{session}",'
-            f'"n":{number % 977}}}'
-        ).encode()
+def contenders(broker: Kafka, home: Path | None, count: int, batch: str) -> dict[str, Callable[[Path], Figures]]:
+    """Return what runs each contender in a folder."""
+    address = broker.address
+    yaml = YAML.format(address=address, topic=TOPIC, table="bench.events", batch=batch)
+    found: dict[str, Callable[[Path], Figures]] = {
+        "calve": lambda folder: calve_run(folder, yaml, count),
+        "connect": lambda folder: peers.connect(broker, TOPIC, folder, count),
+        "spark": lambda folder: peers.spark_from_json(address, TOPIC, folder, count),
+    }
+    if home:
+        names = {"table": "events", "columns": COLUMNS.replace("at string", "`at` string"), "format": "json"}
+        names |= {"topic": TOPIC, "address": address, "properties": "'format-version'='2'"}
+        found["flink"] = lambda folder: peers.flink(home, peers.FLINK_SQL.format(folder=folder, **names), folder, count)
+    return found
 
 
-def busy_seconds() -> float:
-    """Give the CPU seconds that the machine has worked since it started."""
-    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:8])
-    return (user + nice + system + irq + softirq) / TICKS
-
-
-def calve_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, Any]:
-    """Read the topic with Calve, in a process of its own; give seconds and CPU, start-up included."""
-    table = "bench.events" if tables == 1 else "bench.${/tenant}"
-    calve = Calve(folder, YAML.format(address=broker.address, table=table, batch=batch))
-    busy, started = busy_seconds(), time.monotonic()
-    calve.start("--once", "--json", "--debug")
-    code = calve.process.wait(1800)
-    seconds, cpu = time.monotonic() - started, busy_seconds() - busy
-    if code:
-        raise SystemExit(calve.said()[-3000:])
-    names = calve.tables("bench")
-    rows = sum(int(calve.catalog().load_table(name).current_snapshot().summary["total-records"]) for name in names)
-    return {"seconds": seconds, "cpu": cpu, "rows": rows, "steps": shares(calve.said())}
-
-
-def shares(log: str) -> dict[str, float]:
-    """Give the share of the tasks' time that each step took, from the log."""
-    said = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    total: dict[str, float] = {}
-    for one in said:
-        for step, seconds in one.get("steps", {}).items():
-            total[step] = total.get(step, 0.0) + seconds
-    return {step: round(seconds / sum(total.values()), 3) for step, seconds in total.items()}
-
-
-def spark_run(broker: Kafka, folder: Path, tables: int, batch: str) -> dict[str, Any]:
-    """Read the topic with Spark's `from_json`, in a process of its own."""
-    busy, started = busy_seconds(), time.monotonic()
-    script = Path(__file__).with_name("spark_from_json.py")
-    done = subprocess.run(
-        [sys.executable, str(script), broker.address, TOPIC, str(folder)], check=False, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr[-3000:])
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {"seconds": time.monotonic() - started, "cpu": busy_seconds() - busy, **found}
+def compare(results: Results) -> Report:
+    """Compare Calve with each of the others, and with its own targets."""
+    report = Report("kafka", "Kafka into one Iceberg table")
+    if "calve" in results:
+        report.target("CPU seconds per million, broker included", medians(results)["calve"]["CPU s/M"], most=3)
+        for name in (name for name in LEAST if name in results):
+            report.target(f"times the rate of {name}", ratio(results, "events/s", "calve", name), least=LEAST[name])
+    return report
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=6_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--tables", type=int, default=1)
-    parser.add_argument("--batch", default="256mb", help="max_batch_bytes of Calve")
-    parser.add_argument("--only", choices=("calve", "spark"))
-    chosen = parser.parse_args()
-    contenders = {"calve": calve_run, "spark": spark_run}
-    if chosen.only or chosen.tables > 1:
-        contenders = {chosen.only or "calve": contenders[chosen.only or "calve"]}
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
+    options = parser(__doc__, 4_000_000, 2)
+    options.add_argument("--batch", default="256mb", help="max_batch_bytes of Calve")
+    options.add_argument("--only", nargs="+", help="contenders: calve connect spark flink")
+    options.add_argument("--flink", action="store_true", help="download Flink (310 MB) where it is not there yet")
+    chosen = options.parse_args()
+    made = Events(chosen.events)
     with (
         tempfile.TemporaryDirectory(prefix="calve-bench-") as place,
         Kafka(Path(place) / "kafka", options=STEADY) as broker,
     ):
         broker.create_topic(TOPIC, partitions=4)
-        broker.produce(TOPIC, events(chosen.events, chosen.tables), partitions=range(4))
-        for number in range(chosen.runs):
-            for name, run in contenders.items():
-                found = run(broker, Path(place) / f"{name}-{number}", chosen.tables, chosen.batch)
-                if found["rows"] != chosen.events:
-                    raise SystemExit(f"{name} has {found['rows']} rows instead of {chosen.events}")
-                results[name].append(found)
-                print(f"{name:6} run {number + 1}: {_shown(found, chosen.events)}", flush=True)
-    medians = {name: statistics.median(one["seconds"] for one in found) for name, found in results.items()}
-    for name, seconds in medians.items():
-        print(f"{name:6} median: {chosen.events / seconds:,.0f} events/s end to end, start-up included")
-    if len(medians) == 2:
-        print(f"Calve is {medians['spark'] / medians['calve']:.2f} times as fast as Spark from_json")
+        broker.produce(TOPIC, made, partitions=range(4))
+        home = peers.flink_home(chosen.flink)
+        if not home:
+            print("Flink is not there: give --flink to download it (310 MB)")
+        runs = contenders(broker, home, chosen.events, chosen.batch)
 
+        def run(name: str, number: int) -> Figures:
+            folder = Path(place) / f"{name}-{number}"
+            found = runs[name](folder)
+            lake.check([folder / "lakehouse" / "bench" / "events"], SUMS, made.sums())
+            return found
 
-def _shown(found: dict[str, Any], count: int) -> str:
-    seconds, cpu = found["seconds"], found["cpu"]
-    steps = ", ".join(f"{step} {share:.0%}" for step, share in found.get("steps", {}).items())
-    rate = f"{seconds:6.2f} s, {count / seconds:9,.0f} events/s, {cpu / count * 1e6:5.2f} CPU s per million events"
-    return f"{rate}; of the tasks' time: {steps}" if steps else rate
+        results = take_turns({name: partial(run, name) for name in chosen.only or runs}, chosen.rounds)
+    compare(results).bars(results, "events/s")
 
 
 if __name__ == "__main__":

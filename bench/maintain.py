@@ -20,12 +20,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog, embedded
-from calve.commit.fence import Target
+from calve.catalog.catalog import Catalog, embedded
+from calve.commit.fence import CommitTarget
 from calve.engine import session
-from calve.maintenance.convert import convert
+from calve.maintenance.context import Workbench
+from calve.maintenance.equality_deletes import convert
 from calve.maintenance.rewrite import rewrite
-from calve.maintenance.workbench import Workbench
 
 READS = 5
 BATCHES = 20
@@ -87,7 +87,7 @@ def measure(folder: Path) -> None:
     conf |= {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
     spark = session.start(conf={**conf, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
     try:
-        bench = Workbench(spark, Catalog(spark, properties), Target("bench.t"))
+        bench = Workbench(spark, Catalog(spark, properties), CommitTarget("bench.t"))
         read(spark)  # the JVM warms up
         for name, action in {
             "with equality deletes": lambda: None,

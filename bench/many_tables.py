@@ -1,13 +1,15 @@
 """One task that writes into many tables: CPU seconds against one table, events/s, the most memory that it ever held.
 
 Runs the executors' path as it is (read, route, convert, write), without Spark and without commits; each case is a
-process of its own, because the high-water mark of memory never falls.
+process of its own, because the high-water mark of memory never falls. With `--commits` it measures the commits alone:
+the driver's path from staged files to snapshots, with its eight threads, in the embedded catalog.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import subprocess
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,17 +26,26 @@ import pyiceberg.types as iceberg
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
+from pyspark import SparkContext
 
-from calve.convert.table import Table
+from calve.catalog.catalog import Catalog, embedded
+from calve.commit.fence import CommitTarget, Mark, append
+from calve.dead_letters.rejects import DeadLetterPlace
+from calve.engine import session
 from calve.expression import compile_format
-from calve.pipeline.job import Job, SinkJob
-from calve.pipeline.task import run_task
+from calve.record.receipt import Failure
 from calve.route.route import SinkRoute
+from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import READ_ROWS, Split
-from calve.write.dead_letters import DeadLetterPlace
+from calve.table.loaded import Table
+from calve.task.job import Job
+from calve.task.task import run_task
 
 CASES = [(1, 1), (50, 1), (200, 1), (2000, 1), (2000, 100)]
 """Tables, and partitions of each."""
+COMMITTERS = 8
+ROUNDS = 3
+"""Of commits; in the first one the JVM still loads its classes."""
 SCHEMA = Schema(
     iceberg.NestedField(1, "id", iceberg.LongType()),
     iceberg.NestedField(2, "table", iceberg.LongType()),
@@ -96,7 +108,7 @@ def job(case: Case, folder: Path) -> Job:
     )
     names = [f"bench.t{number}" for number in range(case.tables)]
     schema, partitions = SCHEMA.model_dump_json(), spec.model_dump_json()
-    sink = SinkJob(
+    sink = TableJob(
         label="bench",
         catalog="bench",
         route=SinkRoute(compile_format("bench.t${/table}" if case.tables > 1 else "bench.t0", frozenset())),
@@ -116,10 +128,58 @@ def measure(case: Case) -> dict[str, float]:
         before, start, cpu = _peak(), time.perf_counter(), time.process_time()
         receipt = run_task(job(case, Path(folder)), [Split({})], 0)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    if "error" in receipt or sum(table["rows"] for table in receipt["tables"]) != case.events:
-        raise SystemExit(f"not all events were written: {receipt.get('error')} {receipt.get('traceback')}")
-    files = sum(len(table["files"]) for table in receipt["tables"])
-    return {"seconds": seconds, "cpu": cpu, "files": files, "before": before, "peak": _peak(), **receipt["seconds"]}
+    if isinstance(receipt, Failure) or sum(table.rows for table in receipt.tables) != case.events:
+        raise SystemExit(f"not all events were written: {str(receipt)[:2000]}")
+    files = sum(len(table.files) for table in receipt.tables)
+    return {"seconds": seconds, "cpu": cpu, "files": files, "before": before, "peak": _peak(), **receipt.seconds}
+
+
+def commits(tables: int) -> None:
+    """Commit two files to each of so many tables, round after round; print milliseconds of CPU a commit."""
+    spark = session.start("local[2]", preload=())
+    try:
+        with tempfile.TemporaryDirectory(prefix="many-tables-") as folder, ThreadPoolExecutor(COMMITTERS) as pool:
+            catalog = Catalog(spark, embedded(Path(folder)))
+            catalog.prepare()
+            schema = SCHEMA.model_dump_json()
+            made = list(pool.map(lambda number: catalog.create(f"bench.t{number}", schema), range(tables)))
+            for batch in range(1, ROUNDS + 1):
+                start, cpu, jvm = time.perf_counter(), time.process_time(), _jvm_seconds()
+                list(pool.map(lambda table, batch=batch: commit(catalog, table, batch), made))
+                seconds, each = time.perf_counter() - start, 1000 / tables
+                cpu, jvm = (time.process_time() - cpu) * each, (_jvm_seconds() - jvm) * each
+                print(f"{tables} commits: {seconds:.1f} s; a commit: Python {cpu:.1f} ms, JVM {jvm:.1f} ms", flush=True)
+    finally:
+        session.stop(spark)
+
+
+def commit(catalog: Catalog, table: Table, batch: int) -> None:
+    """Commit files that nobody wrote: their statistics are all that a commit looks at."""
+    columns = [1, 2, 4, 5, 6, 7, 8]
+    counts = {"keys": columns, "values": [500] * len(columns)}
+    file = {
+        "spec-id": 0,
+        "content": "DATA",
+        "file-format": "PARQUET",
+        "partition": [],
+        "file-size-in-bytes": 40_000,
+        "record-count": 500,
+        "column-sizes": counts,
+        "value-counts": counts,
+        "null-value-counts": counts,
+        "lower-bounds": {"keys": [1, 2], "values": ["00" * 8] * 2},
+        "upper-bounds": {"keys": [1, 2], "values": ["FF" * 8] * 2},
+    }
+    files = [file | {"file-path": f"{table.location}/data/{batch}-{number}.parquet"} for number in range(2)]
+    mark = Mark("bench", "state", batch)
+    if not append(catalog, CommitTarget(table.identifier, table.uuid), mark, {batch: files}).batches:
+        raise SystemExit(f"nothing was committed to {table.identifier}")
+
+
+def _jvm_seconds() -> float:
+    """Return the CPU seconds of Spark's JVM so far."""
+    values = Path(f"/proc/{SparkContext._gateway.proc.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak() -> float:
@@ -131,7 +191,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000, help="of each case (a tenth where there are partitions)")
     parser.add_argument("--case", help="tables,partitions: this case alone, in this process; prints JSON")
+    parser.add_argument("--commits", type=int, metavar="TABLES", help="measure commits of so many tables instead")
     given = parser.parse_args()
+    if given.commits:
+        commits(given.commits)
+        return
     if given.case:
         tables, partitions = map(int, given.case.split(","))
         print(json.dumps(measure(Case(given.events, tables, partitions))))

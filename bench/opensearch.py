@@ -1,21 +1,17 @@
 """Into OpenSearch: what a task of a pipeline reaches of the speed of a bare loop over `_bulk`.
 
-    python bench/opensearch.py [--blocks 12] [--ids none]
+    make bench-opensearch BENCH="--rounds 12 --ids none"
 
-Blocks of 60,000 events, several requests each, in memory for both, go to one node in turns, over two connections: the
-loop posts bodies that are ready; the tasks check that each event is a JSON object, route it, make the lines, send
-them and look at the answers. Each has its index. Whatever else the machine does meets both alike, as they take turns
-every second or so; the first quarter of the blocks warms the node and does not count. CPU seconds are those of the
-node, and of this process.
+Each round a block of 60,000 events, which is in memory, goes to one node over two connections, once by the loop and
+once by the tasks. The loop posts bodies that are ready; the tasks check that each event is a JSON object, route it,
+make the lines, send them and look at the answers. Each has its index. The first quarter of the rounds warms the node
+and does not count. CPU seconds are those of the node, and of this process.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
-import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,14 +21,15 @@ from pathlib import Path
 import pyarrow as pa
 import urllib3
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-from calve.pipeline.layout import Layout
+from bench.made_events import Events
+from bench.measure import Figures, parser, ratio, take_turns
+from bench.report import Report
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.task import run_task
+from calve.pipeline.wiring import Wiring
+from calve.record.receipt import Failure
 from calve.settings import parse_text
 from calve.sources.source import Split
-from kafka import events
+from calve.task.task import run_task
 from services.opensearch import OpenSearch
 
 BLOCK = 60_000
@@ -87,68 +84,84 @@ def bodies_of(lines: Sequence[bytes], first: int, ids: str) -> list[bytes]:
 
 
 def cpu(node: OpenSearch) -> tuple[float, float]:
-    """Give the CPU seconds so far of the node, and of this process."""
+    """Return the CPU seconds so far of the node, and of this process."""
     user, system = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / TICKS, time.process_time()
 
 
-def timed(node: OpenSearch, work: Callable[[int], object]) -> tuple[float, float, float]:
-    """Do both halves side by side; give the seconds, and CPU seconds of the node and of this process."""
+def timed(node: OpenSearch, work: Callable[[int], object]) -> Figures:
+    """Do both halves side by side; return the rate, and CPU seconds of the node and of this process."""
     before, started = cpu(node), time.monotonic()
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(work, range(2)))
     seconds, after = time.monotonic() - started, cpu(node)
-    return seconds, after[0] - before[0], after[1] - before[1]
+    server, client = ((end - start) / BLOCK * 1e6 for end, start in zip(after, before, strict=True))
+    return {"documents/s": BLOCK / seconds, "node CPU s/M": server, "client CPU s/M": client}
+
+
+@dataclasses.dataclass
+class Rivals:
+    """The loop and the tasks; each takes the block of a round.
+
+    Attributes:
+        node: Where both send.
+        lines: The events.
+        ids: How documents get their ids, `none` or `given`.
+        folder: Of the pipeline's state.
+    """
+
+    node: OpenSearch
+    lines: list[bytes]
+    ids: str
+    folder: Path
+
+    def __post_init__(self) -> None:
+        more = ', document_id: "${/id}"' if self.ids == "given" else ""
+        settings = parse_text(YAML.format(address=self.node.address, more=more), PLUGINS).pipelines[0]
+        self.wiring = Wiring(settings, self.folder, lambda properties: ("", None))  # type: ignore[arg-type,return-value]
+        self.pools = [urllib3.connection_from_url(self.node.address) for _ in range(2)]
+
+    def loop(self, number: int) -> Figures:
+        """Post ready bodies."""
+        halves = self._halves(number)
+        ready = [bodies_of(half, number * BLOCK + at * BLOCK // 2, self.ids) for at, half in enumerate(halves)]
+        return timed(self.node, lambda at: raw(self.pools[at], ready[at]))
+
+    def calve(self, number: int) -> Figures:
+        """Run the tasks of a batch."""
+        job = self.wiring.job("12345678", number, int(time.time() * 10) + number, 0, None)
+        batches = [pa.record_batch({"event": pa.array(half, pa.binary())}) for half in self._halves(number)]
+        jobs = [dataclasses.replace(job, reader=Memory(one), places=[[0], [1]]) for one in batches]
+
+        def task(at: int) -> None:
+            receipt = run_task(jobs[at], [Split({})], at)
+            if isinstance(receipt, Failure) or [one.rows for one in receipt.documents] != [BLOCK // 2]:
+                raise SystemExit(str(receipt)[:500])
+
+        return timed(self.node, task)
+
+    def _halves(self, number: int) -> list[list[bytes]]:
+        starts = (number * BLOCK, number * BLOCK + BLOCK // 2)
+        return [self.lines[start : start + BLOCK // 2] for start in starts]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=12)
-    parser.add_argument(
-        "--ids", choices=("none", "given"), default="given", help="does an event have its document's id?"
-    )
-    chosen = parser.parse_args()
-    lines = list(events(BLOCK * chosen.blocks, 1))
-    found: dict[str, list[tuple[float, float, float]]] = {"raw": [], "calve": []}
+    options = parser(__doc__, rounds=12)
+    given = "does an event have its document's id?"
+    options.add_argument("--ids", choices=("none", "given"), default="given", help=given)
+    chosen = options.parse_args()
+    lines = list(Events(BLOCK * chosen.rounds))
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as name, OpenSearch(Path(name) / "node", JVM) as node:
         node.call("PUT", "_template/bench", TEMPLATE)
-        more = ', document_id: "${/id}"' if chosen.ids == "given" else ""
-        settings = parse_text(YAML.format(address=node.address, more=more), PLUGINS).pipelines[0]
-        layout = Layout(settings, Path(name), lambda properties: ("", None))  # type: ignore[arg-type,return-value]
-        pools = [urllib3.connection_from_url(node.address) for _ in range(2)]
-        for number in range(chosen.blocks):
-            block = lines[number * BLOCK : (number + 1) * BLOCK]
-            halves = [block[: BLOCK // 2], block[BLOCK // 2 :]]
-            ready = [bodies_of(half, number * BLOCK + at * BLOCK // 2, chosen.ids) for at, half in enumerate(halves)]
-            job = layout.job("12345678", number, int(time.time() * 10) + number, 0, None)
-            jobs = [
-                dataclasses.replace(
-                    job, reader=Memory(pa.record_batch({"event": pa.array(half, pa.binary())})), places=[[0], [1]]
-                )
-                for half in halves
-            ]
-
-            def ours(at: int, jobs=jobs) -> None:
-                receipt = run_task(jobs[at], [Split({})], at)
-                if [one["rows"] for one in receipt.get("documents", ())] != [BLOCK // 2]:
-                    raise SystemExit(str(receipt)[:500])
-
-            turns = {"raw": lambda at, ready=ready: raw(pools[at], ready[at]), "calve": ours}
-            for who in ("raw", "calve") if number % 2 else ("calve", "raw"):
-                found[who].append(timed(node, turns[who]))
+        rivals = Rivals(node, lines, chosen.ids, Path(name))
+        results = take_turns({"loop": rivals.loop, "calve": rivals.calve}, chosen.rounds)
         counts = {node.count("bench-raw"), node.count("bench-calve")}
     if counts != {len(lines)}:
         raise SystemExit(f"{counts} documents instead of {len(lines)}")
-    counted = {who: one[chosen.blocks // 4 :] for who, one in found.items()}
-    for who, one in counted.items():
-        seconds, server, client = (statistics.median(column) for column in zip(*one, strict=True))
-        print(
-            f"{who:6} {BLOCK / seconds:8,.0f} documents/s · CPU seconds per million: "
-            f"node {server / BLOCK * 1e6:.1f}, client {client / BLOCK * 1e6:.1f}"
-        )
-    pairs = zip(counted["raw"], counted["calve"], strict=True)
-    share = statistics.median(raw_[0] / calve[0] for raw_, calve in pairs)
-    print(f"share of the loop's speed: {share:.0%} (median of {len(counted['raw'])} pairs of blocks)")
+    results = {who: one[chosen.rounds // 4 :] for who, one in results.items()}
+    report = Report("opensearch", f"Into OpenSearch, ids {chosen.ids}")
+    report.target("share of the loop's speed", ratio(results, "documents/s", "calve", "loop"))
+    report.bars(results, "documents/s")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import statistics
 import tempfile
 import time
@@ -19,15 +18,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from bench.many_tables import Case, job, make
+from bench.measure import CPU
 from calve.engine import session
-from calve.pipeline.spread import run_job
+from calve.pipeline.spark_job import run_job
 from calve.sources.source import Split
-from many_tables import Case, job, make
 
 CASES = [(2, 20, 32), (2, 100, 32), (4, 4, 64), (4, 100, 64), (8, 20, 128), (8, 100, 128)]
 """Tasks, partitions, and megabytes of the batch."""
 EVENT_BYTES = 220
-HERTZ = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -44,24 +43,6 @@ class Shares:
         yield from events.slice(split.body["share"] * rows, rows).to_batches()
 
 
-def cpu_seconds() -> float:
-    """Give the CPU seconds of this process and all below it that live."""
-    stats = {}
-    for folder in Path("/proc").iterdir():
-        try:
-            values = (folder / "stat").read_text().rpartition(")")[2].split() if folder.name.isdigit() else None
-        except OSError:
-            continue
-        if values:
-            stats[int(folder.name)] = (int(values[1]), sum(map(int, values[11:15])))
-    found, ours = 0, {os.getpid()}
-    while new := {pid for pid, (parent, _) in stats.items() if parent in ours} - ours:
-        ours |= new
-    for pid in ours:
-        found += stats[pid][1]
-    return found / HERTZ
-
-
 def measure(case: tuple[int, int, int], limits: list[int], rounds: int) -> None:
     """Run one case with every limit and print a line for each."""
     tasks, partitions, megabytes = case
@@ -75,14 +56,14 @@ def measure(case: tuple[int, int, int], limits: list[int], rounds: int) -> None:
             found: dict[int, list[tuple[float, float, int, int]]] = {}
             for number in range(rounds + 1):
                 for limit in limits:
-                    start, cpu = time.perf_counter(), cpu_seconds()
+                    start, cpu = time.perf_counter(), CPU.seconds()
                     receipts = run_job(spark, _job(shape, Path(folder), f"{number}-{limit}", tasks, limit), groups)
-                    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
-                    written = [table for receipt in receipts for table in receipt["tables"]]
-                    assert sum(table["rows"] for table in written) == events * tasks
-                    files = sum(len(table["files"]) for table in written)
+                    seconds, cpu = time.perf_counter() - start, CPU.seconds() - cpu
+                    written = [table for receipt in receipts for table in receipt.tables]
+                    assert sum(table.rows for table in written) == events * tasks
+                    files = sum(len(table.files) for table in written)
                     if number:  # the first one warms up
-                        size = sum(table["bytes"] for table in written)
+                        size = sum(table.bytes for table in written)
                         found.setdefault(limit, []).append((seconds, cpu, files, size // files))
             for limit, runs in found.items():
                 seconds, cpu, files, size = (statistics.median(run[i] for run in runs) for i in range(4))

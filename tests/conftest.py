@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog, embedded
+from calve.catalog.catalog import Catalog, embedded
 from calve.compiled.build import CHECKED, build
 from calve.compiled.library import VARIABLE
 from calve.engine import session
 from pipeline.readers import PlainSpark
+from running import Calve
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
@@ -23,6 +24,7 @@ from services.opensearch import OpenSearch
 _LAKE = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.adaptive.enabled": "false",  # these tables are tiny, and it costs a job for each stage
+    "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than they do to read
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
 
@@ -66,6 +68,20 @@ def lake(spark: SparkSession, lake_catalog: Catalog) -> Iterator[Catalog]:
     yield lake_catalog
     for key in _LAKE:
         spark.conf.unset(key)
+
+
+@pytest.fixture
+def calve(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Calve]]:
+    """Make a folder with a configuration, on the shared session; what runs in it ends with the test."""
+    made: list[Calve] = []
+
+    def make(yaml: str, name: str = "calve") -> Calve:
+        made.append(Calve(tmp_path / name, yaml, spark))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,8 @@ from click.testing import CliRunner, Result
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from calve.catalog.catalog import Catalog, embedded
 from calve.cli.main import calve
-from calve.commit.catalog import Catalog, embedded
 from calve.engine import session
 
 PATIENCE_SECONDS = 120

@@ -3,9 +3,9 @@
 //! Every function gives a number: 0 and more when it worked, less when it did not; a panic does not cross.
 #![allow(unsafe_code)]
 
+mod envelope;
 mod kafka;
 
-use crate::check;
 use crate::convert::{Converter, Events};
 use crate::export::{self, Array, Buffer};
 use crate::observe::Observer;
@@ -16,7 +16,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 2;
+const VERSION: i32 = 5;
 const PANICKED: i32 = -1;
 
 /// https://arrow.apache.org/docs/format/CDataInterface.html
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn calve_converter_free(converter: *mut Converter) {
 }
 
 /// # Safety
-/// `events` is an array of binary or string to release here; `out` has room for five arrays.
+/// `events` is an array of binary or string to release here; `out` has room for nine arrays.
 #[no_mangle]
 pub unsafe extern "C" fn calve_convert(
     converter: *mut Converter,
@@ -219,7 +219,11 @@ pub unsafe extern "C" fn calve_convert(
 ) -> i32 {
     guarded(|| {
         let found = (*converter).convert(&Input::take(events, is_wide));
-        give([found.columns, found.rows, found.strange, found.sets, found.fields], out);
+        let [places, columns, texts] = found.deferred;
+        give(
+            [found.columns, found.rows, found.strange, found.sets, found.fields, places, columns, texts, found.new],
+            out,
+        );
         0
     })
 }
@@ -256,25 +260,11 @@ pub unsafe extern "C" fn calve_observe(
     })
 }
 
-/// Gives for each event whether it is an object that every reader takes for the same.
+/// Gives for each event the number of a text that holds only some of its fields, and these texts; -1: it is not an object
+/// that every reader takes for the same.
 ///
 /// # Safety
-/// `events` is an array of binary or string to release here; `out` has room for an array.
-#[no_mangle]
-pub unsafe extern "C" fn calve_check(events: *mut ArrowArray, is_wide: bool, out: *mut ArrowArray) -> i32 {
-    guarded(|| {
-        let events = Input::take(events, is_wide);
-        let plain: Vec<u8> =
-            (0..events.count()).map(|at| u8::from(events.text(at).is_some_and(check::is_plain))).collect();
-        give([export::booleans(&plain)], out);
-        0
-    })
-}
-
-/// Gives for each event the number of a text that holds only some of its fields, and these texts.
-///
-/// # Safety
-/// `names` has `length` bytes, names divided by NUL; `events` is an array of binary or string to release here; `out` has
+/// `names` has `length` bytes, names that end in NUL; `events` is an array of binary or string to release here; `out` has
 /// room for two arrays.
 #[no_mangle]
 pub unsafe extern "C" fn calve_pick(
@@ -286,8 +276,8 @@ pub unsafe extern "C" fn calve_pick(
 ) -> i32 {
     guarded(|| {
         let events = Input::take(events, is_wide);
-        let names: Vec<&str> = str::from_utf8(slice::from_raw_parts(names, length)).unwrap_or("").split('\0').collect();
-        let picked = pick::pick(&events, &names);
+        let names = str::from_utf8(slice::from_raw_parts(names, length)).unwrap_or("");
+        let picked = pick::pick(&events, &names.split_terminator('\0').collect::<Vec<_>>());
         give([export::ints(picked.numbers), export::texts(&picked.texts)], out);
         0
     })

@@ -1,8 +1,8 @@
 //! Columns that grow by the values of events, and can be cut back to an earlier length: a row that is left leaves no trace.
 
 use crate::level::{Level, Notes};
-use crate::moment::{self, DAY, FIRST_DAY, LAST_DAY};
-use crate::parse::{Done, Left, Number, Parser};
+use crate::parse::{Done, Left, Parser};
+use crate::scalar::{date, double, either, long, text, time, timestamp};
 use crate::shape::{self, Node};
 use crate::text::Keys;
 use crate::value;
@@ -64,6 +64,8 @@ pub struct Column {
     pub required: bool,
     /// Whether an event may lack it although it is required.
     pub may_lack: bool,
+    /// Whether a value that does not fit decides nothing but itself: the event goes on with null, and Python decides it.
+    pub defers: bool,
 }
 
 impl Column {
@@ -153,6 +155,27 @@ impl Column {
             _ => (shape::Kind::Known, vec![]),
         };
         Node::new(kind, fields, None)
+    }
+
+    /// Forgets what was seen of fields without a column.
+    pub fn begin(&mut self) {
+        match &mut self.store {
+            Store::Struct(level) => level.begin(),
+            Store::List(_, element) => element.begin(),
+            Store::Map(_, pair) => pair.1.begin(),
+            _ => {}
+        }
+    }
+
+    /// Writes the fields below it that have no column; false: there are none.
+    pub fn write_new(&self, out: &mut Vec<u8>) -> bool {
+        let (name, below): (&[u8], &Column) = match &self.store {
+            Store::Struct(level) => return level.write_new(out),
+            Store::List(_, element) => (b"element", element),
+            Store::Map(_, pair) => (b"value", &pair.1),
+            _ => return false,
+        };
+        shape::write_fields(shape::Kind::Known, out, std::iter::once((name, below)), Column::write_new)
     }
 
     /// Forgets the names of fields without a column.
@@ -279,105 +302,4 @@ fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Done<()> {
         _ => return Err(Left),
     }
     Ok(())
-}
-
-/// Reads a string by a function.
-#[inline(always)]
-fn text<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Done<T> {
-    parser.string()?.with(read)?.ok_or(Left)
-}
-
-/// Reads a number or a string that holds one.
-#[inline(always)]
-fn either<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Done<T> {
-    if parser.is_number() {
-        return read(parser.number()?.text).ok_or(Left);
-    }
-    text(parser, read)
-}
-
-#[inline(always)]
-fn long(parser: &mut Parser) -> Done<i64> {
-    if !parser.is_number() {
-        return text(parser, |text| value::integer(text, i64::MIN, i64::MAX));
-    }
-    let number = parser.number()?;
-    if number.whole && number.digits <= 18 {
-        let value = number.mantissa as i64;
-        return Ok(if number.negative { -value } else { value });
-    }
-    value::integer(number.text, i64::MIN, i64::MAX).ok_or(Left)
-}
-
-#[inline(always)]
-fn double(parser: &mut Parser) -> Done<f64> {
-    if !parser.is_number() {
-        return text(parser, value::text_double);
-    }
-    value::double(&parser.number()?).ok_or(Left)
-}
-
-#[inline(always)]
-fn timestamp(parser: &mut Parser, digits: usize, counts: Counts) -> Done<i64> {
-    let second = 10i64.pow(digits as u32);
-    let found = if parser.is_number() {
-        since_1970(&parser.number()?, digits, counts)
-    } else {
-        text(parser, |text| {
-            let stamp = moment::stamp(text)?;
-            let days = stamp.seconds.div_euclid(DAY);
-            if !(FIRST_DAY..=LAST_DAY).contains(&days) {
-                return None;
-            }
-            stamp.seconds.checked_mul(second)?.checked_add(moment::units(stamp.fraction, digits)?)
-        })
-        .map(Some)?
-    };
-    found.ok_or(Left)
-}
-
-/// A number as units since 1970, in the years 1 to 9999.
-fn since_1970(number: &Number, digits: usize, counts: Counts) -> Option<i64> {
-    let exact = value::exact(number.text)?;
-    let scale = match counts {
-        Counts::Scale(scale) => scale,
-        Counts::Auto => match exact.magnitude() {
-            ..=10 => 0,
-            11..=13 => 3,
-            14..=16 => 6,
-            _ => 9,
-        },
-    };
-    let value = i64::try_from(exact.whole(digits as i64 - scale)?).ok()?;
-    let day = value.div_euclid(DAY * 10i64.pow(digits as u32));
-    (FIRST_DAY..=LAST_DAY).contains(&day).then_some(value)
-}
-
-/// A date, or a number of days since 1970.
-fn date(parser: &mut Parser) -> Done<i64> {
-    let days = if parser.is_number() {
-        value::integer(parser.number()?.text, FIRST_DAY, LAST_DAY)
-    } else {
-        text(parser, |text| {
-            let stamp = moment::stamp(text)?;
-            let is_midnight = stamp.seconds % DAY == 0 && moment::units(stamp.fraction, 0).is_some();
-            is_midnight.then_some(stamp.seconds / DAY)
-        })
-        .map(Some)?
-    };
-    days.filter(|day| (FIRST_DAY..=LAST_DAY).contains(day)).ok_or(Left)
-}
-
-/// Microseconds since midnight, or a number of milliseconds.
-fn time(parser: &mut Parser) -> Done<i64> {
-    let micros = if parser.is_number() {
-        value::exact(parser.number()?.text).and_then(|exact| i64::try_from(exact.whole(3)?).ok())
-    } else {
-        text(parser, |text| {
-            let (seconds, fraction) = moment::time(text)?;
-            Some(seconds * 1_000_000 + moment::units(fraction, 6)?)
-        })
-        .map(Some)?
-    };
-    micros.filter(|value| (0..DAY * 1_000_000).contains(value)).ok_or(Left)
 }

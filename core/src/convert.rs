@@ -19,34 +19,49 @@ pub struct Converter {
 }
 
 /// What became of events: the columns of the good ones, their positions; those of them that have fields without a column,
-/// and of each of these the number of its set of such fields; all sets.
+/// and of each of these the number of its set of such fields; all sets. And the values that Python decides: the rows of
+/// `columns`, the numbers of the columns, their texts. And what the fields without a column hold, as `Node.to_json` writes
+/// it: a text if that was looked at, and is all that there is to know of these events.
 pub struct Converted {
     pub columns: Array,
     pub rows: Array,
     pub strange: Array,
     pub sets: Array,
     pub fields: Array,
+    pub deferred: [Array; 3],
+    pub new: Array,
 }
 
 impl Converter {
     pub fn new(level: Level) -> Converter {
-        Converter { level, notes: Notes::default() }
+        let notes = Notes::new(level.names.observes);
+        Converter { level, notes }
     }
 
     pub fn convert(&mut self, events: &impl Events) -> Converted {
         if self.notes.is_half_full() {
-            self.notes = Notes::default();
+            self.notes = Notes::new(self.notes.observes);
             self.level.forget();
         }
+        self.notes.seen.lost = false;
+        self.level.begin();
         self.level.reserve(events.count(), events.bytes());
         self.level.columns.iter_mut().for_each(|column| column.truncate(0)); // a panic may have left something
         let mut rows: Vec<i64> = Vec::with_capacity(events.count());
         let (mut strange, mut sets): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
         let mut numbers: HashMap<Vec<u32>, usize> = HashMap::new();
+        let (mut places, mut deferred, mut texts): (Vec<i64>, Vec<i64>, Vec<&[u8]>) = (vec![], vec![], vec![]);
         for row in 0..events.count() {
-            if !self.take(events.text(row)) {
+            let event = events.text(row);
+            if !self.take(event) {
                 self.level.columns.iter_mut().for_each(|column| column.truncate(rows.len()));
+                self.notes.seen.lost |= !self.notes.unknown.is_empty(); // they are not those of this event
                 continue;
+            }
+            for (column, range) in self.notes.deferred.drain(..) {
+                places.push(rows.len() as i64);
+                deferred.push(column as i64);
+                texts.extend(event.map(|text| &text[range]));
             }
             rows.push(row as i64);
             if !self.notes.unknown.is_empty() {
@@ -68,7 +83,15 @@ impl Converter {
             rows: export::longs(rows),
             strange: export::longs(strange),
             sets: export::longs(sets),
+            new: export::texts(&self.new_fields()),
+            deferred: [export::longs(places), export::longs(deferred), export::texts(&texts)],
         }
+    }
+
+    fn new_fields(&self) -> Vec<Vec<u8>> {
+        let mut text = Vec::new();
+        let has_any = self.notes.observes && !self.notes.seen.lost && self.level.write_new(&mut text);
+        has_any.then_some(text).into_iter().collect()
     }
 
     #[inline(always)]

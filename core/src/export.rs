@@ -1,6 +1,7 @@
 //! Columns as Arrow arrays that own their memory.
 
 use crate::column::{Column, Store};
+use crate::parse::{Done, Left};
 use std::any::Any;
 use std::ffi::c_void;
 use std::mem::take;
@@ -9,6 +10,61 @@ use std::mem::take;
 pub struct Buffer {
     pub at: *const c_void,
     pub owner: Box<dyn Any>,
+}
+
+/// A column would pass the 2 GiB that ends of 32 bits can tell.
+#[derive(Debug)]
+pub struct TooLarge;
+
+/// A column of texts that is being written.
+pub struct Texts {
+    valid: Vec<u8>,
+    ends: Vec<i32>,
+    bytes: Vec<u8>,
+}
+
+impl Default for Texts {
+    fn default() -> Texts {
+        Texts { valid: vec![], ends: vec![0], bytes: vec![] }
+    }
+}
+
+impl Texts {
+    pub fn push(&mut self, value: Option<&[u8]>) -> Result<(), TooLarge> {
+        let bytes = value.unwrap_or_default();
+        let end = i32::try_from(self.bytes.len() + bytes.len()).map_err(|_| TooLarge)?;
+        self.valid.push(u8::from(value.is_some()));
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(end);
+        Ok(())
+    }
+
+    /// Adds the text that a function appends; after a failure nothing of it is left.
+    pub fn write(&mut self, append: impl FnOnce(&mut Vec<u8>) -> Done<()>) -> Done<()> {
+        let start = self.bytes.len();
+        let end = append(&mut self.bytes).and_then(|()| i32::try_from(self.bytes.len()).map_err(|_| Left));
+        match end {
+            Ok(end) => {
+                self.valid.push(1);
+                self.ends.push(end);
+                Ok(())
+            }
+            Err(Left) => {
+                self.bytes.truncate(start);
+                Err(Left)
+            }
+        }
+    }
+
+    pub fn truncate(&mut self, rows: usize) {
+        self.valid.truncate(rows);
+        self.ends.truncate(rows + 1);
+        self.bytes.truncate(self.ends[rows] as usize);
+    }
+
+    pub fn array(self) -> Array {
+        array(&self.valid, vec![own(self.ends), own(self.bytes)], vec![])
+    }
 }
 
 /// An array, its buffers in Arrow's order.
@@ -53,7 +109,12 @@ fn whole(length: usize, buffers: Vec<Option<Buffer>>, children: Vec<Array>) -> A
 
 /// The columns of a table as one struct.
 pub fn columns(columns: &mut [Column], rows: usize) -> Array {
-    whole(rows, vec![], columns.iter_mut().map(column).collect())
+    table(rows, columns.iter_mut().map(column).collect())
+}
+
+/// Arrays of so many rows as one struct.
+pub fn table(rows: usize, columns: Vec<Array>) -> Array {
+    whole(rows, vec![], columns)
 }
 
 pub fn longs(values: Vec<i64>) -> Array {
@@ -64,16 +125,8 @@ pub fn nullable_longs(valid: &[u8], values: Vec<i64>) -> Array {
     array(valid, vec![own(values)], vec![])
 }
 
-pub fn nullable_texts(valid: &[u8], ends: Vec<i32>, bytes: Vec<u8>) -> Array {
-    array(valid, vec![own(ends), own(bytes)], vec![])
-}
-
 pub fn ints(values: Vec<i32>) -> Array {
     whole(values.len(), vec![own(values)], vec![])
-}
-
-pub fn booleans(values: &[u8]) -> Array {
-    whole(values.len(), vec![own(bits(values))], vec![])
 }
 
 pub fn texts<T: AsRef<[u8]>>(values: &[T]) -> Array {
@@ -117,4 +170,39 @@ fn column(column: &mut Column) -> Array {
         }
     };
     array(&valid, buffers, children)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_ends_before_its_ends_would_overflow() {
+        let mut texts = Texts { bytes: vec![0; i32::MAX as usize - 1], ..Texts::default() };
+        texts.push(Some(b"1")).unwrap();
+        texts.push(None).unwrap();
+        texts.push(Some(b"2")).unwrap_err();
+        assert_eq!((texts.valid, texts.ends), (vec![1, 0], vec![0, i32::MAX, i32::MAX]));
+    }
+
+    #[test]
+    fn a_text_that_fails_leaves_nothing_behind() {
+        let mut texts = Texts::default();
+        texts.push(Some(b"a")).unwrap();
+        texts
+            .write(|bytes| {
+                bytes.extend(b"bc");
+                Err(Left)
+            })
+            .unwrap_err();
+        texts
+            .write(|bytes| {
+                bytes.extend(b"d");
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((&texts.bytes[..], &texts.ends[..]), (&b"ad"[..], &[0, 1, 2][..]));
+        texts.truncate(1);
+        assert_eq!((texts.valid, texts.ends, texts.bytes), (vec![1], vec![0, 1], b"a".to_vec()));
+    }
 }

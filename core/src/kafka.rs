@@ -1,6 +1,6 @@
 //! Records of Kafka as Arrow columns: events, offsets, and the metadata that was asked for.
 
-use crate::export::{self, Array};
+use crate::export::{self, Array, Texts, TooLarge};
 use crate::text::quote_byte;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,10 +10,6 @@ const KEY: u32 = 1;
 const TIMESTAMP: u32 = 2;
 const TIMESTAMP_TYPE: u32 = 4;
 const HEADERS: u32 = 8;
-
-/// A column would pass the 2 GiB that ends of 32 bits can tell.
-#[derive(Debug)]
-pub struct TooLarge;
 
 pub struct Header<'a> {
     pub name: &'a [u8],
@@ -28,31 +24,6 @@ pub trait Message {
     /// Milliseconds, and what they are: 1 CreateTime, 2 LogAppendTime, 0 there are none.
     fn timestamp(&self) -> (i64, i32);
     fn headers(&self) -> Vec<Header<'_>>;
-}
-
-struct Texts {
-    valid: Vec<u8>,
-    ends: Vec<i32>,
-    bytes: Vec<u8>,
-}
-
-impl Texts {
-    fn new() -> Texts {
-        Texts { valid: vec![], ends: vec![0], bytes: vec![] }
-    }
-
-    fn push(&mut self, value: Option<&[u8]>) -> Result<(), TooLarge> {
-        let bytes = value.unwrap_or_default();
-        let end = i32::try_from(self.bytes.len() + bytes.len()).map_err(|_| TooLarge)?;
-        self.valid.push(u8::from(value.is_some()));
-        self.bytes.extend_from_slice(bytes);
-        self.ends.push(end);
-        Ok(())
-    }
-
-    fn array(self) -> Array {
-        export::nullable_texts(&self.valid, self.ends, self.bytes)
-    }
 }
 
 /// The records of a batch.
@@ -71,13 +42,13 @@ impl Records {
     pub fn new(wanted: u32) -> Records {
         Records {
             wanted,
-            events: Texts::new(),
+            events: Texts::default(),
             offsets: vec![],
-            keys: Texts::new(),
+            keys: Texts::default(),
             has_time: vec![],
             times: vec![],
-            time_types: Texts::new(),
-            headers: Texts::new(),
+            time_types: Texts::default(),
+            headers: Texts::default(),
         }
     }
 
@@ -186,14 +157,5 @@ mod tests {
         let headers = [("a", Some("1")), ("b", None), ("a", Some("\"\u{1}ø")), ("", Some(""))]
             .map(|(name, value)| Header { name: name.as_bytes(), value: value.map(str::as_bytes) });
         assert_eq!(object(&headers).unwrap(), r#"{"a":"\"\u0001ø","b":null,"":""}"#.as_bytes());
-    }
-
-    #[test]
-    fn a_column_ends_before_its_ends_would_overflow() {
-        let mut texts = Texts { bytes: vec![0; i32::MAX as usize - 1], ..Texts::new() };
-        texts.push(Some(b"1")).unwrap();
-        texts.push(None).unwrap();
-        texts.push(Some(b"2")).unwrap_err();
-        assert_eq!((texts.valid, texts.ends), (vec![1, 0], vec![0, i32::MAX, i32::MAX]));
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::column::Column;
 use crate::parse::{Done, Left, Parser};
-use crate::shape::{Kind, Node};
+use crate::shape::{write_fields, Kind, Node, Seen, MOST_FIELDS};
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// So many names without a column are remembered for the next event.
 const MOST_NAMES: usize = 4096;
@@ -27,6 +28,9 @@ struct Entry {
     first: u128,
     mask: u128,
     target: Target,
+    name: Vec<u8>,
+    /// The number of the field in `Level::new`, once a value of it was seen; it has no column.
+    new: Option<usize>,
 }
 
 /// What is noted of the event at hand, and the paths of all fields without a column that were met.
@@ -35,6 +39,11 @@ pub struct Notes {
     /// The numbers of the paths that the event has, in their order.
     pub unknown: Vec<u32>,
     pub paths: Vec<String>,
+    /// The values that Python decides: the column, and where they are in the event.
+    pub deferred: Vec<(usize, Range<usize>)>,
+    /// Whether the values of fields without a column are looked at, and what they lost.
+    pub observes: bool,
+    pub seen: Seen,
     numbers: HashMap<String, u32>,
     /// Of each path, the event that had it last.
     met: Vec<u64>,
@@ -42,8 +51,13 @@ pub struct Notes {
 }
 
 impl Notes {
+    pub fn new(observes: bool) -> Notes {
+        Notes { observes, ..Notes::default() }
+    }
+
     pub fn begin(&mut self) {
         self.unknown.clear();
+        self.deferred.clear();
         self.event += 1;
     }
 
@@ -85,6 +99,8 @@ pub struct Names {
     pub exclude: HashSet<Vec<u8>>,
     /// The path to the fields, with a dot at its end.
     pub path: String,
+    /// Whether the values of fields without a column are looked at while events are converted.
+    pub observes: bool,
 }
 
 impl Names {
@@ -97,6 +113,8 @@ impl Names {
 pub struct Level {
     pub columns: Vec<Column>,
     pub names: Names,
+    /// The fields without a column and what was seen of them, in the order of their first values.
+    new: Vec<(Vec<u8>, Node)>,
     entries: Vec<Entry>,
     found: HashMap<Vec<u8>, usize>,
     /// Of each entry (and of the start, first), the one that came after it.
@@ -107,12 +125,18 @@ pub struct Level {
     object: u64,
 }
 
+enum Below<'a> {
+    Column(&'a Column),
+    New(&'a Node),
+}
+
 impl Level {
     pub fn new(fields: Vec<(String, Column)>, names: Names) -> Level {
         let mut level = Level {
             seen: vec![0; fields.len()],
             columns: Vec::with_capacity(fields.len()),
             names,
+            new: vec![],
             entries: vec![],
             found: HashMap::new(),
             next: vec![0],
@@ -124,7 +148,7 @@ impl Level {
             let is_left_out = level.names.leave_out(name.as_bytes());
             level.add(name.as_bytes(), if is_left_out { Target::Ignored } else { Target::Column(number) });
         }
-        level.entry(vec![255], Target::Ignored); // for names that are not remembered
+        level.entry(b"", vec![255], Target::Ignored); // for names that are not remembered
         level
     }
 
@@ -141,12 +165,12 @@ impl Level {
         let is_plain = !name.iter().any(|byte| matches!(byte, b'"' | b'\\' | 0..=31));
         // no text holds the byte 255: other names are looked up
         let pattern = if is_plain { [b"\"", name, b"\":"].concat() } else { vec![255] };
-        let number = self.entry(pattern, target);
+        let number = self.entry(name, pattern, target);
         self.found.insert(name.to_vec(), number);
         number
     }
 
-    fn entry(&mut self, pattern: Vec<u8>, target: Target) -> usize {
+    fn entry(&mut self, name: &[u8], pattern: Vec<u8>, target: Target) -> usize {
         let (mut first, mut mask) = ([0; 16], [0; 16]);
         for (at, byte) in pattern.iter().take(16).enumerate() {
             first[at] = *byte;
@@ -158,6 +182,8 @@ impl Level {
             first: u128::from_le_bytes(first),
             mask: u128::from_le_bytes(mask),
             target,
+            name: name.to_vec(),
+            new: None,
         });
         self.next.push(number as u32 + 1);
         self.met.push(0);
@@ -168,6 +194,13 @@ impl Level {
     pub fn reserve(&mut self, rows: usize, bytes: usize) {
         let share = bytes / self.columns.len().max(2) * 2;
         self.columns.iter_mut().for_each(|column| column.reserve(rows, share));
+    }
+
+    /// Forgets what was seen of fields without a column.
+    pub fn begin(&mut self) {
+        self.new.clear();
+        self.entries.iter_mut().for_each(|entry| entry.new = None);
+        self.columns.iter_mut().for_each(Column::begin);
     }
 
     /// Forgets all names but those of the columns, with their numbers.
@@ -265,7 +298,10 @@ impl Level {
                     }
                     self.seen[number] = self.object;
                     count += 1;
-                    self.columns[number].read(parser, notes)?;
+                    let start = parser.at;
+                    if self.columns[number].read(parser, notes).is_err() {
+                        self.defer(number, start, parser, notes)?;
+                    }
                 }
                 Target::Unknown(number) => {
                     if self.met[entry] == self.object {
@@ -273,11 +309,7 @@ impl Level {
                     }
                     self.met[entry] = self.object;
                     notes.meet(number);
-                    if is_top {
-                        parser.skip()?;
-                    } else {
-                        parser.skip_unique()?; // keys that are repeated within a column are counted
-                    }
+                    self.unknown(entry, parser, notes, is_top)?;
                 }
                 Target::Ignored => parser.skip()?,
                 Target::Left => return Err(Left),
@@ -297,6 +329,56 @@ impl Level {
                 }
             }
         }
+        Ok(())
+    }
+}
+
+impl Level {
+    /// Reads the value of a field without a column.
+    fn unknown(&mut self, entry: usize, parser: &mut Parser, notes: &mut Notes, is_top: bool) -> Done<()> {
+        if notes.observes && parser.peek() != b'n' {
+            let entry = &mut self.entries[entry];
+            let number = *entry.new.get_or_insert_with(|| {
+                self.new.push((entry.name.clone(), Node::default()));
+                self.new.len() - 1
+            });
+            notes.seen.lost |= self.new.len() > MOST_FIELDS;
+            return self.new[number].1.observe(parser, &mut notes.seen);
+        }
+        if is_top {
+            parser.skip()
+        } else {
+            parser.skip_unique() // keys that are repeated within a column are counted
+        }
+    }
+
+    /// Writes the fields without a column as `Node.to_json` does, below the columns that hold them. False: there are none.
+    pub fn write_new(&self, out: &mut Vec<u8>) -> bool {
+        let mut columns: Vec<(&[u8], Below)> = vec![];
+        for entry in &self.entries[..self.columns.len()] {
+            if let Target::Column(number) = entry.target {
+                columns.push((&entry.name, Below::Column(&self.columns[number])));
+            }
+        }
+        let new = self.new.iter().map(|(name, node)| (name.as_slice(), Below::New(node)));
+        write_fields(Kind::Known, out, columns.into_iter().chain(new), |below, out| match below {
+            Below::Column(column) => column.write_new(out),
+            Below::New(node) => node.write(out),
+        })
+    }
+
+    /// Makes a value null that its column did not take, and notes where it is.
+    #[cold]
+    fn defer(&mut self, number: usize, start: usize, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+        let column = &mut self.columns[number];
+        if !column.defers {
+            return Err(Left);
+        }
+        column.truncate(column.valid.len());
+        column.push_null();
+        parser.at = start;
+        parser.skip_unique()?;
+        notes.deferred.push((number, start..parser.at));
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! ISO 8601 dates and times, as `calve.convert.moment` and the patterns of `calve.convert.kinds` read them.
+//! ISO 8601 dates and times, as `calve.convert.iso8601` and the patterns of `calve.columns.kinds` read them.
 
 pub const DAY: i64 = 86_400;
 /// From the first day of the year 1 to the last one of the year 9999, since 1970.
@@ -120,4 +120,60 @@ pub fn units(fraction: &[u8], digits: usize) -> Option<i64> {
     }
     let finer = fraction.get(digits..).unwrap_or(&[]);
     finer.iter().all(|digit| *digit == b'0').then_some(value)
+}
+
+/// Writes a number with at least so many digits.
+fn write_digits(value: i64, width: usize, out: &mut Vec<u8>) {
+    let (start, mut value) = (out.len(), value);
+    while value > 0 || out.len() < start + width {
+        out.push(b'0' + (value % 10) as u8);
+        value /= 10;
+    }
+    out[start..].reverse();
+}
+
+/// Writes days since 1970, in the years 1 to 9999, as a date (`civil_from_days` of the algorithms above).
+pub fn write_date(days: i64, out: &mut Vec<u8>) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    write_digits(era * 400 + year + next, 4, out);
+    out.push(b'-');
+    write_digits(month, 2, out);
+    out.push(b'-');
+    write_digits(day, 2, out);
+}
+
+/// Writes seconds of a day and a fraction of so many digits, without zeros at its end.
+pub fn write_time(seconds: i64, fraction: i64, digits: u32, out: &mut Vec<u8>) {
+    write_digits(seconds / 3600, 2, out);
+    out.push(b':');
+    write_digits(seconds / 60 % 60, 2, out);
+    out.push(b':');
+    write_digits(seconds % 60, 2, out);
+    if fraction > 0 {
+        out.push(b'.');
+        write_digits(fraction, digits as usize, out);
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_day_is_written_as_the_date_that_is_read_as_it() {
+        for day in FIRST_DAY..=LAST_DAY {
+            let mut text = Vec::new();
+            write_date(day, &mut text);
+            assert_eq!(stamp(&text).map(|stamp| stamp.seconds), Some(day * DAY));
+        }
+    }
 }

@@ -8,7 +8,7 @@ pub struct Left;
 
 pub type Done<T> = Result<T, Left>;
 
-/// So many levels of objects and arrays an event may have (`calve.event.strict.DEEPEST`).
+/// So many levels of objects and arrays an event may have (`calve.event.exact_json.DEEPEST`).
 pub const DEEPEST: u32 = 250;
 
 const BYTES: u64 = 0x0101_0101_0101_0101;
@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Writes any value as compact JSON, each number as it was written (`calve.event.strict.dump`).
+    /// Writes any value as compact JSON, each number as it was written (`calve.event.exact_json.dump`).
     pub fn dump(&mut self, out: &mut Vec<u8>) -> Done<()> {
         let start = self.at;
         match self.peek() {

@@ -1,14 +1,15 @@
-//! The few fields that routes and names of tables ask for, so that SQL sees each distinct choice of them once.
+//! Whether events are JSON objects that every reader takes for the same, and the few fields of them that routes and names of
+//! tables ask for, so that SQL sees each distinct choice of these once.
 
 use crate::convert::Events;
 use crate::parse::{Done, Left, Parser};
-use crate::text::quote_byte;
+use crate::text::{quote_byte, Keys};
 use std::collections::HashMap;
 
 /// Of each event the number of its text in `texts`: an object of the wanted fields alone, as they are written there.
 ///
-/// An event that is no JSON object stands for itself. Of a repeated field the first one counts: who wants the last has
-/// to look first (`check::is_plain`).
+/// -1: the event is not plain (`check::is_plain`).
+#[derive(Default)]
 pub struct Picked {
     pub numbers: Vec<i32>,
     pub texts: Vec<Vec<u8>>,
@@ -16,17 +17,17 @@ pub struct Picked {
 
 pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
     let wanted: Vec<Vec<u8>> = names.iter().map(|name| quoted(name)).collect();
-    let mut picked = Picked { numbers: Vec::with_capacity(events.count()), texts: vec![] };
+    let mut picked = Picked::default();
     let mut known: HashMap<Vec<u8>, i32> = HashMap::new();
     let (mut text, mut values) = (Vec::new(), vec![None; names.len()]);
     for row in 0..events.count() {
-        let event = events.text(row).unwrap_or(b"");
-        text.clear();
         values.fill(None);
-        match fields(event, names, &mut values) {
-            Ok(()) => write(&wanted, &values, &mut text),
-            Err(Left) => text.extend_from_slice(event),
+        if events.text(row).map_or(Err(Left), |event| fields(event, names, &mut values)).is_err() {
+            picked.numbers.push(-1);
+            continue;
         }
+        text.clear();
+        write(&wanted, &values, &mut text);
         let number = match known.get(&text) {
             Some(number) => *number,
             None => {
@@ -41,27 +42,23 @@ pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
     picked
 }
 
-/// Finds the values of some fields of an event, as they are written; it looks no further than it must.
+/// Finds the values of some fields of a plain event, as they are written.
 fn fields<'a>(event: &'a [u8], names: &[&str], values: &mut [Option<&'a [u8]>]) -> Done<()> {
-    let mut parser = Parser::new(event);
-    parser.blanks();
-    if parser.peek() != b'{' {
-        return Err(Left);
-    }
-    let mut missing = names.len();
-    let mut more = parser.open(b'}')?;
-    while more && missing > 0 {
-        let key = parser.key()?;
-        let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
-        let start = parser.at;
-        parser.skip()?;
-        if let Some(value) = found.map(|number| &mut values[number]).filter(|value| value.is_none()) {
-            *value = Some(&event[start..parser.at]);
-            missing -= 1;
-        }
-        more = parser.more(b'}')?;
-    }
-    Ok(())
+    let mut keys = Keys::default();
+    Parser::new(event).whole(|parser| {
+        parser.object(|parser, key| {
+            if !keys.add(key)? {
+                return Err(Left);
+            }
+            let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
+            let start = parser.at;
+            parser.skip_unique()?;
+            if let Some(number) = found {
+                values[number] = Some(&event[start..parser.at]);
+            }
+            Ok(())
+        })
+    })
 }
 
 fn write(names: &[Vec<u8>], values: &[Option<&[u8]>], out: &mut Vec<u8>) {

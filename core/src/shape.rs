@@ -1,4 +1,4 @@
-//! What kinds of values fields hold, seen over many events (the lattice of `calve.convert.node`, for what JSON can hold).
+//! What kinds of values fields hold, seen over many events (the lattice of `calve.columns.node`, for what JSON can hold).
 
 use crate::level::Folded;
 use crate::moment::{self, Stamp};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Deeper objects and arrays are text (`column_names.NESTING_LIMIT`).
 const NESTING_LIMIT: u32 = 16;
 /// So many fields of a struct are kept, and half as many if they are null (`node._MOST_FIELDS`).
-const MOST_FIELDS: usize = 2000;
+pub const MOST_FIELDS: usize = 2000;
 /// With more fields a struct looks them up in a map.
 const FEW: usize = 16;
 
@@ -131,6 +131,37 @@ pub struct Node {
     /// How many objects were seen, and in which of those above it the field was met last.
     object: u64,
     met: u64,
+}
+
+/// Writes a kind with its fields as `Node.to_json` does, those of which `write` says that there is something. False: none.
+pub fn write_fields<'a, T>(
+    kind: Kind,
+    out: &mut Vec<u8>,
+    fields: impl Iterator<Item = (&'a [u8], T)>,
+    write: impl Fn(T, &mut Vec<u8>) -> bool,
+) -> bool {
+    let before = out.len();
+    out.extend(b"[\"");
+    out.extend(kind.name().bytes());
+    out.extend(b"\",[");
+    let start = out.len();
+    for (name, below) in fields {
+        let here = out.len();
+        out.extend(if here == start { b"[\"".as_slice() } else { b",[\"" });
+        name.iter().for_each(|&byte| quote_byte(byte, out));
+        out.extend(b"\",");
+        if write(below, out) {
+            out.push(b']');
+        } else {
+            out.truncate(here);
+        }
+    }
+    if out.len() == start {
+        out.truncate(before);
+        return false;
+    }
+    out.extend(b"]]");
+    true
 }
 
 /// What was seen of all events.
@@ -313,36 +344,17 @@ impl Node {
 
     /// Writes it as `Node.to_json` does; of columns that exist only those that hold others. False: there is nothing.
     pub fn write(&self, out: &mut Vec<u8>) -> bool {
-        let before = out.len();
-        out.extend(b"[\"");
-        out.extend(self.kind.name().bytes());
-        out.extend(b"\",[");
-        let start = out.len();
-        if self.kind.is_nested() || self.kind.is_known() {
-            for (name, node) in &self.fields {
-                let here = out.len();
-                out.extend(if here == start { b"[\"".as_slice() } else { b",[\"" });
-                name.iter().for_each(|&byte| quote_byte(byte, out));
-                out.extend(b"\",");
-                if node.write(out) {
-                    out.push(b']');
-                } else {
-                    out.truncate(here);
-                }
-            }
-        }
-        if out.len() == start {
-            out.truncate(before);
-            if self.kind.is_known() {
-                return false;
-            }
+        let is_nested = self.kind.is_nested() || self.kind.is_known();
+        let fields = if is_nested { self.fields.as_slice() } else { &[] };
+        let has_any =
+            write_fields(self.kind, out, fields.iter().map(|(name, node)| (name.as_slice(), node)), Node::write);
+        if !has_any && !self.kind.is_known() {
             out.push(b'"');
             out.extend(self.kind.name().bytes());
             out.push(b'"');
             return true;
         }
-        out.extend(b"]]");
-        true
+        has_any
     }
 
     /// Forgets what was seen; columns that exist stay.

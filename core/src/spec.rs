@@ -1,7 +1,9 @@
 //! Reads what Python says of a table: texts that end in NUL, depth first.
 
 use crate::column::{Column, Counts, Kind, Store};
+use crate::envelope::{Format, Place, Places};
 use crate::level::{Folded, Level, Names};
+use crate::meaning::{Fields, Meaning};
 use std::collections::HashSet;
 
 /// The texts, in their order.
@@ -32,9 +34,9 @@ impl<'a> Spec<'a> {
     /// The table: which fields are read, then its columns.
     pub fn level(&mut self) -> Option<Level> {
         let (include, exclude) = (self.names()?, self.names()?);
-        let ignores_case = self.flag()?;
+        let (ignores_case, observes) = (self.flag()?, self.flag()?);
         let (fields, folded) = self.fields(ignores_case, "")?;
-        Some(Level::new(fields, Names { folded, include, exclude, path: String::new() }))
+        Some(Level::new(fields, Names { folded, include, exclude, path: String::new(), observes }))
     }
 
     #[allow(clippy::type_complexity)]
@@ -50,9 +52,9 @@ impl<'a> Spec<'a> {
     }
 
     fn column(&mut self, ignores_case: bool, path: &str) -> Option<Column> {
-        let (required, may_lack) = (self.flag()?, self.flag()?);
+        let (required, may_lack, defers) = (self.flag()?, self.flag()?, self.flag()?);
         let (kind, store) = self.kind(ignores_case, path)?;
-        Some(Column { kind, store, valid: vec![], required, may_lack })
+        Some(Column { kind, store, valid: vec![], required, may_lack, defers })
     }
 
     fn kind(&mut self, ignores_case: bool, path: &str) -> Option<(Kind, Store)> {
@@ -97,6 +99,71 @@ impl<'a> Spec<'a> {
             "unknown" => (Kind::Unknown, Store::Nothing),
             _ => return None,
         })
+    }
+
+    /// A format of envelopes: its paths, the words of its operations, what is asked for.
+    pub fn format(&mut self) -> Option<Format> {
+        let (may_be_wrapped, has_whole_before) = (self.flag()?, self.flag()?);
+        let (mut places, mut values) = (vec![], 0);
+        place(&mut places, &mut values, self.text()?, Some(Place::Before))?;
+        place(&mut places, &mut values, self.text()?, Some(Place::After))?;
+        let operation = place(&mut places, &mut values, self.text()?, None)?;
+        let words: usize = self.number()?;
+        let words =
+            (0..words).map(|_| Some((self.text()?.into(), self.text()?.parse().ok()))).collect::<Option<_>>()?;
+        let mut metadata = Vec::new();
+        for _ in 0..self.number::<usize>()? {
+            metadata.push((place(&mut places, &mut values, self.text()?, None)?, self.flag()?));
+        }
+        let keys = self.names()?.into_iter().collect();
+        Some(Format { places, values, operation, words, has_whole_before, may_be_wrapped, metadata, keys })
+    }
+
+    /// What a schema says of a value.
+    pub fn meaning(&mut self) -> Option<Meaning> {
+        Some(match self.text()? {
+            "as-is" => Meaning::AsIs,
+            "decimal" => Meaning::Decimal(self.number()?),
+            "free-decimal" => Meaning::FreeDecimal,
+            "date" => Meaning::Date,
+            "time" => Meaning::Time(self.number()?),
+            "timestamp" => Meaning::Timestamp(self.number()?),
+            "utc" => Meaning::Utc,
+            "struct" => {
+                let count: usize = self.number()?;
+                let fields = (0..count).map(|_| Some((self.text()?.into(), self.meaning()?))).collect::<Option<_>>()?;
+                Meaning::Struct(Fields::new(fields))
+            }
+            "array" => Meaning::Array(Box::new(self.meaning()?)),
+            "map" => Meaning::Map(Box::new(self.meaning()?)),
+            "left" => Meaning::Left,
+            _ => return None,
+        })
+    }
+}
+
+/// Puts what is at a path to the others; without a place it is a value, perhaps one that is there. Gives its number.
+fn place(places: &mut Places, values: &mut usize, path: &str, given: Option<Place>) -> Option<usize> {
+    let (name, rest) = path
+        .strip_prefix('/')?
+        .split_once('/')
+        .map_or((&path[1..], None), |(name, _)| (name, Some(&path[1 + name.len()..])));
+    let at = places.iter().position(|(known, _)| known == name.as_bytes());
+    let at = at.unwrap_or_else(|| {
+        let number = *values;
+        *values += 1;
+        let new = if rest.is_some() { Place::Within(number, vec![]) } else { Place::Value(number) };
+        places.push((name.into(), new));
+        places.len() - 1
+    });
+    match (&mut places[at].1, rest, given) {
+        (Place::Within(_, inner), Some(rest), given) => place(inner, values, rest, given),
+        (Place::Value(number), None, None) => Some(*number),
+        (found @ Place::Value(_), None, Some(given)) => {
+            *found = given;
+            Some(0)
+        }
+        _ => None,
     }
 }
 

@@ -62,6 +62,14 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
+    /// Writes the string with its quotes, as it is written.
+    #[inline(always)]
+    pub fn copy(self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        out.extend_from_slice(self.raw);
+        out.push(b'"');
+    }
+
     /// Calls a function with the text without escapes.
     #[inline(always)]
     pub fn with<T>(self, f: impl FnOnce(&[u8]) -> T) -> Done<T> {

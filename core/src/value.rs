@@ -1,4 +1,4 @@
-//! Texts of numbers, dates and times as values: exactly, or not at all (`calve.convert.scalar`, `calve.convert.moment`).
+//! Texts of numbers, dates and times as values: exactly, or not at all (`calve.convert.scalar`, `calve.convert.iso8601`).
 
 use crate::parse::Number;
 

@@ -2,6 +2,7 @@
 
 use calve_core::check::is_plain;
 use calve_core::convert::{Converter, Events};
+use calve_core::envelope::Envelopes;
 use calve_core::export::Array;
 use calve_core::observe::Observer;
 use calve_core::spec::Spec;
@@ -23,9 +24,9 @@ const KINDS: [&[&str]; 19] = [
     &["fixed", "3"],
     &["uuid"],
     &["unknown"],
-    &["list", "0", "0", "long"],
-    &["map", "1", "0", "string", "0", "0", "double"],
-    &["struct", "2", "a", "a", "0", "0", "long", "é", "é", "1", "0", "string"],
+    &["list", "0", "0", "0", "long"],
+    &["map", "1", "0", "0", "string", "0", "0", "0", "double"],
+    &["struct", "2", "a", "a", "0", "0", "0", "long", "é", "é", "1", "0", "0", "string"],
 ];
 
 const SEEDS: [&str; 12] = [
@@ -41,6 +42,17 @@ const SEEDS: [&str; 12] = [
     r#"{"c2":1,"u":[1,1.5,"2026-03-01T10:00:00Z",{"a":{}},9007199254740993,123456789012345678901234567890]}"#,
     r#"{"c9":"9999-12-31T23:59:59.999999Z","c10":"1677-09-21T00:12:43.145224192Z"}"#,
     "{}",
+];
+
+const ENVELOPES: [&str; 8] = [
+    r#"{"before":{"id":1,"d":0},"after":{"id":1,"d":20454,"t":1.5},"source":{"table":"t"},"op":"u","ts_ms":5}"#,
+    r#"{"schema":{"a":1},"payload":{"before":null,"after":{"d":-719163,"t":-1,"f":{"scale":2,"value":"AQ=="}},"op":"c"}}"#,
+    r#"{"schema":{"a":1},"payload":{"after":{"m":"/w==","u":"12:30:00+00:00","s":{"d":1},"a":[1,null],"x":{"k":2}},"op":"r"}}"#,
+    r#"{"payload":{"before":{"id":"__debezium_unavailable_value","a":[ "__debezium_unavailable_value" ]},"op":"d"},"schema":null}"#,
+    r#"{"after":{"id":{"__debezium_unavailable_value":"__debezium_unavailable_value"},"n":"\ud83d\ude00"},"op":"c","ts_ms":-0}"#,
+    r#"{"schema":{"b":[]},"payload":null}"#,
+    r#" {"op" : "m" , "op":"c", "after" : {"id" : 1, "\u0069d":2} } "#,
+    r#"{"op":"c","source":{"table":{"a":[1,"b"]}},"after":{"id":1.50,"c":"\ud800"}}"#,
 ];
 
 struct Texts(Vec<Vec<u8>>);
@@ -68,8 +80,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % most
     }
 
-    fn event(&mut self) -> Vec<u8> {
-        let mut event = SEEDS[self.below(SEEDS.len())].as_bytes().to_vec();
+    fn event(&mut self, seeds: &[&str]) -> Vec<u8> {
+        let mut event = seeds[self.below(seeds.len())].as_bytes().to_vec();
         for _ in 0..self.below(4) {
             let at = self.below(event.len().max(1)).min(event.len());
             let end = (at + self.below(9)).min(event.len());
@@ -77,7 +89,7 @@ impl Random {
                 0 if at < event.len() => event[at] = self.below(256) as u8,
                 1 => drop(event.drain(at..end)),
                 2 => {
-                    let other = SEEDS[self.below(SEEDS.len())].as_bytes();
+                    let other = seeds[self.below(seeds.len())].as_bytes();
                     event.splice(at..at, other[..self.below(other.len())].to_vec());
                 }
                 _ => {
@@ -91,12 +103,15 @@ impl Random {
 }
 
 fn spec(required: bool, ignores_case: bool) -> String {
-    let mut texts =
-        vec!["0", "0", if ignores_case { "1" } else { "0" }].into_iter().map(String::from).collect::<Vec<_>>();
+    let mut texts = vec!["0", "0", if ignores_case { "1" } else { "0" }, if required { "1" } else { "0" }]
+        .into_iter()
+        .map(String::from)
+        .collect::<Vec<_>>();
     texts.push(KINDS.len().to_string());
     for (number, kind) in KINDS.iter().enumerate() {
         texts.extend([format!("c{number}"), format!("c{number}")]);
-        texts.extend([if required && number == 2 { "1" } else { "0" }, "0"].map(String::from));
+        let flags = [required && number == 2, false, !required && number < 16];
+        texts.extend(flags.map(|flag| u8::from(flag).to_string()));
         texts.extend(kind.iter().map(|text| text.to_string()));
     }
     texts.join("\0")
@@ -114,12 +129,43 @@ fn any_bytes_leave_columns_of_one_length() {
         let mut converter = Converter::new(Spec::new(&text).level().expect("a table"));
         let mut observer = Observer::new(Spec::new(&text).level().expect("a table"));
         for _ in 0..3 {
-            let events = Texts((0..100).map(|_| random.event()).collect());
+            let events = Texts((0..100).map(|_| random.event(&SEEDS)).collect());
             let found = converter.convert(&events);
             assert!(lengths(&found.columns).iter().all(|length| *length == found.rows.length));
             assert_eq!(found.strange.length, found.sets.length);
+            assert!(found.deferred.iter().all(|one| one.length == found.deferred[0].length));
             observer.observe(&events);
         }
+    }
+}
+
+fn envelopes() -> Envelopes {
+    let format = "1 1 /before /after /op 5 c 0 r 0 u 1 d 2 m silent 3 /op 0 /source/table 0 /ts_ms 1 1 id";
+    let meaning =
+        "struct 8 d date t timestamp 9 h time 3 m decimal 2 f free-decimal u utc s struct 1 d date a array map date";
+    let spec = |text: &str| text.replace(' ', "\0");
+    let mut envelopes = Envelopes::new(Spec::new(&spec(format)).format().expect("a format"));
+    assert_eq!(envelopes.learn(br#"{"a":1}"#, Spec::new(&spec(meaning)).meaning().expect("a schema")), 0);
+    envelopes
+}
+
+fn decoded(envelopes: &mut Envelopes, events: Vec<Vec<u8>>) -> [usize; 3] {
+    let count = events.len();
+    let found = envelopes.decode(&Texts(events));
+    let rows = found.rows.length;
+    assert_eq!([found.texts.length, found.operations.length, found.schemas.length], [rows; 3]);
+    assert_eq!(lengths(&found.metadata), [rows; 3]);
+    assert!(rows + found.silent.length <= count);
+    [rows, found.silent.length, found.unknown.length]
+}
+
+#[test]
+fn any_bytes_leave_envelopes_of_one_length() {
+    let mut random = Random(88_172_645_463_325_252);
+    let mut envelopes = envelopes();
+    assert_eq!(decoded(&mut envelopes, ENVELOPES.map(|text| text.as_bytes().to_vec()).to_vec()), [5, 0, 1]);
+    for _ in 0..1000 {
+        decoded(&mut envelopes, (0..100).map(|_| random.event(&ENVELOPES)).collect());
     }
 }
 
@@ -138,7 +184,9 @@ fn only_json_objects_whose_keys_are_not_repeated_are_plain() {
 
 #[test]
 fn a_specification_of_something_else_is_refused() {
-    for text in ["", "0", "0,0,0,1", "0,0,0,1,a,a,0,0,geometry", "x,0,0"].map(|text| text.replace(',', "\0")) {
+    for text in ["", "0", "0,0,0,0,1", "0,0,0,0,1,a,a,0,0,0,geometry", "x,0,0"].map(|text| text.replace(',', "\0")) {
         assert!(Spec::new(&text).level().is_none(), "{text:?}");
+        assert!(Spec::new(&text).format().is_none(), "{text:?}");
+        assert!(Spec::new(&text).meaning().is_none(), "{text:?}");
     }
 }

@@ -10,8 +10,10 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
+
+import msgspec
 
 from calve.errors import CalveError, InvariantError, SetupError, WriteError
 
@@ -21,6 +23,7 @@ __all__ = [
     "make_folder",
     "publish",
     "read",
+    "read_as",
     "refused",
     "remove",
     "replace",
@@ -29,6 +32,7 @@ __all__ = [
     "try_folder",
 ]
 
+T = TypeVar("T")
 _TRYING = threading.Lock()
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _LASTING = frozenset(
@@ -60,7 +64,8 @@ def make_folder(folder: Path) -> None:
 
 def publish(file: Path, value: Any) -> bool:
     """Write a file unless it exists; durable on return. False: it was there, and stays as it is."""
-    return _write(file, _json(value), _link)
+    content = msgspec.json.encode(value) if isinstance(value, msgspec.Struct) else _json(value)
+    return _write(file, content, _link)
 
 
 def replace(file: Path, value: Any) -> None:
@@ -74,13 +79,26 @@ def replace_bytes(file: Path, content: bytes) -> None:
 
 
 def read(file: Path) -> Any | None:
-    """Give what a file holds, or None when there is none.
+    """Return what a file holds, or None when there is none.
 
     Raises:
         InvariantError: It is damaged, which no crash of ours can bring about.
     """
+    return _read(file, json.loads)
+
+
+def read_as(file: Path, kind: type[T]) -> T | None:
+    """Return what a file holds as a value of a type, or None when there is none.
+
+    Raises:
+        InvariantError: It is damaged.
+    """
+    return _read(file, msgspec.json.Decoder(kind).decode)
+
+
+def _read(file: Path, decode: Callable[[bytes], T]) -> T | None:
     try:
-        return json.loads(file.read_bytes())
+        return decode(file.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as error:
@@ -171,7 +189,7 @@ def _try_alone(folder: Path) -> None:
 
 
 def local_path(location: str) -> Path | None:
-    """Give the path of a local location, or None for an object store's.
+    """Return the path of a local location, or None for an object store's.
 
     A `%` stands for itself, as it does for Hadoop and PyIceberg: partitions have escapes in their names.
     """
@@ -189,7 +207,7 @@ def is_lasting(error: OSError) -> bool:
 
 
 def refused(path: Path, error: OSError) -> CalveError:
-    """Give the error for a file or folder that the operating system does not let us write."""
+    """Return the error for a file or folder that the operating system does not let us write."""
     number = errno.ENOTDIR if error.errno == errno.EEXIST else error.errno or 0
     message = f"{path} cannot be written: {os.strerror(number)}"
     if is_lasting(error):

@@ -73,7 +73,7 @@ class CalveError(Exception):
         return _rebuild, (type(self).__name__, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as JSON values; `from_dict` is the way back."""
+        """Return the error as JSON values; `from_dict` is the way back."""
         return {
             "error": type(self).__name__,
             "message": self.message,

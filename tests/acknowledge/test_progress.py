@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import msgspec
 
 from calve.acknowledge.progress import Progress, counts
+from calve.record.staged import StagedBatch
+from calve.record.written import Ignored, Nulled, Rejects
 
-RECORD: dict[str, Any] = {
-    "batch": 3, "events": 9, "bytes": 99, "unrouted": 0, "tables": [], "position": {},
-    "rejects": [{"counts": {"ns.t": {"NO_KEY": 1}}, "examples": {"ns.t": {"NO_KEY": "id: no value"}}}],
-    "nulled": [["ns.t", {"n": 1}, {"n": "first"}], ["ns.t", {"n": 2, "m": 1}, {"n": "second", "m": "other"}]],
-    "ignored": [["ns.t", {"new": 1}], ["ns.t", {"new": 2, "in.x": 5}]],
-}  # fmt: skip
+RECORD = StagedBatch(
+    batch=3, events=9, bytes=99, unrouted=0, tables=[], position={},
+    rejects=[Rejects({"ns.t": {"NO_KEY": 1}}, {"ns.t": {"NO_KEY": "id: no value"}})],
+    nulled=[Nulled("ns.t", {"n": 1}, {"n": "first"}), Nulled("ns.t", {"n": 2, "m": 1}, {"n": "second", "m": "other"})],
+    ignored=[Ignored("ns.t", {"new": 1}), Ignored("ns.t", {"new": 2, "in.x": 5})],
+)  # fmt: skip
 
 
 def test_the_counts_of_all_tasks_are_added_and_the_first_example_stays() -> None:
@@ -21,9 +23,9 @@ def test_the_counts_of_all_tasks_are_added_and_the_first_example_stays() -> None
 
 
 def test_a_record_of_an_earlier_version_is_counted() -> None:
-    old = {key: value for key, value in RECORD.items() if key != "ignored"}
+    old = {key: value for key, value in msgspec.to_builtins(RECORD).items() if key != "ignored"}
     old |= {"nulled": [["ns.t", {"n": 4}]], "rejects": [{"counts": {"ns.t": {"NO_KEY": 1}}}]}
-    found = counts(old)
+    found = counts(msgspec.convert(old, StagedBatch))
     assert (found.nulled, found.reasons, found.ignored) == ({"ns.t": {"n": 4}}, {}, {})
     assert (found.rejects, found.examples) == ({"ns.t": {"NO_KEY": 1}}, {})
 

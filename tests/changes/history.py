@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog
+from calve.catalog.catalog import Catalog
 
 PARTS = ["a", "b", "c"]
 FLOATS = [0.0, -0.0, float("nan"), float("inf"), 1.5, -2.25, None]

@@ -22,18 +22,18 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from calve.catalog.catalog import Catalog
 from calve.changes.diff import CHANGE
 from calve.changes.plan import Planner
 from calve.changes.snapshot import Step
-from calve.changes.tell import TableChanges
-from calve.commit.catalog import Catalog
+from calve.changes.table_changes import TableChanges
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's, of `collect`
 ]
 
-SNAPSHOTS = int(os.environ.get("CALVE_CHANGES_FILES", "460"))
+SNAPSHOTS = int(os.environ.get("CALVE_CHANGES_FILES", "120"))
 """How many snapshots are looked at in all."""
 SEED = int(os.environ.get("CALVE_CHANGES_SEED", "1"))
 AT_ONCE = 24
@@ -72,7 +72,7 @@ class Model:
         self.identifier = f"db.f{uuid.uuid4().hex[:8]}"
         self.spark.sql(
             f"CREATE TABLE lake.{self.identifier} (id INT, v STRING) USING iceberg "
-            f"TBLPROPERTIES ('format-version'='{self.version}')"
+            f"TBLPROPERTIES ('format-version'='{self.version}', 'commit.manifest.min-count-to-merge'='12')"
         )
         self.table = self.lake.load_java(self.identifier)
         self.iceberg = self.spark._jvm.org.apache.iceberg

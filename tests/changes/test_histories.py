@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from calve.catalog.catalog import Catalog
 from calve.changes.diff import CHANGE
 from calve.changes.identity import ROW_ID
 from calve.changes.plan import Planner
-from calve.changes.tell import TableChanges
-from calve.commit.catalog import Catalog
+from calve.changes.table_changes import TableChanges
 from changes.history import Kind, Table
 from changes.values import Known, field_ids, known, rows_of, without
 

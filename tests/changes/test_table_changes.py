@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from calve.catalog.catalog import Catalog
 from calve.changes.plan import Planner
-from calve.changes.tell import TableChanges
-from calve.commit.catalog import Catalog
+from calve.changes.table_changes import TableChanges
 from calve.errors import NoTargetError, PositionLostError, SettingsError, UnsupportedError
 from changes.history import planned
 

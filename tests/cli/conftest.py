@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,6 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner, Result
 
-import calve
 from calve.cli import main
 from calve.compiled import library
 from calve.observe.watch import Watch
@@ -68,23 +68,39 @@ class Pipelines:
 
 
 @pytest.fixture
-def pipelines(monkeypatch: pytest.MonkeyPatch) -> Pipelines:
+def _modules_as_before() -> Iterator[None]:
+    """Forget the modules of Calve that a test imports, and what they stand for in their packages."""
+    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "calve"}
+    held = {name: dict(vars(module)) for name, module in before.items()}
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "calve"]:
+        del sys.modules[name]
+    sys.modules.update(before)
+    for name, module in before.items():
+        for child in vars(module).keys() - held[name].keys():
+            delattr(module, child)
+        vars(module).update(held[name])
+
+
+@pytest.fixture
+def pipelines(_modules_as_before: None) -> Pipelines:
     """The package `calve.pipeline` with a source that reads nothing and a sink that writes nowhere."""
     pipelines = Pipelines()
-    package = ModuleType("calve.pipeline")
     for name, content in {
-        "run": {"run": pipelines.run, "RunOptions": RunOptions},
-        "plugins": {"PLUGINS": Plugins(sources={"nothing": NothingSettings}, sinks={"nowhere": NowhereSettings})},
-        "connect": {"check": lambda found: pipelines.problems},
+        "pipeline": {},
+        "pipeline.run": {"run": pipelines.run, "RunOptions": RunOptions},
+        "pipeline.plugins": {
+            "PLUGINS": Plugins(sources={"nothing": NothingSettings}, sinks={"nowhere": NowhereSettings})
+        },
+        "operate.probe": {"check": lambda found: pipelines.problems},
     }.items():
-        module = ModuleType(f"calve.pipeline.{name}")
+        module = ModuleType(f"calve.{name}")
         vars(module).update(content)
-        setattr(package, name, module)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(sys.modules, "calve.pipeline", package)
-    monkeypatch.setattr(calve, "pipeline", package, raising=False)
+        sys.modules[module.__name__] = module
+        parent, _, child = module.__name__.rpartition(".")
+        setattr(importlib.import_module(parent), child, module)
     for name in ("run", "validate", "schema"):
-        monkeypatch.delitem(sys.modules, f"calve.cli.{name}", raising=False)
+        sys.modules.pop(f"calve.cli.{name}", None)
     return pipelines
 
 

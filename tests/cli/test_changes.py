@@ -75,7 +75,7 @@ def test_a_catalog_that_is_not_there_is_said_before_spark_starts(tmp_path: Path)
     ran = calve(tmp_path, "changes", "shop.orders")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "There is no table shop.orders in" in ran.stderr
-    assert "there is no such catalog. Name the catalog with --catalog" in ran.stderr
+    assert "there is no such catalog. Set the catalog with --catalog" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -83,9 +83,9 @@ def test_a_catalog_that_is_not_there_is_said_before_spark_starts(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--follow", "--to", "5"), "--follow goes on after the newest snapshot"),
+        (("--follow", "--to", "5"), "--follow continues after the newest snapshot"),
         (("--from", "yesterday"), "'yesterday' is not a valid integer"),
-        (("--catalog", "rest"), "'rest' is no KEY=VALUE"),
+        (("--catalog", "rest"), "'rest' is not KEY=VALUE"),
         (("--polling-interval", "soon"), "durations are written 500ms, 30s"),
     ],
 )

@@ -19,5 +19,5 @@ def test_the_demo_shows_tables_snapshots_and_rejects_and_ends_by_itself(tmp_path
     done = CliRunner().invoke(calve, ["demo", "--folder", str(tmp_path / "demo")])
     assert done.exit_code == 0, done.output
     assert f"= {EVENTS:,} events sent" in done.output
-    for word in ("shop.orders", "shop.page_views", "referrer", "snapshot", "BAD_TABLE_NAME", "Freshness", "Go on"):
+    for word in ("shop.orders", "shop.page_views", "referrer", "snapshot", "BAD_TABLE_NAME", "Freshness", "Next steps"):
         assert word in done.output

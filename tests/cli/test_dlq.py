@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from calve.sources.rejects.taken import Span, Taken
+from calve.dead_letters.replay.replayed import Span, Taken
 
 from .conftest import Shell
 
@@ -41,7 +41,7 @@ def test_list_counts_by_table_and_code(letters: Shell) -> None:
     assert result.exit_code == 0
     assert "orders: 3 dead letters, 2026-01-01T00:00:00Z … 2026-01-02T00:00:00Z" in result.stdout
     assert "shop.orders  NOT_COERCIBLE       2" in result.stdout
-    assert "2 lines passed over" in result.stdout
+    assert "2 lines skipped" in result.stdout
     assert "clicks: 0 dead letters" in result.stdout
 
 
@@ -96,7 +96,7 @@ def test_show_can_be_narrowed(letters: Shell, arguments: tuple[str, ...], count:
 
 
 def test_a_limit_that_hides_something_says_so(letters: Shell) -> None:
-    assert "There are more: --limit 10, or --limit 0 for all." in letters("dlq", "show", "--limit", "1").stderr
+    assert "There are more. Use --limit 10, or --limit 0 for all." in letters("dlq", "show", "--limit", "1").stderr
     assert "There are more" not in letters("dlq", "show", "--limit", "3").stderr
 
 
@@ -134,7 +134,7 @@ def test_a_replay_needs_a_pipeline_that_the_configuration_has(shell: Shell) -> N
     shell.write("p.yaml", 'orders:\n  source:\n    http: {}\n  sink:\n    - iceberg: {table_identifier: "a.b"}\n')
     result = shell("dlq", "replay", "p.yaml", "--pipeline", "order")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "the configuration has no pipeline order. It has: orders" in result.stderr
+    assert "The configuration has no pipeline order. It has: orders" in result.stderr
 
 
 def test_without_dead_letters_nothing_is_replayed_and_nothing_is_left_behind(shell: Shell) -> None:

@@ -37,7 +37,7 @@ def fetched(coordinates: list[str]) -> None:
 def test_a_good_machine_is_well(shell: Shell) -> None:
     result = shell("doctor")
     assert result.exit_code == 0, result.output
-    assert "All is well." in result.stdout
+    assert "All checks passed." in result.stdout
     assert "ok    java     17 at /jdk/bin/java" in result.stdout
     assert "BAD" not in result.stdout
 
@@ -80,7 +80,7 @@ def test_a_package_of_the_wrong_version_is_told(shell: Shell, monkeypatch: pytes
     monkeypatch.setattr(metadata, "version", lambda name: "4.2.0" if name == "pyspark" else real(name))
     result = shell("doctor")
     assert result.exit_code == 1
-    assert "4.2.0 does not fit" in result.stdout
+    assert "4.2.0 is not supported" in result.stdout
     assert "pip install 'pyspark==4.1.4'" in result.stdout
 
 
@@ -90,7 +90,7 @@ def test_too_little_memory_and_disk_are_told(shell: Shell, monkeypatch: pytest.M
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1, 1, 1 << 20))
     result = shell("doctor")
     assert result.exit_code == 1
-    assert "1.0 GiB for all" in result.stdout
+    assert "only 1.0 GiB in total" in result.stdout
     assert "only 1.0 MiB free" in result.stdout
 
 
@@ -106,4 +106,4 @@ def test_a_port_that_is_taken_is_a_note(shell: Shell, monkeypatch: pytest.Monkey
         monkeypatch.setattr(checks, "HTTP_PORT", taken.getsockname()[1])
         result = shell("doctor")
     assert result.exit_code == 0
-    assert "is taken" in result.stdout
+    assert "is in use" in result.stdout

@@ -94,7 +94,7 @@ def test_an_error_is_one_sentence_and_a_traceback_only_with_debug(shell: Shell, 
     [
         (ZeroDivisionError("oh"), "this is a bug in Calve: ZeroDivisionError: oh. Run it again with --debug"),
         (PermissionError(13, "Permission denied", "/x"), "Error: Permission denied: /x\n"),
-        (ImportError("no module pyspark"), "cannot be imported: no module pyspark. Install Calve anew"),
+        (ImportError("no module pyspark"), "cannot be imported: no module pyspark. Install Calve again"),
     ],
 )
 def test_the_unforeseen_is_one_sentence_too(shell: Shell, pipelines: Pipelines, raised: Exception, said: str) -> None:

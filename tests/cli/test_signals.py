@@ -58,7 +58,7 @@ def test_the_first_signal_drains_and_ends_well(tmp_path: Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         with running("begun", tmp_path) as process:
             process.send_signal(number)
-            assert "stopping: what was read is being committed" in said(process)
+            assert "stopping: committing what was read" in said(process)
             output, _ = process.communicate("", timeout=20)
             assert (output, process.returncode) == ("stopping\n", 0)
 

@@ -63,7 +63,7 @@ def test_a_killed_pipeline_is_not_called_running(shell: Shell) -> None:
     child.kill()
     child.communicate()
     save(shell, killed)
-    assert "orders: not running (killed?): it was running" in shell("status").stdout
+    assert "orders: not running (killed?): was running" in shell("status").stdout
     assert json.loads(shell("status", "--json").stdout)["pipelines"][0]["process"] == "gone"
 
 
@@ -80,6 +80,21 @@ def test_json_carries_the_whole_report(shell: Shell) -> None:
     assert one["process"] == "alive"
     assert one["tables"]["shop.orders"]["rows"] == 11_994
     assert PipelineReport.from_dict(one).lag_rows == 50
+
+
+def test_what_was_sent_again_is_shown_beside_the_counts_of_the_run(shell: Shell) -> None:
+    save(shell, report())
+    assert "sent again" not in shell("status").stdout
+    replay = PipelineStatus("orders.replay")
+    replay.batch_written(BatchCounts(1, 2, 100, 0, {"shop.orders": {"NOT_COERCIBLE": 1}}), 0.5)
+    replay.table_committed("shop.orders", 1, 7)
+    folder = shell.folder / "calve-state" / "orders" / "replay"
+    folder.mkdir()
+    (folder / "status.json").write_text(json.dumps(replay.report().to_dict()))
+    said = shell("status").stdout
+    assert "  dead letters sent again: 2 events, 1 row (shop.orders 1), 1 rejected again, " in said
+    (one,) = json.loads(shell("status", "--json").stdout)["pipelines"]
+    assert one["replay"]["events"] == 2
 
 
 def test_one_pipeline_can_be_chosen(shell: Shell) -> None:

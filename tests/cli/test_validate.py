@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,8 +43,16 @@ def test_with_connect_what_does_not_answer_is_exit_code_1(shell: Shell, pipeline
     assert shell("validate", "a.yaml").exit_code == 0
 
 
-def test_a_configuration_is_read_without_what_only_a_run_imports() -> None:
+def test_a_configuration_is_read_without_what_only_a_run_imports(tmp_path: Path) -> None:
     """Spark starts the sooner, and `calve validate` ends the sooner."""
-    code = "import sys, calve.cli.validate, calve.cli.run; print(*sorted(sys.modules))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"pyiceberg.io.pyarrow", "pyiceberg.table", "calve.pipeline.flow"}.isdisjoint(ran.stdout.split())
+    file = tmp_path / "orders.yaml"
+    file.write_text("orders: {source: {http: }, sink: [iceberg: {table_identifier: shop.orders, auto_create: true}]}")
+    code = (
+        "import sys, calve.cli.validate, calve.cli.run; from calve.pipeline.plugins import PLUGINS;"
+        "from calve.settings import parse; from pathlib import Path; parse(Path(sys.argv[1]), PLUGINS);"
+        "print(*sorted(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, check=True)
+    assert {"pyiceberg", "pydantic", "duckdb", "pyarrow.compute", "asyncio", "calve.pipeline.driver"}.isdisjoint(
+        ran.stdout.split()
+    )

@@ -13,17 +13,19 @@ import msgspec
 import pyarrow as pa
 from pyiceberg.table import StaticTable
 
-from calve.commit.catalog import Catalog
-from calve.commit.fence import Mark, Target, append
-from calve.convert.definition import schema_from_columns
+from calve.catalog.catalog import Catalog
+from calve.commit.fence import CommitTarget, Mark, append
+from calve.dead_letters.rejects import DeadLetterPlace
 from calve.expression import compile_format
-from calve.pipeline.exchange import write_handed_on
-from calve.pipeline.job import Job, SinkJob
-from calve.pipeline.task import hand_on, run_tasks
+from calve.record.receipt import Failure, Receipt
 from calve.reduce.key import Key, identified
 from calve.route.route import SinkRoute
+from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
-from calve.write.dead_letters import DeadLetterPlace
+from calve.table.definition import schema_from_columns
+from calve.task.job import Job
+from calve.task.second_stage import write_handed_on
+from calve.task.task import hand_on, run_tasks
 from pipeline.readers import with_rust
 
 NAME = "db.rows"
@@ -126,7 +128,7 @@ class Changing:
             events.append(json.dumps(event).encode())
         table = self.catalog.load(NAME)
         assert table
-        sink = SinkJob(
+        sink = TableJob(
             label="iceberg",
             catalog="",
             route=SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", [])),
@@ -138,9 +140,9 @@ class Changing:
         job = Job("p", f"p-{self.batch:08d}", Events(), (sink,), 100, gatherers=tasks if tasks > 1 else 0)
         cuts = [len(events) * number // tasks for number in range(tasks + 1)]
         groups = [[Split({"lines": events[start:end]})] for start, end in itertools.pairwise(cuts)]
-        receipts = [msgspec.json.decode(receipt) for receipt in run(job, groups)]
-        assert not [receipt for receipt in receipts if receipt.get("error") or receipt["rejects"]]
-        return [file for receipt in receipts for one in receipt["tables"] for file in one["files"]]
+        receipts = [msgspec.json.decode(receipt, type=Receipt | Failure) for receipt in run(job, groups)]
+        assert not [receipt for receipt in receipts if isinstance(receipt, Failure) or receipt.rejects]
+        return [file for receipt in receipts for one in receipt.tables for file in one.files]
 
     def commit(self, files: dict[int, list[dict[str, Any]]], mode: str) -> dict[int, list[Any]]:
         """Commit staged batches; give by batch the events that turned out to be no rows."""
@@ -149,9 +151,16 @@ class Changing:
         def lose(batch: int, letters: Sequence[bytes]) -> None:
             lost[batch] = [json.loads(json.loads(letter)["event"]) for letter in letters]
 
-        target = Target(NAME, "", self.branch, mode)  # type: ignore[arg-type]
-        append(self.catalog, target, Mark("p", "s", self.batch), files, lose=lose)
+        target = CommitTarget(NAME, "", self.branch, mode)  # type: ignore[arg-type]
+        append(self.catalog, target, Mark("p", "s", self.batch), files, {"calve.rejected": "7"}, lose)
         return {batch: events for batch, events in lost.items() if events}
+
+    def rejected(self) -> int:
+        """Give how many rejects the last snapshot tells of, beside the seven that were known before its commit."""
+        snapshot = StaticTable.from_metadata(self._metadata()).current_snapshot()
+        assert snapshot
+        assert snapshot.summary
+        return int(snapshot.summary["calve.rejected"]) - 7
 
     def expected(self) -> list[list[Any]]:
         """Give the rows of the oracle as `[n-th key, sub key, place, value]`."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calve.commit.catalog import Catalog, embedded
-from calve.commit.fence import Mark, Target, append
+from calve.catalog.catalog import Catalog, embedded
+from calve.commit.fence import CommitTarget, Mark, append
 from calve.engine import session
 
 SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required":false,"type":"long"}]}'
@@ -28,7 +28,7 @@ def main(folder: Path, pipeline: str, first: int, last: int) -> None:
         pq.write_table(pa.table({"id": [batch]}, schema=schema), path)
         file = {"spec-id": 0, "content": "DATA", "file-path": str(path), "file-format": "PARQUET", "partition": []}
         file |= {"file-size-in-bytes": path.stat().st_size, "record-count": 1}
-        append(catalog, Target("db.events", table.uuid), Mark(pipeline, "state", last), {batch: [file]})
+        append(catalog, CommitTarget("db.events", table.uuid), Mark(pipeline, "state", last), {batch: [file]})
     session.stop(spark)
 
 

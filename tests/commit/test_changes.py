@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog, embedded
+from calve.catalog.catalog import Catalog, embedded
 from calve.errors import SinkUnavailableError
 from commit.changes import KINDS, LACKS, NAME, Changing
 

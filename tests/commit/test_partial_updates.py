@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,17 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.commit.fence import Mark, Target, append
-from calve.convert.definition import schema_from_columns
+from calve.commit.fence import CommitTarget, Mark, append
+from calve.dead_letters.rejects import DeadLetterPlace
 from calve.errors import CommitError
 from calve.expression import compile_format
-from calve.pipeline.job import Job, SinkJob
+from calve.record.receipt import Failure, Receipt
 from calve.reduce.key import identified
 from calve.route.route import SinkRoute
+from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
-from calve.write.dead_letters import DeadLetterPlace
+from calve.table.definition import schema_from_columns
+from calve.task.job import Job
 from commit.changes import NAME, Changing, Events, run
 from commit.test_changes import named
 
@@ -27,6 +30,7 @@ pytestmark = pytest.mark.spark
 UUID = "0f8fad5b-d9cb-469f-a165-7086772895aa"
 COLUMNS: dict[str, tuple[str, Any]] = {
     "text": ("string", "ä`\"'"),
+    "${/id}": ("string", "${spark.app.name}"),
     "uuid": ("uuid", UUID),
     "fixed": ("fixed[3]", "AAEC"),
     "binary": ("binary", "AAEC"),
@@ -42,6 +46,7 @@ COLUMNS: dict[str, tuple[str, Any]] = {
         "struct<a: uuid, x: struct<f: fixed[3], n: decimal(5,1)>, l: list<uuid>>",
         {"a": UUID, "x": {"f": "AAEC", "n": "1.5"}, "l": [UUID, None]},
     ),
+    "strict": ("struct<n: int>", {"n": 5}),
     "list": ("list<struct<u: uuid, t: timestamptz>>", [{"u": UUID, "t": "2026-01-01T00:00:00Z"}, None]),
     "map": ("map<uuid, struct<u: uuid, f: fixed[3], d: date>>", {UUID: {"u": UUID, "f": "AAEC", "d": "2026-01-01"}}),
 }
@@ -54,20 +59,24 @@ def test_a_value_of_any_type_is_kept_exactly_however_many_updates_it_takes(
 ) -> None:
     catalog = named(spark, tmp_path)
     columns = [{"name": name, "type": kind, "required": name == "text"} for name, (kind, _) in COLUMNS.items()]
-    schema = identified(schema_from_columns([{"name": "id", "type": "long"}, *columns]), ["id"])
-    catalog.create(NAME, schema.model_dump_json(), (), {"format-version": str(version)})
+    schema = identified(schema_from_columns([{"name": "id", "type": "long"}, *columns]), ["id"]).model_dump()
+    [strict] = [field["type"] for field in schema["fields"] if field["name"] == "strict"]
+    strict["fields"][0]["required"] = True
+    catalog.create(NAME, json.dumps(schema), (), {"format-version": str(version)})
 
     def apply(batch: int, *events: dict[str, Any]) -> None:
         route = SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", []))
         table, place = catalog.load(NAME), DeadLetterPlace(str(tmp_path / "dlq"))
         assert table
-        sink = SinkJob("iceberg", "", route, {NAME: table}, place, changes=True, keep=True)
+        sink = TableJob("iceberg", "", route, {NAME: table}, place, changes=True, keep=True)
         job = Job("p", f"p-{batch}", Events(), (sink,), 100)
         lines = [json.dumps(event).encode() for event in events]
-        receipts = [msgspec.json.decode(one) for one in run(job, [[Split({"lines": lines})]])]
-        assert not [receipt for receipt in receipts if receipt.get("error") or receipt["rejects"]]
-        files = [file for receipt in receipts for one in receipt["tables"] for file in one["files"]]
-        append(catalog, Target(NAME, "", "main", mode), Mark("p", "s", batch), {batch: files})
+        receipts = [msgspec.json.decode(one, type=Receipt | Failure) for one in run(job, [[Split({"lines": lines})]])]
+        assert not [receipt for receipt in receipts if isinstance(receipt, Failure) or receipt.rejects]
+        files = [file for receipt in receipts for one in receipt.tables for file in one.files]
+        with ThreadPoolExecutor() as committer:  # as in a run: a thread that has no session of its own
+            target = CommitTarget(NAME, "", "main", mode)
+            committer.submit(append, catalog, target, Mark("p", "s", batch), {batch: files}).result()
 
     parts = [dict(list(WHOLE.items())[start::2]) for start in range(2)]
     apply(1, {"op": "c", "id": 0, **WHOLE}, *({"op": "c", "id": key, "text": "x"} for key in (1, 2)))
@@ -100,7 +109,21 @@ def test_updates_that_are_no_rows_without_older_ones_are_left_out_and_the_rest_i
         2: ["1", "3", "4", "4"],
         3: ["4"],
     }
+    assert table.rejected() == 5
     assert table.in_spark() == table.in_pyiceberg() == [[0, 0, "z", 3002], [2, 0, "y", 1001]]
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_a_variant_column_that_no_snapshot_has_yet_does_not_stop_a_merge(
+    spark: SparkSession, tmp_path: Path, mode: Any
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [], 3)
+    table.create()
+    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x")])}, mode)
+    variant = table.catalog.spark._jvm.org.apache.iceberg.types.Types.VariantType.get()
+    table.catalog.load_java(NAME).updateSchema().addColumn("payload", variant).commit()
+    table.commit({2: table.stage([("d", 1, 0, None), ("u", 2, 0, "y")])}, mode)
+    assert [row[:3] for row in table.in_spark()] == [[2, 0, "y"]]
 
 
 def test_an_update_is_a_row_if_the_column_has_become_optional_and_holds_the_table_if_nobody_knows_its_event(
@@ -110,7 +133,7 @@ def test_an_update_is_a_row_if_the_column_has_become_optional_and_holds_the_tabl
     table.create()
     files = {1: table.stage([("v", 1, 0, "y"), ("v", 2, 0, "y")])}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calve.commit.staged.Staged.letters_of", lambda _, updates: [[] for _ in updates])
+        patch.setattr("calve.commit.merge_source.Staged.letters_of", lambda _, updates: [[] for _ in updates])
         with pytest.raises(CommitError, match=r"2 staged updates .* lack a required column \(value\)") as caught:
             table.commit(files, "merge-on-read")
     assert "DROP NOT NULL" in caught.value.hint
@@ -136,6 +159,7 @@ def test_a_repeated_commit_tells_anew_what_is_left_out(spark: SparkSession, tmp_
         lost = table.commit(files, "merge-on-read")
     assert not overtaking
     assert [event["id"] for event in lost[2]] == [2]
+    assert table.rejected() == 1
     assert table.in_spark() == table.in_pyiceberg() == [[0, 0, "x", 1000], [1, 0, "y", 7]]
 
 
@@ -164,3 +188,30 @@ def test_an_update_that_lacks_columns_may_be_the_first_row_of_a_branch(
     table.commit({1: table.stage([("p", 1, 0, None)])}, "merge-on-read")
     table.commit({2: table.stage([("v", 1, 0, "y"), ("p", 2, 0, None)])}, "merge-on-read")
     assert table.in_spark() == table.in_pyiceberg() == table.expected()
+
+
+YAML = """
+orders:
+  source: {file: {path: "*.ndjson"}}
+  sink:
+    - iceberg:
+        table_identifier: shop.orders
+        auto_create: true
+        schema: {columns: [{name: id, type: long}, {name: must, type: string, required: true}, {name: n, type: long}]}
+        operation: ${/op}
+        identifier_columns: [id]
+        write_mode: merge-on-read
+        partial_updates: keep
+        exclude_keys: [op]
+"""
+
+
+def test_what_only_the_commit_rejects_is_counted_by_the_run_by_status_and_by_the_snapshot(calve: Any) -> None:
+    job = calve(YAML)
+    events = [{"op": "c", "id": 1, "must": "x", "n": 1}, {"op": "u", "id": 2, "n": 2}, {"op": "c", "id": 3}]
+    (job.folder / "1.ndjson").write_text("".join(json.dumps(each) + "\n" for each in events))
+    assert job.once() == 0, job.said()
+    assert "2 rejected (REQUIRED_MISSING 2): calve dlq show" in job.said()
+    assert job.status("orders")["tables"]["shop.orders"]["rejects"] == {"REQUIRED_MISSING": 2}
+    assert job.catalog().load_table("shop.orders").current_snapshot().summary["calve.rejected"] == "2"
+    assert len(job.dead_letters("orders")) == 2

@@ -13,10 +13,10 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.io import load_file_io
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog
-from calve.commit.fence import Mark, Target, append
-from calve.convert.evolve import Evolution
-from calve.convert.table import Table
+from calve.catalog.catalog import Catalog
+from calve.columns.evolve import Evolution
+from calve.commit.fence import CommitTarget, Mark, append
+from calve.table.loaded import Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
@@ -49,8 +49,8 @@ def ids(object_store: Any, table: Table) -> list[int]:
 
 def test_a_batch_committed_twice_appears_once(catalog: Catalog, table: Table, object_store: Any) -> None:
     files = {1: [file(table, "a", [1, 2])]}
-    assert append(catalog, Target(table.identifier, table.uuid), Mark("shop", "s", 1), files).rows == 2
-    assert append(catalog, Target(table.identifier, table.uuid), Mark("shop", "s", 1), files).already
+    assert append(catalog, CommitTarget(table.identifier, table.uuid), Mark("shop", "s", 1), files).rows == 2
+    assert append(catalog, CommitTarget(table.identifier, table.uuid), Mark("shop", "s", 1), files).already
     assert ids(object_store, table) == [1, 2]
 
 
@@ -58,11 +58,11 @@ def test_a_zombie_between_look_and_swap_adds_nothing_twice(
     catalog: Catalog, table: Table, object_store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {1: [file(table, "a", [1])]}
-    waiting = [lambda: append(catalog, Target(table.identifier), Mark("shop", "s", 1), files)]
+    waiting = [lambda: append(catalog, CommitTarget(table.identifier), Mark("shop", "s", 1), files)]
     monkeypatch.setattr(
         "calve.commit.swap.reach", lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None
     )
-    assert append(catalog, Target(table.identifier), Mark("shop", "s", 1), files).already
+    assert append(catalog, CommitTarget(table.identifier), Mark("shop", "s", 1), files).already
     assert ids(object_store, table) == [1]
 
 
@@ -70,7 +70,7 @@ def test_writers_side_by_side_lose_and_double_nothing(catalog: Catalog, table: T
     def write(number: int) -> None:
         for batch in range(1, 4):
             files = {batch: [file(table, f"p{number}-{batch}", [number * 100 + batch])]}
-            append(catalog, Target(table.identifier), Mark(f"p{number}", "s", batch), files)
+            append(catalog, CommitTarget(table.identifier), Mark(f"p{number}", "s", batch), files)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(write, range(2)))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.commit.fence import Target
-from calve.maintenance.convert import convert
+from calve.commit.fence import CommitTarget
+from calve.maintenance.context import Workbench
+from calve.maintenance.equality_deletes import convert
 from calve.maintenance.rewrite import rewrite
-from calve.maintenance.workbench import Workbench
 from commit.changes import NAME, Changing
 from commit.test_changes import MODES, named
 
@@ -22,7 +22,7 @@ EVERYTHING = {"rewrite-all": "true"}
 
 
 def bench(table: Changing) -> Workbench:
-    return Workbench(table.catalog.spark, table.catalog, Target(NAME))
+    return Workbench(table.catalog.spark, table.catalog, CommitTarget(NAME))
 
 
 def repartition(table: Changing, *fields: str) -> None:

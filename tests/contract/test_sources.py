@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from calve.commit.catalog import Catalog, embedded
+from calve.catalog.catalog import Catalog, embedded
 from calve.engine import session
 from calve.errors import SourceUnavailableError
+from calve.event.typed import with_text
 from calve.pipeline.plugins import PLUGINS, open_source
 from calve.settings import parse_text
 from calve.sources.source import EVENT
@@ -116,9 +117,8 @@ def world(request, tmp_path):
 
 def read(source, planned) -> list[bytes]:
     reader = pickle.loads(pickle.dumps(source.reader))
-    return [
-        event for split in planned.splits for batch in reader.read(split) for event in batch.column(EVENT).to_pylist()
-    ]
+    batches = (pa.Table.from_batches([batch]) for split in planned.splits for batch in reader.read(split))
+    return [event for rows in batches for event in with_text(rows)[EVENT].to_pylist()]
 
 
 def plan_all(source, position, max_bytes=1 << 30):

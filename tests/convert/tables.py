@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from calve.convert.table import Table
+from calve.table.loaded import Table
 
 __all__ = ["plain_rows", "table_of"]
 

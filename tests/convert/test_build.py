@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calve.columns.fields import Fields
 from calve.convert.converter import Converter, ConvertOptions
-from calve.convert.definition import schema_from_columns
-from calve.convert.fields import Fields
+from calve.table.definition import schema_from_columns
 from convert.tables import plain_rows, table_of
 
 TYPE = (

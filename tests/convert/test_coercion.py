@@ -12,9 +12,9 @@ from pyiceberg import types as t
 from pyiceberg.schema import Schema
 
 from calve.convert.converter import Converter, ConvertOptions
-from calve.convert.definition import schema_from_columns
-from calve.convert.table import Table
 from calve.errors import ConvertError
+from calve.table.definition import schema_from_columns
+from calve.table.loaded import Table
 from convert.tables import plain_rows, table_of
 
 

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 import uuid
+from collections import Counter
 from collections.abc import Callable
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import ListType, LongType, MapType, NestedField, StructType
 
+from calve.columns.core_spec import table_spec
+from calve.columns.fields import Fields
+from calve.columns.infer import UnknownColumns, infer
+from calve.columns.node import Kind, Node
+from calve.columns.unknown_fields import UnknownFields
 from calve.compiled import events as core
-from calve.convert.arrow_schema import arrow_schema
 from calve.convert.build import storage_type
 from calve.convert.converter import Converted, Converter, ConvertOptions
-from calve.convert.core_spec import table_spec
-from calve.convert.definition import schema_from_columns
 from calve.convert.exact import Exact
-from calve.convert.fields import Fields
-from calve.convert.infer import UnknownColumns, infer
-from calve.convert.node import Kind, Node
-from calve.event.sound import sound
+from calve.event.reject import encodable, rejects_table
+from calve.event.validate_json import sound
+from calve.table.arrow_schema import arrow_schema
+from calve.table.definition import schema_from_columns
 from compiled_core import needs_core
 from convert.events import Maker
 from convert.tables import plain_rows, table_of
@@ -136,7 +141,7 @@ def test_events_that_do_not_certainly_fit_are_left():
     ]
     columns = [*FLAT, {"name": "in", "type": "struct<n: int>"}]
     schema = schema_from_columns(columns)
-    converter = core.converter(table_spec(schema, ConvertOptions()), arrow_schema(schema))
+    converter = core.converter(table_spec(schema, ConvertOptions(on_type_mismatch="dlq")), arrow_schema(schema))
     assert converter is not None
     for _ in range(3):
         found = converter.convert(pa.array([*left, *good, None, *left, b"\xc3"], pa.binary()))
@@ -187,7 +192,7 @@ def test_fields_that_are_left_out_cost_no_event_the_core_however_many_their_name
 @pytest.mark.parametrize("digits", [6, 9])
 def test_date_times_are_read_as_one_by_one(digits):
     rnd = random.Random(digits)
-    texts = [stamp(rnd, digits) for _ in range(examples(20_000))]
+    texts = [stamp(rnd, digits) for _ in range(examples(8_000))]
     texts = [spoiled(rnd, text) if rnd.random() < 0.3 else text for text in texts]
     kinds = {"t": "timestamp_ns" if digits == 9 else "timestamp", "day": "date"}
     schema = schema_from_columns([{"name": name, "type": kind} for name, kind in kinds.items()])
@@ -217,34 +222,89 @@ def test_what_the_core_takes_is_what_the_exact_converter_gives(seed, ci):
     assert_same(schema, [mutated(random.Random(f"{seed}{n}"), text) for n, text in enumerate(texts)], options)
 
 
+def thinned(rnd, kind):
+    """Return a type without some of its structs' fields."""
+    match kind:
+        case StructType():
+            kept = [field for field in kind.fields if rnd.random() < 0.6] or kind.fields[:1]
+            fields = [NestedField(one.field_id, one.name, thinned(rnd, one.field_type), one.required) for one in kept]
+            return StructType(*fields)
+        case ListType():
+            return ListType(kind.element_id, thinned(rnd, kind.element_type), kind.element_required)
+        case MapType():
+            return MapType(
+                kind.key_id, kind.key_type, kind.value_id, thinned(rnd, kind.value_type), kind.value_required
+            )
+    return kind
+
+
+@needs_core
+def test_new_fields_that_conversion_saw_are_those_that_a_second_look_finds():
+    counts = Counter()
+    for seed in range(examples(150)):
+        rnd = random.Random(seed)
+        maker = Maker(rnd)
+        whole = maker.schema()
+        schema = Schema(*thinned(rnd, whole.as_struct()).fields)
+        options = ConvertOptions(look_for_unknown=True, case_insensitive=rnd.random() < 0.3)
+        converter = Converter(table_of(schema), options)
+        for _ in range(3):
+            rows = pa.table({"event": pa.array([maker.event(whole) for _ in range(rnd.randint(1, 6))], pa.binary())})
+            once = converter.convert(rows)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(UnknownColumns, "seen", lambda *_: counts.update(["seen"]))
+                again = Converter(table_of(schema), options).convert(rows)
+            assert msgspec.json.encode(once.unknown) == msgspec.json.encode(again.unknown)
+            assert once.rejects == again.rejects
+            counts["new"] += once.unknown is not None
+    assert counts["seen"] > 0.3 * counts["new"] > 0
+
+
 def assert_same(schema, texts, options=ConvertOptions(), least=0.0):  # noqa: B008
-    """Compare what the core takes of events with what the exact converter gives for them; it may leave some."""
-    spec, arrow = table_spec(schema, options), arrow_schema(schema)
-    converter = core.converter(spec, arrow)
+    """Compare what becomes of events with the core and by the exact converter alone; the core takes at least a share."""
+    converter = core.converter(table_spec(schema, options), arrow_schema(schema))
     if converter is None:
         return
     events = pa.array([text if isinstance(text, bytes | None) else text.encode() for text in texts], pa.binary())
-    found = converter.convert(events)
-    assert found is not None
-    found.columns.validate(full=True)
+    taken = converter.convert(events)
+    assert taken is not None
+    taken.columns.validate(full=True)
+    assert len(taken.rows) >= least * len(texts)
+    found = Converter(table_of(schema), options).convert(pa.table({"event": events}))
     exact = Exact(schema, options).convert(enumerate(events.to_pylist()))
-    assert len(found.rows) >= least * len(texts)
-    position = {row: at for at, row in enumerate(exact.rows)}
-    nulled = {row for row, _ in exact.nulled}
-    for row in found.rows.tolist():
-        assert row in position, texts[row]
-        assert row not in nulled, texts[row]
-    at = [position[row] for row in found.rows.tolist()]
-    for number, column in enumerate(found.columns.columns):
-        kind = column.type
-        values = pa.array([exact.columns[number][one] for one in at], storage_type(kind)).cast(kind)
+    assert found.row.to_pylist() == exact.rows
+    for number, column in enumerate(found.rows.combine_chunks().columns):
+        values = pa.array(exact.columns[number], storage_type(column.type)).cast(column.type)
         assert shown(column) == shown(values)
-    ignored = {row: set(fields) for row, fields in exact.ignored}
-    taken = set(found.rows.tolist())
-    fields = [set(each) for each in found.fields]
-    assert {row: fields[n] for row, n in zip(found.strange.tolist(), found.sets, strict=True)} == {
-        row: each for row, each in ignored.items() if row in taken
-    } or not options.count_ignored
+    assert found.rejects.to_pylist() == rejects_table(exact.rejects).to_pylist()
+    assert found.nulled == Counter(column for _, (column, _) in exact.nulled)
+    assert found.reasons == {column: encodable(reason) for _, (column, reason) in reversed(exact.nulled)}
+    assert found.ignored == UnknownFields.of(exact.ignored).counts()
+
+
+@needs_core
+def test_a_value_that_does_not_fit_costs_no_event_the_core_where_it_is_null():
+    columns = [*FLAT, {"name": "r", "type": "int", "required": True}, {"name": "day", "type": "date"}]
+    schema = schema_from_columns(columns)
+    options = ConvertOptions(
+        on_type_mismatch="dlq", declared=frozenset({"n", "day"}), timestamp_formats=("dd.MM.yyyy",)
+    )
+    events = [
+        '{"s":"x","n":["much"],"d":0.5,"r":1,"day":"24.12.2026"}',
+        '{"r":2,"n":"much","day":"2026-12-25"}',
+        '{"n":{"a":1,"b":"\\u00e9"},"r":3,"s":"y","day":"24.13.2026"}',
+        '{"r":4,"day":"26.12.2026"}',
+    ]
+    taken = core.converter(table_spec(schema, options), arrow_schema(schema)).convert(pa.array(events))
+    assert taken.rows.tolist() == [0, 1, 2, 3]
+    assert taken.deferred.texts.to_pylist()[0] == b'["much"]'
+    found = convert(Converter(table_of(schema), options), *events)
+    day = [datetime.date(2026, 12, 24), datetime.date(2026, 12, 25), None, datetime.date(2026, 12, 26)]
+    assert found.rows["day"].to_pylist() == day
+    assert (found.nulled, found.rows["r"].to_pylist()) == ({"n": 3, "day": 1}, [1, 2, 3, 4])
+    left = ['{"r":"x"}', '{"r":1,"d":"x"}', '{"r":1,"n":{"a":1,"a":2}}', '{"r":1,"n":"\\ud800"}', '{"r":1,"n":[1,}']
+    taken = core.converter(table_spec(schema, options), arrow_schema(schema)).convert(pa.array(left))
+    assert len(taken.rows) == 0
 
 
 @pytest.mark.parametrize("mismatch", ["null", "dlq"])
@@ -378,13 +438,17 @@ def found_fields(rows: pa.Table, schema: Schema, options: ConvertOptions) -> tup
     """Return what is inferred, and what a table lacks; fields of one struct in their order."""
     lacks = UnknownColumns(schema, options).look(rows)
     rejects = [(each.row, each.code) for each in lacks.rejects]
-    return infer(rows).root.to_json(), by_struct(lacks.fields.root), sorted(rejects)
+    return msgspec.json.encode(infer(rows).root.encodable()), by_struct(lacks.fields.root), sorted(rejects)
 
 
 def by_struct(node: Node) -> object:
     """Return a node so that the order of columns that exist does not count: only new fields have one."""
     known = {name: by_struct(each) for name, each in node.fields.items() if each.kind is Kind.KNOWN}
-    return known, [(name, each.to_json()) for name, each in node.fields.items() if each.kind is not Kind.KNOWN]
+    return known, [
+        (name, msgspec.json.encode(each.encodable()))
+        for name, each in node.fields.items()
+        if each.kind is not Kind.KNOWN
+    ]
 
 
 def without_core(work: Callable[[], object]) -> object:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calve.columns.fields import ALL_FIELDS, Fields
+from calve.columns.infer import infer
 from calve.convert.converter import Converter, ConvertOptions
-from calve.convert.fields import ALL_FIELDS, Fields
-from calve.convert.infer import infer
-from calve.event.sound import sound
-from calve.event.strict import MalformedError, dump, parse_object
+from calve.event.exact_json import MalformedError, dump, parse_object
+from calve.event.validate_json import sound
 from convert import reference
 from convert.events import NAMES, Maker
 from convert.tables import plain_rows, table_of

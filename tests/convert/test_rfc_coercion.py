@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from calve.convert.converter import Converted, Converter
-from calve.convert.definition import schema_from_columns
+from calve.table.definition import schema_from_columns
 from convert.tables import plain_rows, table_of
 
 

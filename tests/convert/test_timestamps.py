@@ -9,8 +9,8 @@ import pytest
 
 from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.date_formats import date_format
-from calve.convert.definition import schema_from_columns
 from calve.errors import SettingsError
+from calve.table.definition import schema_from_columns
 from convert.tables import plain_rows, table_of
 
 MICRO = 1_700_000_000_123_456

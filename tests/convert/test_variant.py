@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from calve.columns.fields import Fields
 from calve.convert.converter import Converter, ConvertOptions
-from calve.convert.definition import schema_from_columns
-from calve.convert.fields import Fields
-from calve.convert.moment import MismatchError
+from calve.convert.iso8601 import MismatchError
 from calve.convert.variant import MOST_BYTES, encode
-from calve.event.strict import parse_object
+from calve.event.exact_json import parse_object
+from calve.table.definition import schema_from_columns
 from convert.tables import table_of
 from convert.variants import decode, names_of
 

@@ -13,7 +13,7 @@ import pytest
 from running import Calve, post, until
 from services.process import free_ports
 
-KILLS = int(os.environ.get("CALVE_KILLS", "20"))
+KILLS = int(os.environ.get("CALVE_KILLS", "12"))
 TABLES = 5
 YAML = """
 stream:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
+import pyspark
 import pytest
 
-from calve.engine import archive, java
+from calve.engine import archive, jars, java
 from calve.engine.java import Java
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.run import needs_s3
@@ -32,6 +35,65 @@ def test_an_archive_belongs_to_one_java_and_one_class_path() -> None:
     assert str(file) in archive.options(JAVA, [Path("a.jar")])
     assert archive.options(JAVA, [Path("a.jar"), Path("b.jar")]) == ""
     assert archive.options(Java(Path("/other/bin/java"), 17, JAVA.home), [Path("a.jar")]) == ""
+
+
+def aged(file: Path, days: float) -> Path:
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"classes")
+    file.chmod(0o444)
+    os.utime(file, times=(time.time() - days * 86_400,) * 2)
+    return file
+
+
+def test_archives_that_nobody_used_for_a_month_and_abandoned_ones_are_removed(tmp_path: Path) -> None:
+    kept = [aged(tmp_path / "java" / name, days) for name, days in (("a.jsa", 29), (".d.jsa.7", 0.5), ("x.txt", 99))]
+    gone = [aged(tmp_path / "java" / name, days) for name, days in (("b.jsa", 31), (".c.jsa.7", 2))]
+    archive.remove_unused(tmp_path / "java")
+    assert [file.exists() for file in kept + gone] == [True, True, True, False, False]
+    archive.remove_unused(tmp_path / "missing")
+
+
+def test_an_archive_that_a_run_uses_is_not_removed() -> None:
+    file = aged(archive.archive_file(JAVA, [Path("a.jar")]), 31)
+    assert archive.options(JAVA, [Path("a.jar")])
+    archive.remove_unused(file.parent)
+    assert file.exists()
+
+
+def test_old_archives_are_removed_whenever_one_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = aged(tmp_path / "java" / "old.jsa", 31)
+    aged(archive.archive_file(JAVA, []), 0)
+    monkeypatch.setattr(java, "find", lambda: JAVA)
+    monkeypatch.setattr(jars, "resolve", lambda _: [])
+    assert archive._main() == 0
+    assert not old.exists()
+
+
+@pytest.mark.spark
+def test_an_archive_that_is_removed_while_a_jvm_uses_it_does_not_disturb_it(tmp_path: Path) -> None:
+    found = java.find()
+    file = archive.archive_file(found, [])
+    source = tmp_path / "Waits.java"
+    source.write_text(
+        "public class Waits { public static void main(String[] a) throws Exception { System.out.println(1);"
+        " System.in.read(); System.out.println(new java.util.concurrent.ConcurrentSkipListMap()); } }"
+    )
+    spark = Path(pyspark.__file__).parent / "jars"
+    path = ":".join(str(jar) for name in ("janino", "commons-compiler") for jar in spark.glob(f"{name}-*.jar"))
+    executable, main = str(found.home / "bin" / "java"), ["org.codehaus.janino.SimpleCompiler", str(source), "Waits"]
+    making = [executable, "-cp", path, f"-XX:ArchiveClassesAtExit={file}", "-Xlog:disable", *main]
+    subprocess.run(making, check=True, capture_output=True, input=b"")
+    command = [executable, "-cp", path, *archive.options(found, []).split(), *main]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "1\n"
+        assert str(file) in Path(f"/proc/{process.pid}/maps").read_text()
+        os.utime(file, times=(0, 0))
+        archive.remove_unused(file.parent)
+        assert not file.exists()
+        assert process.communicate("\n") == ("{}\n", None)
+    without = subprocess.run(command, capture_output=True, text=True, check=True, input="")
+    assert (without.stdout, without.stderr) == ("1\n{}\n", ""), "one that vanishes before the JVM starts is no failure"
 
 
 @pytest.mark.parametrize("with_s3", [False, True])

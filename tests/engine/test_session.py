@@ -36,14 +36,11 @@ session.stop(again)
 FORKED = """
 import os
 from calve.engine import session
-spark = session.start("local[1]", preload=["calve.errors"])
+spark = session.start("local[2]", preload=["preloaded"])
 def born(rows):
-    import os
-    yield os.getppid(), os.environ.get("GIVEN", "")
-for given in ({}, {"GIVEN": "another"}):  # Spark has a daemon for each environment
-    spark.sparkContext.environment |= given
-    [(parent, given)] = spark.sparkContext.parallelize([1], 1).mapPartitions(born).collect()
-    print(parent == spark.early._process.pid, given)
+    import os, preloaded
+    yield preloaded.PROCESS == os.getppid()
+print(spark.sparkContext.parallelize([1, 2], 2).mapPartitions(born).collect())
 session.stop(spark)
 """
 CHOSEN = """
@@ -52,15 +49,6 @@ from calve.engine import session
 spark = session.start("local[1]", {"spark.pyspark.python": sys.argv[1]}, preload=())
 print(*spark.sparkContext.parallelize([1], 1).map(lambda _: os.environ["WRAPPED"]).collect())
 session.stop(spark)
-"""
-UNWANTED = """
-import signal, sys
-from calve.engine.daemon import EarlyDaemon
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-early = EarlyDaemon(["calve.errors"])
-print(early._process.pid, flush=True)
-signal.sigwait({signal.SIGUSR1})
-early.close()
 """
 SLEEP = """
 import os, sys, time
@@ -109,13 +97,18 @@ def test_spark_says_nothing_drops_nothing_where_it_is_started_and_its_workers_im
 
 
 @pytest.mark.spark
-def test_workers_are_forked_from_what_imports_while_spark_starts_and_from_another_one_once_that_is_taken(
-    tmp_path: Path,
-) -> None:
+def test_workers_are_forked_from_a_process_that_has_imported_what_they_need(tmp_path: Path) -> None:
+    (tmp_path / "preloaded.py").write_text("import os\nPROCESS = os.getpid()\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     ran = subprocess.run(
-        [sys.executable, "-c", FORKED], cwd=tmp_path, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
+        [sys.executable, "-c", FORKED],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
     )
-    assert (ran.stdout, ran.stderr, ran.returncode) == ("True \nFalse another\n", "", 0)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("[True, True]\n", "", 0)
 
 
 @pytest.mark.spark
@@ -133,24 +126,9 @@ def test_tasks_on_any_machine_use_the_compiled_core_that_the_driver_was_told_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CALVE_CORE", "off")
-    assert _task_environment((), None)["CALVE_CORE"] == "off"
+    assert _task_environment(())["CALVE_CORE"] == "off"
     monkeypatch.delenv("CALVE_CORE")
-    assert "CALVE_CORE" not in _task_environment((), None)
-
-
-@pytest.mark.parametrize("end", ["close", "kill"])
-def test_an_early_daemon_that_nobody_wants_ends_with_its_driver_and_leaves_nothing(tmp_path: Path, end: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", UNWANTED, end],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-    ) as driver:
-        assert driver.stdout is not None
-        pid = int(driver.stdout.readline())
-        wait_until(lambda: len(list(tmp_path.glob("calve-daemon-*/socket"))) == 1)
-        driver.kill() if end == "kill" else driver.send_signal(signal.SIGUSR1)
-    wait_until(lambda: not is_alive(pid))
-    wait_until(lambda: list(tmp_path.iterdir()) == [])
+    assert "CALVE_CORE" not in _task_environment(())
 
 
 @pytest.mark.spark

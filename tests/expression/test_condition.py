@@ -245,7 +245,7 @@ def test_a_condition_tells_which_metadata_it_reads():
     assert compile_condition("/a == 1").metadata == frozenset()
 
 
-def test_of_a_repeated_key_the_first_value_is_read(holds, shows):
+def test_of_a_repeated_key_that_no_reader_took_out_duckdb_reads_the_first_value(holds, shows):
     event = '{"k":1,"k":2,"o":{"a":1,"a":2},"o":{"a":3}}'
     assert holds("/k == 1", event)
     assert holds("/o/a == 1 and /k != 2", event)

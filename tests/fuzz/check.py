@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from calve.columns.names import COLUMN_LIMIT
 from fuzz.event import Event, as_text, is_routed, operation, parse, table_name
-from fuzz.rows import differences, key_of, shown
+from fuzz.rows import differences, fits, key_of, shown
 from fuzz.setups import Sink
 from fuzz.tables import Found
 
@@ -106,13 +107,32 @@ class Round:
         for number in self._dead[label] - set(meant) - malformed:
             self.verdict.add("count", "a sink rejected what is not meant for it", f"{label}: {self._text(number)}")
         for marker in markers if sink.route != "_default" and sink.route != "only_b" else ():
-            if not any(row.get("id") == marker for row in rows) and not sink.changes:
+            is_there = any(row.get("id") == marker for row in rows)
+            if not is_there and not sink.changes and not self._is_misfit(sink, label, tables, marker):
                 self.verdict.add("marker", "an ordinary event is missing", f"{marker} in {label}")
         if sink.changes:
             self._check_state(sink, label, alive, tables)
             return
         self._check_ids(label, Counter(self.events[number].id for number in alive), rows)
         self._check_values(sink, tables, {self.events[number].id: self.events[number] for number in alive})
+
+    def _is_misfit(self, sink: Sink, label: str, tables: Sequence[Found], marker: str) -> bool:
+        """Return whether an ordinary event is rightly a dead letter: odd events before it decided what the table is.
+
+        They decided a column's type, or they filled the table with columns, and a field of the event has none.
+        """
+        dead = [self.events[number] for number in self._dead[label] if self.events[number].id == marker]
+        known = {table.name: table.schema for table in tables}
+        return any(
+            (schema := known.get(table_name(sink, event.seen)))
+            and (
+                not fits(sink, schema.as_struct(), event.value or {})
+                or (
+                    len(schema.field_ids) >= COLUMN_LIMIT and not set(schema.column_names).issuperset(event.value or ())
+                )
+            )
+            for event in dead
+        )
 
     def _check_ids(self, label: str, wanted: Counter[str | None], rows: Sequence[Mapping[str, Any]]) -> None:
         got = Counter(row.get("id") for row in rows)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
 from pyiceberg import types as iceberg
 
 from convert import reference
@@ -96,7 +97,15 @@ def is_routed(event: Mapping[str, Any], route: str) -> bool:
 
 def table_name(sink: Sink, event: Mapping[str, Any]) -> str:
     """Return the table that an event goes to."""
-    return str(sink.options["table_identifier"]).replace("${/kind}", as_text(event.get("kind")) or "")
+    return str(sink.options["table_identifier"]).replace("${/kind}", _in_name(event.get("kind")) or "")
+
+
+def _in_name(value: Any) -> str | None:
+    """Return the text of a value within a name: numbers with a fraction or an exponent are DuckDB's (decision 5)."""
+    if isinstance(value, Text) and not value.lstrip("-").isdigit():
+        [(text,)] = duckdb.execute("SELECT ?::JSON ->> '$'", [str(value)]).fetchall()
+        return str(text)
+    return as_text(value)
 
 
 def operation(event: Mapping[str, Any]) -> str:

@@ -76,6 +76,19 @@ def _difference(sink: Sink, each: iceberg.NestedField, value: Any, got: Any) -> 
         yield f"a {_kind(kind)} is {how}", f"{each.name} is {shown(got)} and should be {shown(want)}, {kind}"
 
 
+def fits(sink: Sink, kind: iceberg.StructType, event: Mapping[str, Any]) -> bool:
+    """Return whether each field of an event can be converted to its column, where it has one."""
+    insensitive, unit = bool(sink.options.get("case_insensitive")), sink.options.get("timestamp_unit", "ms")
+    event = reference.renamed(event, [each.name for each in kind.fields], insensitive)
+    try:
+        for each in kind.fields:
+            if event.get(each.name) is not None:
+                reference.one(event[each.name], each.field_type, insensitive, unit)
+    except NotCoercible:
+        return False
+    return True
+
+
 def _kind(kind: iceberg.IcebergType) -> str:
     return re.split(r"[\[<(]", str(kind))[0]
 

@@ -18,7 +18,7 @@ from pyiceberg.table import StaticTable
 from pyspark.sql.functions import col, to_json
 from pyspark.sql.types import VariantType
 
-from calve.convert.schema import read_schema
+from calve.table.schema import read_schema
 from running import Calve
 from services import duckdb_iceberg
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,24 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 400, 50, 6, 3
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-every_module = pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
+
+def every_module(law: Callable[[Path], None]) -> Callable[[], None]:
+    """Make one test of a law that holds for each module: one for each of them would be half of all tests."""
+
+    def test() -> None:
+        broken = {}
+        for name, path in MODULES.items():
+            try:
+                law(path)
+            except AssertionError as error:
+                broken[name] = str(error)
+        assert broken == {}
+
+    test.__name__ = law.__name__
+    return test
 
 
+@functools.cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
@@ -107,3 +124,28 @@ def test_nothing_is_left_for_later() -> None:
     marker = re.compile("|".join(("TO" + "DO", "FIX" + "ME")))
     files = [path for folder in ("src", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]
     assert [str(path) for path in files if marker.search(path.read_text())] == []
+
+
+@every_module
+def test_java_is_in_files_of_its_own(path: Path) -> None:
+    """Editors and readers know what it is there, and its line numbers in errors are those of the file."""
+    texts = [one.value for one in ast.walk(tree(path)) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    assert [text for text in texts if re.search(r"^(import [\w.]+;|public class )", text, re.M)] == []
+
+
+@every_module
+def test_java_that_a_module_compiles_is_in_its_folder(path: Path) -> None:
+    named = re.findall(r"java_class\(.*__name__, \"(\w+)\"\)", path.read_text())
+    assert [name for name in named if not path.with_name(f"{name}.java").is_file()] == []
+
+
+def test_java_files_are_in_the_package() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["calve"]
+    files = set(SOURCE.rglob("*.java"))
+    assert files
+    assert files - {file for pattern in patterns for file in SOURCE.glob(pattern)} == set()
+
+
+def test_every_line_of_the_log_names_its_pipeline_as_one_module_writes_them():
+    found = {name for name, path in MODULES.items() if "logging.getLogger(" in path.read_text()}
+    assert found == {"observe/log.py", "engine/session.py"}  # the second one makes py4j quiet

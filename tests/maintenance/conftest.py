@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog, embedded
-from calve.commit.fence import Mark, Target, append
-from calve.maintenance.workbench import Workbench
+from calve.catalog.catalog import Catalog, embedded
+from calve.commit.fence import CommitTarget, Mark, append
+from calve.maintenance.context import Workbench
 from calve.reduce.key import Key
 from calve.write.writer import Writers
 
@@ -41,7 +41,7 @@ class Kept:
 
     @property
     def bench(self) -> Workbench:
-        return Workbench(self.spark, self.catalog, Target("db.t"))
+        return Workbench(self.spark, self.catalog, CommitTarget("db.t"))
 
     @property
     def java(self) -> Any:
@@ -74,7 +74,7 @@ class Kept:
         return schema_to_pyarrow(Key(table).required.schema)
 
     def commit(self, files: list[dict[str, Any]], branch: str = "main") -> None:
-        append(self.catalog, Target("db.t", branch=branch), Mark("p", STATE, self.batch), {self.batch: files})
+        append(self.catalog, CommitTarget("db.t", branch=branch), Mark("p", STATE, self.batch), {self.batch: files})
 
     def change(self, rows: dict[int, tuple[str | None, int]], *deleted: int) -> None:
         self.commit(self.stage(rows, list(deleted)))

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from calve.maintenance.convert import convert
+from calve.maintenance.equality_deletes import convert
 from calve.maintenance.expire import expire
-from calve.maintenance.upkeep import Wishes, maintain
+from calve.maintenance.upkeep import MaintenanceOptions, maintain
 
 pytestmark = pytest.mark.spark
 
@@ -38,10 +38,10 @@ def test_a_table_is_reported_before_and_after_and_a_dry_run_changes_nothing(kept
     table.change({1: ("y", 3)}, 2)
     before = table.bench.count()
     told: list[str] = []
-    asked = maintain(table.bench, Wishes(dry_run=True), told.append)
+    asked = maintain(table.bench, MaintenanceOptions(dry_run=True), told.append)
     assert told == ["convert", "compact", "expire", "orphans"]
     assert asked.before == asked.after == table.bench.count() == before
-    done = maintain(table.bench, Wishes(("convert", "expire"), NOW), told.append)
+    done = maintain(table.bench, MaintenanceOptions(("convert", "expire"), NOW), told.append)
     assert (done.error, done.before.equality_deletes, done.after.equality_deletes) == (None, 2, 0)
     assert done.after.snapshots == 1
     assert done.to_dict()["done"][0]["step"] == "convert"

@@ -61,7 +61,7 @@ def test_the_first_reject_of_each_table_and_code_is_logged_with_the_command_that
     assert lines(stream) == [
         "p warning: shop.orders: 2 events rejected with NOT_COERCIBLE, for example: total: 'x' is no long."
         " To see them: calve dlq show --state /s. To write them: change the column's type (ALTER TABLE; column_types for a"
-        " table that is created) and calve dlq replay, or set on_type_mismatch: null",
+        " new table) and calve dlq replay, or set on_type_mismatch: null",
         "p warning: shop.orders: 1 event rejected with NO_KEY. To see them: calve dlq show --state /s",
         "p warning: no table: 1 event rejected with MALFORMED. To see them: calve dlq show --state /s",
     ]
@@ -73,7 +73,8 @@ def test_fields_without_a_column_are_one_line_for_a_table_that_names_the_most_fr
     fields = {"debug": 12, "extra.a": 30, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}
     notices = Notices("p")
     notices.log(BatchCounts(1, 40, ignored={"shop.orders": fields}))
-    said = "p warning: shop.orders: not written, by events: extra.a 30, debug 12, b 1, c 1, d 1 and 2 more. "
+    said = "p warning: shop.orders: fields not written, with the number of events: "
+    said += "extra.a 30, debug 12, b 1, c 1, d 1 and 2 more. "
     assert lines(stream) == [said + IGNORED_HINT]
     notices.log(BatchCounts(2, 1, ignored={"shop.orders": {"another": 1}}))
     assert lines(stream) == []
@@ -89,7 +90,7 @@ def test_many_tables_at_once_do_not_fill_the_log(stream: io.StringIO) -> None:
     rejects = {f"shop.t{number}": {"NO_SUCH_TABLE": 1} for number in range(MOST_LINES + 5)}
     Notices("p").log(BatchCounts(1, 99, rejects=rejects))
     said = lines(stream)
-    assert (len(said), said[-1]) == (MOST_LINES + 1, "p warning: 5 more notices like these: see calve status")
+    assert (len(said), said[-1]) == (MOST_LINES + 1, "p warning: 5 more notices like these; see calve status")
 
 
 def test_machines_get_table_name_and_count_as_fields() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -69,10 +70,11 @@ class PlainSpark:
         """Ask for the rows of queries; the tables are `lakehouse.<namespace>.<table>`."""
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps([str(lakehouse), queries]) + "\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
+            self._process.stdin.write(json.dumps([str(lakehouse), queries]) + "\n")
+            self._process.stdin.flush()
         answer = self._process.stdout.readline()
-        assert answer, self._log.read_text()[-3000:]
+        assert answer, f"it ended with {self._process.wait(60)}: {self._log.read_text()[-3000:]}"
         found = json.loads(answer)
         assert isinstance(found, list), found
         return found

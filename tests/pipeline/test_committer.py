@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from calve.commit.fence import Outcome, Target
-from calve.commit.ledger import Ledger
+from calve.commit.fence import CommitTarget, Outcome
 from calve.errors import SinkUnavailableError
+from calve.ledger.ledger import Ledger
 from calve.observe.status import PipelineStatus
 from calve.pipeline import committer
-from calve.pipeline.committer import CommitSettings, Committer, Hooks
+from calve.pipeline.committer import Committer, Hooks
+from calve.record.staged import StagedBatch
+from calve.record.written import TableFiles
+from calve.sinks.sink import CommitSettings
 from calve.sources.source import Planned, Split
 from running import until
 
@@ -47,11 +50,10 @@ class Clock:
         return self.now
 
 
-def stage(ledger: Ledger, batch: int, *tables: str) -> dict[str, Any]:
+def stage(ledger: Ledger, batch: int, *tables: str) -> StagedBatch:
     """Begin and stage a batch with a row for each table."""
-    entries = [{"catalog": "c", "table": name, "uuid": "", "files": [], "rows": 1, "bytes": 1} for name in tables]
-    counts: dict[str, Any] = {"events": 1, "bytes": 1, "unrouted": 0, "rejects": [], "nulled": []}
-    record = {"batch": batch, "position": {}, "since": 0.0, "tables": entries, "documents": [], **counts}
+    entries = [TableFiles("c", name, "", [], rows=1, bytes=1) for name in tables]
+    record = StagedBatch(batch, {}, entries, events=1, bytes=1, unrouted=0)
     ledger.begin(batch, Planned([Split({}, 1)], {}, ()))
     ledger.stage(batch, record)
     return record
@@ -105,7 +107,7 @@ def hourly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Co
     """A committer whose interval is an hour, its ledger, and the tables that it commits to."""
     committed: list[str] = []
 
-    def commit(catalog: Any, target: Target, *_: Any) -> Outcome:
+    def commit(catalog: Any, target: CommitTarget, *_: Any) -> Outcome:
         committed.append(target.identifier)
         return Outcome((1,), 1)
 

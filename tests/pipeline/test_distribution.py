@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from calve.pipeline.spread import TASK_BYTES
+from calve.pipeline.spark_job import TASK_BYTES
 from calve.stop_point import VARIABLE
 
 YAML = """

@@ -87,7 +87,8 @@ def test_tables_of_an_http_stream_are_told_apart_and_one_without_the_column_just
 
 
 def test_a_static_table_without_such_a_column_is_refused_at_the_start(calve) -> None:
-    job: Calve = calve(configuration(FILE, table_identifier="shop.orders"))
+    schema = {"columns": [{"name": "id", "type": "long"}]}
+    job: Calve = calve(configuration(FILE, table_identifier="shop.orders", schema=schema))
     feed(job, "a", {"id": 1})
     assert job.once() == 0, job.said()
     job.configure(configuration(FILE, table_identifier="shop.orders", event_time="id"))
@@ -96,3 +97,13 @@ def test_a_static_table_without_such_a_column_is_refused_at_the_start(calve) -> 
         "event_time of the table shop.orders: the column 'id' is a long, not a timestamp, timestamptz or date. "
         "Name another column, or add this one to the table"
     ) in job.said()
+
+
+def test_events_without_such_a_field_do_not_stop_the_next_run(calve) -> None:
+    job: Calve = calve(configuration(FILE, table_identifier="shop.orders", event_time="at", schema_evolution=True))
+    feed(job, "a", {"id": 1})
+    assert job.once() == 0, job.said()
+    feed(job, "b", {"id": 2, "at": "2026-01-01T00:00:00Z"})
+    assert job.once() == 0, job.said()
+    assert "tells no event time" in job.said()
+    assert told(job, "shop.orders")[-1][0] == "2026-01-01T00:00:00.000000Z"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog
+from calve.catalog.catalog import Catalog
 from calve.observe.watch import Watch
-from calve.pipeline.flow import End, Flow
-from calve.pipeline.layout import Layout
+from calve.pipeline.driver import Driver, RunMode
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.run import Catalogs
+from calve.pipeline.wiring import Wiring
 from calve.settings import parse_text
 from changes.history import Kind, Table
 from changes.values import exact
@@ -63,8 +63,8 @@ class Mirror:
 
     def catch_up(self) -> dict[str, Any]:
         with Watch() as watch:
-            layout = Layout(self.settings, self.folder, Catalogs(self.spark).get)
-            Flow(self.spark, layout, self.folder, End(once=True, give_up_seconds=20), watch).run()
+            wiring = Wiring(self.settings, self.folder, Catalogs(self.spark).get)
+            Driver(self.spark, wiring, self.folder, RunMode(once=True, give_up_seconds=20), watch).run()
             (report,) = watch.reports()
         return report.to_dict()
 
@@ -122,6 +122,53 @@ def test_a_column_that_was_only_widened_takes_its_new_values_at_once(
     spark.sql(f"INSERT INTO {table.name} VALUES (1000, 'a', 5000000000, 0.1, 's', NULL)")
     assert mirror.catch_up()["rejects"] == {}
     assert spark.sql(f"SELECT n, x FROM {mirror.name} WHERE id = 1000").collect() == [(5_000_000_000, 0.1)]
+
+
+def test_a_dropped_column_stays_in_the_mirror_optional_and_empty_and_that_is_said(
+    spark: SparkSession, lake: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "calve")
+    spark.sql("CREATE TABLE lake.db.less (id INT, must STRING NOT NULL, s STRUCT<a: INT, b: INT>) USING iceberg")
+    table = SimpleNamespace(identifier="db.less", name="lake.db.less")
+    mirror = Mirror(spark, lake, table, "identifier_columns: [id]", "merge-on-read", tmp_path / "mirror")
+    spark.sql("INSERT INTO lake.db.less VALUES (1, 'x', struct(1, 2))")
+    mirror.catch_up()
+    for column in ("must", "s.b"):
+        spark.sql(f"ALTER TABLE lake.db.less DROP COLUMN {column}")
+    spark.sql("INSERT INTO lake.db.less VALUES (2, struct(3))")
+    assert mirror.catch_up()["rejects"] == {}
+    found = spark.sql(f"SELECT id, must, s.a, s.b FROM {mirror.name} ORDER BY id").collect()
+    assert found == [(1, "x", 1, 2), (2, None, 3, None)]
+    [said] = [line for line in caplog.messages if "dropped" in line]
+    assert said.startswith("the table mirror.db.less follows its source: must is now of type optional string, ")
+    assert said.endswith("must stays, though dropped there, s.b stays, though dropped there")
+
+
+@pytest.mark.parametrize("mode", ["equality-delete", "merge-on-read"])
+def test_rows_that_were_deleted_by_a_key_stay_deleted_when_the_source_widens_it(
+    spark: SparkSession, lake: Catalog, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "calve")
+    keeps = mode == "equality-delete"
+    name = f"key_{mode.partition('-')[0]}"
+    spark.sql(f"CREATE TABLE lake.db.{name} (id INT, t STRING) USING iceberg")
+    table = SimpleNamespace(identifier=f"db.{name}", name=f"lake.db.{name}")
+    mirror = Mirror(spark, lake, table, "identifier_columns: [id]", mode, tmp_path / "mirror")
+    changes = [
+        "INSERT INTO {} VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')",
+        "DELETE FROM {} WHERE id = 1",
+        "ALTER TABLE {} ALTER COLUMN id TYPE BIGINT",
+        "INSERT INTO {} VALUES (5000000000, 'e'), (6, 'f')",
+        "DELETE FROM {} WHERE id = 2",
+        "UPDATE {} SET t = 'g' WHERE id IN (3, 6)",
+    ]
+    for change in changes:
+        spark.sql(change.format(table.name))
+        rejects = mirror.catch_up()["rejects"]
+        there = spark.sql(f"SELECT * FROM {table.name} {'WHERE id < 5000' if keeps else ''}").collect()
+        assert sorted(spark.sql(f"SELECT * FROM {mirror.name}").collect()) == sorted(there), change
+    assert rejects == ({"NOT_COERCIBLE": 1} if keeps else {})
+    assert ("id stays of type int because of equality deletes" in caplog.text) == keeps
 
 
 def columns(spark: SparkSession, name: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from calve.commit.ledger import Ledger
+from calve.ledger.ledger import Ledger
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.preflight import local_folders, problems
 from calve.settings import parse_text

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.errors import SinkUnavailableError, UnprocessableError, WorkerLostError
-from calve.pipeline.isolation import Isolation, position
 from calve.pipeline.quarantine import PROBES, Quarantine
+from calve.task.isolation import Isolation, position
 
 TABLES = (None, "a", "b")
 
@@ -71,7 +71,7 @@ def test_an_event_that_only_one_sink_cannot_take_is_left_out_of_that_sink_alone(
 
 
 def test_where_all_events_fail_the_cost_is_bounded_and_the_rest_of_the_table_is_left_out():
-    batch = Batch([100_000], {})
+    batch = Batch([20_000], {})
     batch.bad = {at: [(0, "a")] for at in batch.events}
     written, _ = batch.run()
     assert not written

@@ -47,8 +47,6 @@ def test_pyiceberg_finds_every_row_that_a_filter_names(parts: Calve) -> None:
     for name, column, transform in partitioned.tables():
         table = catalog.load_table(name)
         assert len(table.spec().fields) == 1
-        if _pyiceberg_cannot_read(column, transform):
-            continue
         assert _rows(table) == {number: partitioned.value(column, number) for number in range(partitioned.row_count())}
         for each in _sound_in_pyiceberg(column, transform):
             assert _ids(table, each) == each.ids, (name, each)
@@ -81,11 +79,6 @@ def _rows(table: Table) -> dict[int, object]:
 def _ids(table: Table, each: Filter) -> list[int]:
     asked: BooleanExpression = IsNull(each.column) if each.value is None else WORDS[each.word](each.column, each.value)
     return sorted(table.scan(row_filter=asked, selected_fields=("id", each.column)).to_arrow()["id"].to_pylist())
-
-
-def _pyiceberg_cannot_read(column: str, transform: str) -> bool:
-    """PyIceberg 0.12 misreads manifests with a fixed partition value."""
-    return KINDS[column].type.startswith("fixed") and transform == "identity"
 
 
 def _sound_in_pyiceberg(column: str, transform: str) -> Iterator[Filter]:

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from calve.commit import retry
-from calve.convert.definition import schema_from_columns
+from calve.backoff import Backoff
+from calve.catalog import retry
+from calve.dead_letters.rejects import DeadLetterPlace
 from calve.errors import (
     CommitConflictError,
     CommitError,
@@ -29,15 +30,16 @@ from calve.errors import (
 )
 from calve.expression import compile_format
 from calve.observe.log import Log
-from calve.pipeline.job import Job, SinkJob
-from calve.pipeline.patience import Patience
-from calve.pipeline.task import run_task
+from calve.record.written import Nulled
 from calve.route.route import SinkRoute
+from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import Split
+from calve.table.definition import schema_from_columns
+from calve.task.job import Job
+from calve.task.task import run_task
 from calve.write import parquet
-from calve.write.dead_letters import DeadLetterPlace
 from convert.tables import table_of
 
 GOOD = b'{"id": 1, "n": 1}'
@@ -54,10 +56,10 @@ class Events:
         yield pa.record_batch({"event": pa.array(self.events, pa.binary())})
 
 
-def task(folder: Path, *events: bytes) -> dict[str, Any]:
+def task(folder: Path, *events: bytes) -> Any:
     """Run one task over events, into a table in a folder; give its receipt."""
     table = replace(table_of(schema_from_columns(COLUMNS)), location=str(folder / "table"))
-    sink = SinkJob(
+    sink = TableJob(
         label="iceberg",
         catalog="c",
         route=SinkRoute(compile_format("ns.t")),
@@ -82,7 +84,7 @@ REJECTED = {
 def test_an_event_is_a_dead_letter_and_the_others_are_written(tmp_path: Path, row: str) -> None:
     event, code = REJECTED[row]
     receipt = task(tmp_path, GOOD, event, GOOD)
-    assert [one["rows"] for one in receipt["tables"]] == [2]
+    assert [one.rows for one in receipt.tables] == [2]
     (letter,) = dead_letters(tmp_path)
     assert (letter["event"].encode(), letter["code"], letter["table"]) == (event, code, "ns.t")
     assert letter["reason"]
@@ -90,9 +92,9 @@ def test_an_event_is_a_dead_letter_and_the_others_are_written(tmp_path: Path, ro
 
 def test_an_optional_column_is_null_where_a_value_is_not_coercible(tmp_path: Path) -> None:
     receipt = task(tmp_path, GOOD, b'{"id":2,"n":"two"}')
-    assert ([one["rows"] for one in receipt["tables"]], receipt["nulled"]) == (
+    assert ([one.rows for one in receipt.tables], receipt.nulled) == (
         [2],
-        [["ns.t", {"n": 1}, {"n": "'two' is no int"}]],
+        [Nulled("ns.t", {"n": 1}, {"n": "'two' is no int"})],
     )
     assert dead_letters(tmp_path) == []
 
@@ -104,19 +106,19 @@ def test_a_storage_that_fails_for_a_while_costs_another_try(tmp_path: Path, monk
     with monkeypatch.context() as patch:
         patch.setattr(parquet, "_created", full)
         receipt = task(tmp_path, GOOD)
-    assert (receipt["error"]["error"], WriteError.verdict) == ("WriteError", Verdict.AGAIN)
-    assert [one["rows"] for one in task(tmp_path, GOOD)["tables"]] == [1]
+    assert (receipt.error, WriteError.verdict) == ("WriteError", Verdict.AGAIN)
+    assert [one.rows for one in task(tmp_path, GOOD).tables] == [1]
 
 
 def test_a_storage_that_somebody_must_change_first_ends_the_pipeline(tmp_path: Path) -> None:
     (tmp_path / "table").write_text("in the way")
     receipt = task(tmp_path, GOOD)
-    assert (receipt["error"]["error"], SetupError.verdict) == ("SetupError", Verdict.ASK)
-    assert receipt["error"]["message"].endswith("table/data: Not a directory")
+    assert (receipt.error, SetupError.verdict) == ("SetupError", Verdict.ASK)
+    assert receipt.message.endswith("table/data: Not a directory")
 
 
 def test_a_storage_that_fails_for_good_ends_the_tries_of_a_bounded_run() -> None:
-    assert not Patience(threading.Event(), limit_seconds=0, bounded=True).wait()
+    assert not Backoff(threading.Event(), limit_seconds=0, bounded=True).wait()
 
 
 def test_a_commit_that_another_writer_overtook_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

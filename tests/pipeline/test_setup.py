@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from commit.test_diagnose import HTML, server
+from catalog.test_diagnose import HTML, server
 from running import Calve
 from services.process import free_ports
 

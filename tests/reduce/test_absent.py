@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calve.columns.fields import Fields
 from calve.convert.converter import ConvertOptions
-from calve.convert.fields import Fields
-from calve.convert.table import Table
 from calve.event.operation import Operation
 from calve.reduce.key import ABSENT, EVENTS, Key
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
+from calve.table.loaded import Table
 from examples import examples
 from reduce.test_net import SPEC, events
 

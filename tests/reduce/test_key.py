@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from calve.convert.definition import schema_from_columns
 from calve.errors import SchemaConflictError
 from calve.reduce.key import Key, identified
+from calve.table.definition import schema_from_columns
 from convert.tables import table_of
 
 COLUMNS = [

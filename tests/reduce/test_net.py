@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.convert.converter import ConvertOptions
-from calve.convert.table import Table
 from calve.event.columns import EVENT, OPERATION, ORDER
 from calve.event.operation import Operation
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
+from calve.table.loaded import Table
 from examples import examples
 
 SCHEMA = {

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from calve.convert.converter import ConvertOptions
-from calve.convert.table import Table
 from calve.event.columns import EVENT, ORDER
-from calve.event.sound import sound
+from calve.event.validate_json import sound
 from calve.expression import compile_format
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.route import Router, SinkRoute
+from calve.table.loaded import Table
 
 FIELDS = [("id", "long", True), ("name", "string", False)]
 SCHEMA = {

@@ -9,11 +9,10 @@ import json
 import select
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from calve.engine.cache import cache_folder
+from services import packages
 
 VERSION = "1.5.5"
 PACKAGES = ("duckdb", "duckdb-extension-iceberg", "duckdb-extension-avro")
@@ -34,35 +33,16 @@ for name in ("avro", "iceberg"):
     connection.load_extension(str(file))
 for line in sys.stdin:
     try:
-        connection.execute("CREATE OR REPLACE TEMP TABLE t AS SELECT * FROM iceberg_scan(?)", [json.loads(line)])
-        names = [name for name, *_ in connection.execute("SELECT * FROM t LIMIT 0").description]
-        column = "id" if "id" in names else "NULL"
-        found = [one for one, in connection.execute(f"SELECT {column} FROM t").fetchall()]
+        found = connection.execute(*json.loads(line)).fetchall()
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
-    print(json.dumps(found), file=answers, flush=True)
+    print(json.dumps(found, default=str), file=answers, flush=True)
 """
 
 
 def fetch() -> Path | None:
     """Install the packages into a folder of their own, once; return it, or None where they cannot be had."""
-    folder = cache_folder() / "services" / f"duckdb-iceberg-{VERSION}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="_") as work:
-            target = Path(work) / "site"
-            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target)]
-            done = subprocess.run(
-                [*command, *(f"{name}=={VERSION}" for name in PACKAGES)], capture_output=True, check=False
-            )
-            if done.returncode:
-                return None
-            try:
-                target.rename(folder)
-            except OSError:  # another process was faster
-                if not folder.is_dir():
-                    raise
-    return folder
+    return packages.install(f"duckdb-iceberg-{VERSION}", *(f"{name}=={VERSION}" for name in PACKAGES))
 
 
 class Reader:
@@ -83,11 +63,21 @@ class Reader:
         Raises:
             RuntimeError: It cannot be read.
         """
+        self.query("CREATE OR REPLACE TEMP TABLE t AS SELECT * FROM iceberg_scan(?)", metadata)
+        names = [name for name, *_ in self.query("DESCRIBE t")]
+        return [one for (one,) in self.query(f"SELECT {'id' if 'id' in names else 'NULL'} FROM t")]
+
+    def query(self, sql: str, *parameters: str) -> list[list[Any]]:
+        """Run one statement; return its rows, with what JSON has no type for as text.
+
+        Raises:
+            RuntimeError: It fails, or takes too long.
+        """
         if self._process.poll() is not None:  # it died, or was too slow
             self._process = self._start()
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(metadata) + "\n")
+        self._process.stdin.write(json.dumps([sql, parameters]) + "\n")
         self._process.stdin.flush()
         answered, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS)
         if not answered:

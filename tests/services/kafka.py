@@ -177,7 +177,7 @@ class Kafka:
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": PRODUCE_QUEUE,
         }
-        return Producer(self.client(**quick, **{"queue.buffering.max.kbytes": 256 << 10}, **more))
+        return Producer(self.client(**{**quick, "queue.buffering.max.kbytes": 256 << 10, **more}))
 
     def arrived(self, producer: Producer) -> None:
         """Wait until the broker has all that a producer was given.

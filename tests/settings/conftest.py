@@ -66,7 +66,6 @@ class Every:
     anything: Any = option(None, "Whatever.")
     password: str | None = option(None, "A secret.", secret=True, minimum=8)
     even: int = option(0, "An even number.", check=even)
-    future: int | None = option(None, "Not yet.", later=True)
 
     def check(self) -> Iterator[tuple[str, str]]:
         if self.flag and self.port == 0:

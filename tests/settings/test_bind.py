@@ -100,7 +100,6 @@ def test_an_alias_is_the_same_option(source: Read) -> None:
         ("codec: {csv: {delimiter: ab}}", "codec.csv.delimiter: must be at most 1 character long"),
         ("codec: {cvs: }", "codec.cvs: unknown key 'cvs'; did you mean csv? (known: csv, json)"),
         ("even: 3", "even: 3 is odd. Add one"),
-        ("future: 1", "future: is not available in this version of Calve"),
         ("flag: true, port: 0", "port: cannot be 0 while `flag` is true"),
         ("prot: 1", None),
     ],
@@ -117,10 +116,6 @@ def test_a_value_is_checked_on_its_own_whatever_is_wrong_beside_it(refused: Read
         "1:28: p.source.every.port: expected a whole number, found 'x'",
         "1:37: p.source.every.even: 1 is odd. Add one",
     ]
-
-
-def test_an_option_of_a_later_version_may_be_given_its_default(source: Read) -> None:
-    assert source("future: null").future is None
 
 
 def test_a_secret_shows_neither_in_reprs_nor_in_errors(source: Read, complaint: Read) -> None:

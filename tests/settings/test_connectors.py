@@ -97,7 +97,7 @@ def test_the_keys_of_all_sinks_on_the_way_hold() -> None:
     for nothing in ("include_keys: [z]", "exclude_keys: [y, x]"):
         [told] = refused(two % nothing)
         assert told == (
-            "6:10: b.sink[0].strict: writes no field: include_keys and exclude_keys here and on the way leave none"
+            "6:10: b.sink[0].strict: writes no field: include_keys and exclude_keys of this and earlier pipelines leave none"
         )
 
 
@@ -108,20 +108,20 @@ def test_the_keys_of_all_sinks_on_the_way_hold() -> None:
             pipeline("orders", "every", "eror", "") + pipeline("errors", "orders", ""),
             [
                 "4:24: orders.sink[0].pipeline.name: unknown pipeline 'eror'; did you mean errors? (known: errors)",
-                "7:29: errors.source.pipeline.name: orders sends nothing here; "
+                "7:29: errors.source.pipeline.name: orders has no sink for this pipeline; "
                 "add `- pipeline: {name: errors}` to its sinks",
             ],
         ),
         (
             pipeline("a", "every", "b") + pipeline("b", "every", ""),
             [
-                "4:24: a.sink[0].pipeline.name: b takes its events from its own source, every; "
+                "4:24: a.sink[0].pipeline.name: b reads its events from its own source, every; "
                 "its source must be `pipeline: {name: a}`"
             ],
         ),
         (
             pipeline("a", "every", "b") + pipeline("b", "c", "") + pipeline("c", "every", "b"),
-            ["4:24: a.sink[0].pipeline.name: b takes its events from c; its source must be `pipeline: {name: a}`"],
+            ["4:24: a.sink[0].pipeline.name: b reads its events from c; its source must be `pipeline: {name: a}`"],
         ),
         (
             pipeline("a", "bb", "") + pipeline("b", "every", ""),
@@ -129,13 +129,13 @@ def test_the_keys_of_all_sinks_on_the_way_hold() -> None:
         ),
         (
             pipeline("a", "every", "b", "b") + pipeline("b", "a", ""),
-            ["5:24: a.sink[1].pipeline.name: b gets these events already; name all its routes at one sink"],
+            ["5:24: a.sink[1].pipeline.name: b already receives these events; list all its routes in one sink"],
         ),
         (
             pipeline("a", "c", "b") + pipeline("b", "a", "c", "d") + pipeline("c", "b", "a") + pipeline("d", "b", ""),
-            ["2:29: a.source.pipeline.name: events go round in a circle: a → b → c → a"],
+            ["2:29: a.source.pipeline.name: the pipelines form a loop: a → b → c → a"],
         ),
-        (pipeline("a", "a", "a"), ["2:29: a.source.pipeline.name: events go round in a circle: a → a"]),
+        (pipeline("a", "a", "a"), ["2:29: a.source.pipeline.name: the pipelines form a loop: a → a"]),
     ],
 )
 def test_ends_that_do_not_meet_are_told_with_their_place(text: str, told: list[str]) -> None:
@@ -200,9 +200,7 @@ def test_a_connector_that_cannot_be_read_is_told_alone() -> None:
 def test_processors_behind_a_connector_are_refused() -> None:
     behind = pipeline("b", "a", "") + "  processor: [strict: {name: x}]\n"
     [told] = refused(pipeline("a", "every", "b") + behind)
-    assert told == (
-        "9:14: b.processor: a pipeline that takes its events from another can have no processors yet; move them to a"
-    )
+    assert told == ("9:14: b.processor: a pipeline that is fed by another cannot have processors yet; move them to a")
 
 
 def test_a_chain_may_be_long_and_lie_in_several_files(tmp_path: Path) -> None:

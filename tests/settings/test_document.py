@@ -9,14 +9,14 @@ Read = Callable[..., Any]
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "1:1: the file is empty; it must hold at least one pipeline"),
-        ("# nothing\n", "1:1: the file is empty; it must hold at least one pipeline"),
+        ("", "1:1: the file is empty; it must contain at least one pipeline"),
+        ("# nothing\n", "1:1: the file is empty; it must contain at least one pipeline"),
         ("---\n", "2:1: expected pipelines by name (a map), found nothing"),
         ("just text", "1:1: expected pipelines by name (a map), found 'just text'"),
         ("\n- a\n", "2:1: expected pipelines by name (a map), found a list"),
         ("p:\n  a: [1,\n", "3:1: this is not YAML: while parsing a flow node, expected the node content"),
         ("p:\n\ta: 1\n", "2:1: this is not YAML: while scanning for the next token, found character '\\t' that"),
-        ("a: 1\n---\nb: 2\n", "2:1: a second document; a file holds one"),
+        ("a: 1\n---\nb: 2\n", "2:1: a second YAML document; a file contains only one"),
         ("p: *x\n", "1:4: the alias *x has no anchor before it"),
         ("p: &x [*x]\n", "1:8: the alias *x has no anchor before it"),
         ("a: 1\nb: \x07\n", "2:4: a control character, which YAML does not allow"),
@@ -32,7 +32,7 @@ def test_what_is_no_configuration_is_one_error_in_its_place(refused: Read, text:
 
 def test_an_unquoted_format_string_in_a_flow_map_gets_a_hint(refused: Read) -> None:
     (line,) = refused("p: {source: ${/a}}")
-    assert line.endswith("text that holds ${…} needs quotes here")
+    assert line.endswith("text with ${…} needs quotes here")
 
 
 def test_deep_nesting_is_refused_before_it_can_do_harm(refused: Read) -> None:
@@ -66,8 +66,8 @@ def test_keys_that_are_no_text_and_tags_are_refused(complaint: Read) -> None:
 
 
 def test_half_a_surrogate_pair_and_nul_are_refused(complaint: Read) -> None:
-    assert complaint('headers: {a: "\\ud800"}').startswith("a character that no text may hold")
-    assert complaint('headers: {a: "\\0"}').startswith("a character that no text may hold")
+    assert complaint('headers: {a: "\\ud800"}').startswith("an invalid character")
+    assert complaint('headers: {a: "\\0"}').startswith("an invalid character")
 
 
 @pytest.mark.parametrize(

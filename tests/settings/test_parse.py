@@ -124,7 +124,7 @@ TOLD = [
     "(known: buffer, delay, processor, route, sink, source, workers)",
     "6:5: orders.source.evry: unknown source 'evry'; did you mean every? (known: every, strict)",
     "8:15: orders.route[0].errors: ?? is no operator. Use ==",
-    "9:7: orders.route[1]._default: this name is reserved for events that no route takes",
+    "9:7: orders.route[1]._default: this name is reserved for events that match no route",
     "10:7: orders.route[2].errors: the route 'errors' is given a second time",
     "11:14: orders.route[3].empty: expected a condition, found ''",
     "12:7: orders.route[4]: expected one route as `name: condition`, found a list",
@@ -132,9 +132,9 @@ TOLD = [
     "(known: _default, empty, errors)",
     "14:31: orders.sink[0].every.routes[1]: unknown route '404' (known: _default, empty, errors)",
     "14:37: orders.sink[0].every.tags_target_key: is not supported: events carry no tags in Calve",
-    "14:57: orders.sink[0].every.forward_to: is not supported: name a second sink with a route instead",
+    "14:57: orders.sink[0].every.forward_to: is not supported: use a second sink with a route instead",
     "15:33: orders.sink[1].every.include_keys[1]: a key is the name of a top-level field and cannot contain `/`",
-    "16:48: orders.sink[2].every.exclude_keys: include_keys and exclude_keys cannot both be given; keep one",
+    "16:48: orders.sink[2].every.exclude_keys: include_keys and exclude_keys cannot be combined; keep one",
     "17:15: orders.sink[3].strict: expected a map, found 'text'",
     "18:7: orders.sink[4].strict.name: is required but missing",
     "19:7: orders.sink[5]: expected a sink by name, e.g. `every:`, found 'every'",
@@ -172,7 +172,7 @@ def test_what_is_ignored_is_a_warning_with_its_line(plugins: Plugins) -> None:
         name="f",
     )
     assert [str(warning) for warning in parsed.warnings] == [
-        "f:1:1: extension: is ignored; Calve has no such extensions",
+        "f:1:1: extension: is ignored; Calve has no extensions",
         "f:4:3: p.buffer: is ignored: Calve needs no buffer between source and sinks",
     ]
 

@@ -19,7 +19,7 @@ def test_the_reference_has_a_section_for_the_pipeline_and_each_plugin(plugins: P
 @pytest.mark.parametrize(
     "row",
     [
-        "| `sink` | a list | **required** | Sinks by name, where events go. |",
+        "| `sink` | a list | **required** | The destinations of the events: sinks by name. |",
         "| `port` | a whole number | `2021` | A port. At least 0, at most 65535. |",
         "| `mode` | one of null, dlq | `null` | A choice. |",
         "| `wait` | a duration | `10s` | A time. At least 2ms. |",
@@ -30,8 +30,7 @@ def test_the_reference_has_a_section_for_the_pipeline_and_each_plugin(plugins: P
         "| `topics[].name` | text | **required** | Its name. |",
         "| `codec.csv.delimiter` | text | `,` | What separates. |",
         "| `path` | text or a list of text | `a` | One path or several. |",
-        "| `future` | a whole number | none | Not yet. *Not available in this version.* |",
-        "| `exclude_keys` | a list of text | none | These top-level fields of an event are not written; like `include_keys`, which excludes it. |",
+        "| `exclude_keys` | a list of text | none | These top-level fields of an event are not written. Cannot be combined with `include_keys`. |",
     ],
 )
 def test_an_option_is_one_row(plugins: Plugins, row: str) -> None:

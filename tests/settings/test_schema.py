@@ -8,7 +8,7 @@ import yaml
 from calve.settings import Plugins, json_schema, parse_text
 
 GOOD = [
-    "p: {source: {every: }, sink: [{every: {future: null}}]}",
+    "p: {source: {every: }, sink: [{every: }]}",
     """
 version: 2
 extension: {}
@@ -50,7 +50,6 @@ BAD = [
     "p: {source: {every: {topics: [{}]}}, sink: [{every: }]}",
     "p: {source: {every: {topics: [{name: a}, {name: b}, {name: c}]}}, sink: [{every: }]}",
     "p: {source: {every: {codec: {cvs: }}}, sink: [{every: }]}",
-    "p: {source: {every: {future: 1}}, sink: [{every: }]}",
     "p: {source: {strict: }, sink: [{every: }]}",
     "p: {source: {evry: }, sink: [{every: }]}",
     "p: {source: {every: }, sink: []}",
@@ -97,4 +96,3 @@ def test_every_key_is_described_and_defaults_are_written_as_in_yaml(plugins: Plu
         "topics": [],
     }
     assert all(each["description"] for each in every["properties"].values())
-    assert every["properties"]["future"] == {"description": "Not available in this version. Not yet.", "const": None}

@@ -51,7 +51,7 @@ def test_a_size_counts_in_units_of_1024(text: str, size: int) -> None:
     ("text", "message"),
     [
         ("1024", "needs a unit"),
-        ("5xb", "xb is no unit of size"),
+        ("5xb", "xb is not a unit of size"),
         ("-1kb", "sizes are written"),
         ("kb", "sizes are written"),
         ("9" * 400 + "kb", "sizes are written"),

@@ -196,12 +196,12 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
         (
             "table_identifier: a.b, catalog: {type: rset, uri: x}",
             "catalog.type: must be one of rest, jdbc, hadoop, hive, glue, nessie, bigquery; "
-            "give `catalog-impl` for a class of another",
+            "for any other catalog set `catalog-impl`",
         ),
         (
             "table_identifier: a.b, catalog: {name: x}",
             "catalog: needs either `type` (rest, jdbc, hadoop, hive, glue, nessie, bigquery) or `catalog-impl`; "
-            "without `catalog` there is Calve's own",
+            "without `catalog` Calve uses its embedded catalog",
         ),
         ("table_identifier: a.b, on_type_mismatch: drop", "on_type_mismatch: expected one of null, dlq, found 'drop'"),
         ("table_identifier: a.b, max_open_writers: 0", "max_open_writers: must be at least 1, not 0"),
@@ -320,11 +320,11 @@ NEEDS = "schema: {columns: [{name: id, type: long, required: true}, {name: n, ty
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (f"include_keys: [n], {NEEDS}", "include_keys: leaves out the field of the required column id"),
-        (f"exclude_keys: [n, id], {NEEDS}", "exclude_keys[1]: leaves out the field of the required column id"),
+        (f"include_keys: [n], {NEEDS}", "include_keys: omits the field of the required column id"),
+        (f"exclude_keys: [n, id], {NEEDS}", "exclude_keys[1]: omits the field of the required column id"),
         (
             "include_keys: [n], upsert: true, identifier_columns: [key.id]",
-            "include_keys: leaves out the field of the identifier column key.id",
+            "include_keys: omits the field of the identifier column key.id",
         ),
     ],
 )

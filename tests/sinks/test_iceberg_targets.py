@@ -6,12 +6,12 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, LongType, NestedField, StructType, TimeType
 
-from calve.convert.schema import VariantType
-from calve.convert.table import Absent, Table
 from calve.errors import UnsupportedError
 from calve.observe.log import Log
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
+from calve.table.loaded import Absent, Table
+from calve.table.schema import VariantType
 
 SCHEMA = Schema(NestedField(1, "id", LongType())).model_dump_json()
 
@@ -95,6 +95,44 @@ def test_a_commit_to_the_table_of_another_sink_asks_the_catalog_for_nothing():
     assert made.catalog.asked == []
     made.refresh("t")
     assert made.catalog.asked == ["t"]
+
+
+def test_a_table_that_a_commit_tells_is_not_loaded_again_and_stays_the_same_if_only_marks_differ():
+    made = targets(t={"calve.mark.p": "1"})
+    made.fit("t", None)
+    before = made.known()["t"]
+    made.catalog.asked.clear()
+    made.refresh("t", table("t", {"calve.mark.p": "2"}))
+    assert made.known()["t"] is before
+    assert made.catalog.asked == []
+    made.catalog["t"] = table("t", {"calve.mark.p": "3", "write.parquet.compression-codec": "gzip"})
+    made.refresh("t", made.catalog["t"])
+    assert made.known()["t"].properties["write.parquet.compression-codec"] == "gzip"
+
+
+def test_a_table_as_a_commit_left_it_does_not_hide_what_was_added_since():
+    made = targets(t={})
+    made.fit("t", None)
+    committed, made.catalog["t"] = made.catalog["t"], table("t", {"added": "since"})
+    made.refresh("t")
+    made.refresh("t", committed)
+    assert made.known()["t"].properties == {"added": "since"}
+
+
+def test_of_two_that_look_at_a_table_at_once_the_older_look_does_not_win():
+    made = targets(t={})
+    made.fit("t", None)
+    load, old = made.catalog.load, table("t", {"looked": "before"})
+
+    def slow(name):
+        made.catalog.load = load
+        made.catalog[name] = table(name, {"added": "since"})
+        made.refresh(name)
+        return old
+
+    made.catalog.load = slow
+    made.refresh("t")
+    assert made.known()["t"].properties == {"added": "since"}
 
 
 def test_a_property_that_cannot_be_read_is_warned_of_once_and_the_table_is_written(caplog):

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from calve.convert.column_types import ColumnTypes
-from calve.convert.infer import infer
+from calve.columns.declared_types import ColumnTypes
+from calve.columns.infer import infer
 from calve.sinks.iceberg.inferred import fitted
 from calve.sinks.iceberg.settings import IcebergSettings
 

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from calve.convert.fields import ALL_FIELDS
-from calve.event.version import versions
+from calve.columns.fields import ALL_FIELDS
+from calve.event.document_version import versions
+from calve.record.written import IndexDocuments
 from calve.sinks.opensearch.client import Client, access_of
 from calve.sinks.opensearch.documents import Documents, Writing
 from calve.sinks.opensearch.lines import compile_shape
@@ -33,7 +34,7 @@ class Target:
         self.node = node
         self.index = f"test-{uuid.uuid4().hex[:12]}"
         self.settings = OpenSearchSettings(hosts=[node.address], index=self.index, **settings)
-        self.counts: dict[str, int] = {}
+        self.counts = IndexDocuments(self.index, 0, 0)
 
     def prepare(self) -> None:
         prepare(Client(access_of(self.settings)), self.settings)
@@ -64,7 +65,7 @@ def test_events_without_an_id_are_documents_once_however_often_they_are_sent(ope
     events = [{"n": number} for number in range(3000)]
     assert target.send(1, events, slice(0, 1700)) == []
     assert target.send(1, events) == []
-    assert (target.counts["rows"], target.counts["superseded"]) == (3000, 0)
+    assert (target.counts.rows, target.counts.superseded) == (3000, 0)
     assert sorted(one["n"] for one in target.documents().values()) == list(range(3000))
 
 
@@ -84,7 +85,7 @@ def test_old_events_never_overwrite_newer_ones(opensearch: OpenSearch) -> None:
         5, [{"do": "index", "id": "a", "n": 5}, {"do": "index", "id": "b", "n": 5}, {"do": "delete", "id": "c"}]
     )
     assert target.send(3, [{"do": "index", "id": id_, "n": 3} for id_ in "abc"] + [{"do": "delete", "id": "a"}]) == []
-    assert target.counts["superseded"] == 4
+    assert target.counts.superseded == 4
     assert {id_: one["n"] for id_, one in target.documents().items()} == {"a": 5, "b": 5}
 
 
@@ -110,9 +111,9 @@ def test_documents_beside_one_that_is_refused_are_counted_once(opensearch: OpenS
     )
     target.prepare()
     assert len(target.send(1, [{"n": 1}, {"n": "x"}, {"n": 3}])) == 1
-    assert (target.counts["rows"], target.counts["superseded"]) == (2, 0)
+    assert (target.counts.rows, target.counts.superseded) == (2, 0)
     assert target.send(0, [{"n": 1}]) == []
-    assert (target.counts["rows"], target.counts["superseded"]) == (0, 1)
+    assert (target.counts.rows, target.counts.superseded) == (0, 1)
 
 
 def test_an_update_goes_upon_the_newest_document_and_not_upon_a_stale_one_of_its_batch(opensearch: OpenSearch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from calve.convert.fields import ALL_FIELDS, Fields
+from calve.columns.fields import ALL_FIELDS, Fields
 from calve.sinks.opensearch.lines import Lines, compile_shape
 from calve.sinks.opensearch.settings import Action, OpenSearchSettings
 

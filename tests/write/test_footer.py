@@ -15,8 +15,8 @@ import pytest
 from pyiceberg.partitioning import PartitionSpec
 
 from calve.convert.converter import Converter
-from calve.convert.definition import schema_from_columns
-from calve.convert.table import Table
+from calve.table.definition import schema_from_columns
+from calve.table.loaded import Table
 from calve.write.footer import Marking
 from calve.write.writer import Writers
 

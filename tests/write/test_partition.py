@@ -25,7 +25,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from calve.convert.table import Table
+from calve.table.loaded import Table
 from calve.write.partition import Partitioner
 
 UTC = datetime.UTC

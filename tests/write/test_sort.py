@@ -22,7 +22,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from calve.convert.table import Table
+from calve.table.loaded import Table
 from calve.write.writer import Writers
 
 SCHEMA = Schema(

@@ -9,8 +9,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from calve.convert.table import Table
 from calve.errors import WriteError
+from calve.table.loaded import Table
 from calve.write import writer
 from calve.write.writer import UnwrittenFileError, Writers
 

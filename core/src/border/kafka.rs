@@ -4,7 +4,8 @@
 //! serves its callbacks, too, of which there is one: `error_cb`.
 
 use super::{give, guarded, ArrowArray};
-use crate::kafka::{Header, Message, Records, TooLarge};
+use crate::export::TooLarge;
+use crate::kafka::{Header, Message, Records};
 use std::cell::RefCell;
 use std::ffi::{c_void, CStr};
 use std::os::raw::{c_char, c_int};

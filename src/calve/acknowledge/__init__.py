@@ -1,1 +1,1 @@
-"""When is a position free? When every table of its batch is committed and its rejects are published."""
+"""When a position is free, and how far tables are complete in event time."""

@@ -46,14 +46,14 @@ import org.apache.spark.sql.types.StructType;
  * of files that went, live at its parent), DELETED (files that stay and whose deletes changed, with the snapshot's
  * deletes) and RESTORED (the same files with the parent's deletes; both are read for their deleted rows).
  */
-public class PLANNER {
+public class Planner {
   private final Table table;
   private final String id;
   private final Map sets = new LinkedHashMap();
   private int until;
   private int files;
 
-  public PLANNER(Table table, String id) {
+  public Planner(Table table, String id) {
     this.table = table;
     this.id = id;
     sets.put("ADDED", new ArrayList());
@@ -375,7 +375,7 @@ public class PLANNER {
   public Dataset read(String name, SparkSession spark) {
     ScanTaskSetManager.get().stageTasks(table, id + name, tasks(name));
     scala.Option none = scala.Option.empty();
-    return Dataset.ofRows(spark, DataSourceV2Relation.create(new STAGED(table, id + name), none, none));
+    return Dataset.ofRows(spark, DataSourceV2Relation.create(new Staged(table, id + name), none, none));
   }
 
   /** Forget what was staged; DataFrames of it can no longer be read. */
@@ -387,10 +387,10 @@ public class PLANNER {
 }
 
 /** Reads staged tasks. Its columns are the table's alone, so that row ids and `_deleted` are metadata columns. */
-class STAGED extends SparkRewriteTable {
+class Staged extends SparkRewriteTable {
   private final StructType columns;
 
-  STAGED(Table table, String group) {
+  Staged(Table table, String group) {
     super(table, group);
     this.columns = SparkSchemaUtil.convert(table.schema());
   }

@@ -17,9 +17,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from calve.changes.equality import comparable
-from calve.changes.identity import ROW_ID, Identity, key_column, quoted
+from calve.changes.identity import ROW_ID, Identity, key_column
 from calve.changes.plan import ADDED, DELETED, RESTORED, Plan
 from calve.errors import SettingsError
+from calve.sql import spark_name
 
 __all__ = ["CHANGE", "DELETE", "INSERT", "UPDATE_AFTER", "UPDATE_BEFORE", "Selection", "changes"]
 
@@ -43,7 +44,7 @@ class Selection:
     where: str | None = None
 
     def of(self, frame: DataFrame) -> DataFrame:
-        """Give the rows that are wanted; their columns come by `names`."""
+        """Return the rows that are wanted; their columns come by `names`."""
         return frame.where(self.where) if self.where else frame
 
     def check(self, identifier: str, frame: DataFrame, identity: Identity) -> None:
@@ -66,7 +67,7 @@ class Selection:
             raise _fault(identifier, f"cannot be filtered by `{self.where}`: {reason}", f"It has: {known}") from error
 
     def names(self, frame: DataFrame) -> list[str]:
-        """Give the columns that are wanted."""
+        """Return the columns that are wanted."""
         return list(self.columns or frame.columns)
 
 
@@ -75,7 +76,7 @@ def _fault(identifier: str, what: str, hint: str) -> SettingsError:
 
 
 def changes(plan: Plan, identity: Identity, selection: Selection = Selection()) -> DataFrame | None:
-    """Give what a step changed, one row a change; None when it touched no file.
+    """Return what a step changed, one row a change; None when it touched no file.
 
     Columns: those of the selection, as they are now, `_change_type`, and `_row_id` (NULL where rows are not known by
     it). Rows of one key stand together, the old ones before the new ones. An update that changes nothing is no change.
@@ -94,7 +95,7 @@ def changes(plan: Plan, identity: Identity, selection: Selection = Selection()) 
 def _signed(plan: Plan, name: str, selection: Selection) -> DataFrame:
     """One set's rows with their sign, and with `_row_id` where rows have it."""
     frame = plan.read(name)
-    names = [f.col(quoted(column)) for column in selection.names(frame)]
+    names = [f.col(spark_name(column)) for column in selection.names(frame)]
     frame = selection.of(frame)
     names += [f.col(ROW_ID) if plan.has_lineage else f.lit(None).cast("bigint").alias(ROW_ID)]
     if name in (DELETED, RESTORED):
@@ -112,7 +113,7 @@ def _net(signed: DataFrame, identity: Identity) -> DataFrame:
         signed = signed.repartition(*[key_column(name, signed.columns) for name in identity.key])
     columns = _data_columns(signed)
     ways = [
-        comparable(signed.schema[name].dataType, f.col(quoted(name)), number) for number, name in enumerate(columns)
+        comparable(signed.schema[name].dataType, f.col(spark_name(name)), number) for number, name in enumerate(columns)
     ]
     keys = [key for way in ways for key in way.keys]
     row_id = [f.col(ROW_ID)] if identity.by_row_id else []
@@ -144,7 +145,7 @@ def _paired(net: DataFrame, identity: Identity) -> DataFrame:
 
 
 def _told(frame: DataFrame, change: Column) -> DataFrame:
-    columns = [f.col(quoted(name)) for name in _data_columns(frame)]
+    columns = [f.col(spark_name(name)) for name in _data_columns(frame)]
     return frame.select(*columns, change.alias(CHANGE), f.col(ROW_ID))
 
 

@@ -38,7 +38,7 @@ class Comparable:
 
 
 def comparable(kind: DataType, column: Column, number: int) -> Comparable:
-    """Say how to group by the `number`th column, of a type."""
+    """Return how to group by the `number`th column, of a type."""
     key, extra = f"_key_{number}", f"_extra_{number}"
     if isinstance(kind, (FloatType, DoubleType)):
         zero = f.lit(-0.0).cast(kind)

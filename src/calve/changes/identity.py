@@ -11,8 +11,9 @@ from pyspark.sql import functions as f
 
 from calve.engine.jvm import java_errors
 from calve.errors import SettingsError
+from calve.sql import spark_name
 
-__all__ = ["ROW_ID", "Identity", "identity_of", "key_column", "quoted"]
+__all__ = ["ROW_ID", "Identity", "identity_of", "key_column"]
 
 ROW_ID = "_row_id"
 """The name of Iceberg's column that follows a row through all its versions (format version 3)."""
@@ -45,7 +46,7 @@ class Identity:
 
 
 def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -> Identity:
-    """Give how rows of a table are known: by these columns, else by its identifier fields, else by row id.
+    """Return how rows of a table are known: by these columns, else by its identifier fields, else by row id.
 
     Raises:
         SettingsError: A column is not there, or can be no key.
@@ -62,14 +63,9 @@ def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -
         return Identity(by_row_id=java_table.operations().current().formatVersion() >= 3)
 
 
-def quoted(name: str) -> str:
-    """Write a column's name so that Spark takes all of it as one name."""
-    return f"`{name.replace('`', '``')}`"
-
-
 def key_column(name: str, columns: Collection[str]) -> Column:
-    """Give the column of a key in a DataFrame of these columns; the name may lead into structs."""
-    return f.col(quoted(name) if name in columns else ".".join(map(quoted, name.split("."))))
+    """Return the column of a key in a DataFrame of these columns; the name may lead into structs."""
+    return f.col(spark_name(name) if name in columns else spark_name(*name.split(".")))
 
 
 def _check(identifier: str, schema: Any, name: str) -> None:

@@ -10,7 +10,6 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from types import TracebackType
 from typing import Any
 
@@ -18,7 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from calve.changes.snapshot import History, Snapshot, Step
+from calve.engine.compiled import java_class
 from calve.engine.jvm import caused_by, java_errors
+from calve.engine.pyspark_private import data_frame, java_session, jvm_of, object_array
 from calve.errors import NoTargetError, PositionLostError, UnsupportedError
 
 __all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]
@@ -40,15 +41,11 @@ class Planner:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self._jvm: Any = spark.sparkContext._jvm
-        name = f"Planner{uuid.uuid4().hex}"  # py4j remembers methods by the class's name, whatever its loader
-        source = files("calve.changes").joinpath("Planner.java").read_text()
-        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.cook(source.replace("PLANNER", name).replace("STAGED", f"Staged{name}"))
-        self._class: Any = compiler.getClassLoader().loadClass(name)
+        self._jvm: Any = jvm_of(spark)
+        self._class: Any = java_class(self._jvm, __name__, "Planner")
 
     def history(self, identifier: str, java_table: Any, branch: str = "main") -> History:
-        """Say what a table's handle knows of a branch. A table without snapshots has an empty `main`.
+        """Return what a table's handle knows of a branch. A table without snapshots has an empty `main`.
 
         Raises:
             NoTargetError: There is no such branch.
@@ -71,12 +68,12 @@ class Planner:
         return History(identifier, uuid_, branch, line, others)
 
     def schema_json(self, identifier: str, java_table: Any) -> str:
-        """Give a table's schema as JSON (Iceberg specification, appendix C)."""
+        """Return a table's schema as JSON (Iceberg specification, appendix C)."""
         with java_errors(_STEP, identifier):
             return str(self._jvm.org.apache.iceberg.SchemaParser.toJson(java_table.schema()))
 
     def schema(self, identifier: str, java_table: Any) -> StructType:
-        """Give a table's columns as Spark has them.
+        """Return a table's columns as Spark has them.
 
         Raises:
             UnsupportedError: Spark has no type for one of them.
@@ -125,8 +122,7 @@ class Planner:
         )
 
     def _new(self, java_table: Any) -> Any:
-        arguments = self.spark.sparkContext._gateway.new_array(self._jvm.java.lang.Object, 2)
-        arguments[0], arguments[1] = java_table, uuid.uuid4().hex
+        arguments = object_array(self.spark, java_table, uuid.uuid4().hex)
         return self._class.getConstructors()[0].newInstance(arguments)
 
 
@@ -160,7 +156,7 @@ class Plan:
             UnsupportedError: Spark cannot read one of the columns.
         """
         with reading(self.identifier):
-            return DataFrame(self._java.read(name, self._spark._jsparkSession), self._spark)
+            return data_frame(self._spark, self._java.read(name, java_session(self._spark)))
 
     def close(self) -> None:
         """Forget what was staged. May be called twice."""

@@ -26,15 +26,19 @@ from pyspark.sql.types import (
 )
 
 from calve.changes.diff import CHANGE, INSERT, UPDATE_AFTER
-from calve.changes.identity import ROW_ID, Identity, key_column, quoted
+from calve.changes.identity import ROW_ID, Identity, key_column
 from calve.changes.snapshot import Snapshot
-from calve.event.columns import EVENT
+from calve.changes.typed import holds
+from calve.event.columns import EVENT, TYPED
+from calve.sql import spark_name
 
 __all__ = ["document_id", "events", "lines", "metadata", "rendered"]
 
 _NULL_KEY = r"\N"
 """A NULL in a document's id: no value is written so, because backslashes of values are escaped."""
 _JSON = {"ignoreNullFields": "false"}
+_LINE_END = "\r\n"
+"""What Spark divides Base64 with into lines of 76 characters; only ids of documents keep it, which must not change."""
 
 
 def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> DataFrame:
@@ -54,36 +58,49 @@ def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity
 def events(
     changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity, row_id_column: str | None = None
 ) -> DataFrame:
-    """Write changes as events: `event`, the JSON text, and a column for each metadata attribute; arguments of `lines`.
+    """Return changes as events: the row, and a column for each metadata attribute; arguments of `lines`.
 
-    Rows that cannot be told apart have no `document_id`. The row id becomes a field if it is given a name. A variant
-    that is NULL has no field, because null is one of its values.
+    The row is a struct, `_typed`, or where Parquet does not hold its types, its JSON text, `event`. Rows that cannot be
+    told apart have no `document_id`. The row id becomes a field if it is given a name.
     """
     row_id = [f.col(ROW_ID).alias(row_id_column)] if row_id_column else []
-    variants = [field.name for field in changes.schema.fields if isinstance(field.dataType, VariantType)]
-    event = _with_variants([*_values(changes.drop(*variants)), *row_id], variants).alias(EVENT)
+    names = _names(changes)
+    if row_id_column not in names and holds(StructType([changes.schema[name] for name in names])):
+        row = f.struct(*[f.col(spark_name(name)).alias(name) for name in names], *row_id).alias(TYPED)
+    else:
+        row = _text(changes, row_id).alias(EVENT)
     nameless = [] if identity else [f.lit(None).cast("string").alias("document_id")]
-    return changes.select(event, *metadata(changes, table, snapshot, identity), *nameless)
+    return changes.select(row, *metadata(changes, table, snapshot, identity), *nameless)
+
+
+def _text(changes: DataFrame, row_id: list[Column]) -> Column:
+    """Return a row as JSON; a variant that is NULL has no field, because null is one of its values."""
+    variants = [field.name for field in changes.schema.fields if isinstance(field.dataType, VariantType)]
+    return _with_variants([*_values(changes.drop(*variants)), *row_id], variants)
 
 
 def _with_variants(values: list[Column], variants: list[str]) -> Column:
-    """Give a row as JSON, the variants that are there behind all other values."""
+    """Return a row as JSON, the variants that are there behind all other values."""
     text = f.to_json(f.struct(*values), _JSON) if values else f.lit("{}")
     if not variants:
         return text
     whole = [f.when(f.length(text) > 2, f.substring(text, f.lit(2), f.length(text) - 2))]
     for name in variants:
-        whole.append(f.concat(f.lit(f"{json.dumps(name)}:"), f.to_json(f.col(quoted(name)))))
+        whole.append(f.concat(f.lit(f"{json.dumps(name)}:"), f.to_json(f.col(spark_name(name)))))
     return f.concat(f.lit("{"), f.concat_ws(",", *whole), f.lit("}"))
 
 
 def _values(changes: DataFrame) -> list[Column]:
-    columns = [field for field in changes.schema.fields if field.name not in (CHANGE, ROW_ID)]
-    return [rendered(field.dataType, f.col(quoted(field.name))).alias(field.name) for field in columns]
+    columns = {field.name: field.dataType for field in changes.schema.fields}
+    return [rendered(columns[name], f.col(spark_name(name))).alias(name) for name in _names(changes)]
+
+
+def _names(changes: DataFrame) -> list[str]:
+    return [name for name in changes.columns if name not in (CHANGE, ROW_ID)]
 
 
 def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> list[Column]:
-    """Give the metadata of changes as named columns, in the order in which one reads them."""
+    """Return the metadata of changes as named columns, in the order in which one reads them."""
     is_live = f.col(CHANGE).isin(INSERT, UPDATE_AFTER)
     told = {
         "iceberg_operation": f.col(CHANGE),
@@ -99,7 +116,7 @@ def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Ident
 
 
 def document_id(changes: DataFrame, identity: Identity) -> Column:
-    r"""Give the text that names a row: the values of its key joined by `|`, with `|` and `\` escaped by `\`.
+    r"""Return the text that names a row: the values of its key joined by `|`, with `|` and `\` escaped by `\`.
 
     Two keys never give the same text; a NULL is `\N`. Where rows are known by their row id, it is that id in decimal.
     """
@@ -111,13 +128,13 @@ def document_id(changes: DataFrame, identity: Identity) -> Column:
 def _key_text(changes: DataFrame, name: str) -> Column:
     column = key_column(name, changes.columns)
     kind = changes.select(column).schema.fields[0].dataType
-    text = rendered(kind, column).cast("string")
+    text = f.base64(column) if isinstance(kind, BinaryType) else rendered(kind, column).cast("string")
     escaped = f.regexp_replace(text, r"([\\|])", r"\\$1") if isinstance(kind, StringType) else text
     return f.coalesce(escaped, f.lit(_NULL_KEY))
 
 
 def rendered(kind: DataType, column: Column) -> Column:
-    """Give a value as JSON has it.
+    """Return a value as JSON has it.
 
     Decimals are text with all their digits; dates and timestamps ISO 8601 (`Z` where they are moments); binary is
     Base64; keys of maps are text; NaN and the infinities are text. Nested values likewise; everything else stays.
@@ -143,4 +160,4 @@ def _scalar(kind: DataType, column: Column) -> Column:
     if isinstance(kind, (TimestampType, TimestampNTZType)):
         text = f.replace(column.cast("string"), f.lit(" "), f.lit("T"))
         return f.concat(text, f.lit("Z")) if isinstance(kind, TimestampType) else text
-    return f.base64(column) if isinstance(kind, BinaryType) else column
+    return f.replace(f.base64(column), f.lit(_LINE_END), f.lit("")) if isinstance(kind, BinaryType) else column

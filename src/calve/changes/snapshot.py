@@ -59,7 +59,7 @@ class History:
     others: Mapping[int, Snapshot] = field(default_factory=dict)
 
     def snapshot(self, number: int) -> Snapshot | None:
-        """Give a retained snapshot, on the line or not (a tag keeps it)."""
+        """Return a retained snapshot, on the line or not (a tag keeps it)."""
         return next((each for each in self.line if each.snapshot_id == number), self.others.get(number))
 
 
@@ -84,7 +84,7 @@ class Step:
 
 
 def steps(history: History, after: int | None = None, until: int | None = None) -> list[Step]:
-    """Give the snapshots after one (None: from the beginning) up to another one (None: the branch's head), in order.
+    """Return the snapshots after one (None: from the beginning) up to another one (None: the branch's head), in order.
 
     From the beginning means: the oldest retained snapshot whole, and then what each next one changed; so the changes
     of all steps, applied to nothing, give the table. Where `after` is retained (a tag keeps it) and those that followed
@@ -118,7 +118,7 @@ def difference(history: History, after: int) -> list[Step] | None:
 
 
 def joined(history: History, found: Sequence[Step], least: int, most_bytes: int) -> list[Step]:
-    """Tell several small snapshots as one: what is left of their changes, under the last one's name.
+    """Join several small snapshots: what is left of their changes gets the last one's name.
 
     Compaction is not joined: its files would be read and be found to change nothing.
 

@@ -19,7 +19,7 @@ from calve.errors import CalveError, NoTargetError, Verdict
 
 if TYPE_CHECKING:
     from calve.changes.snapshot import Step
-    from calve.changes.tell import TableChanges
+    from calve.changes.table_changes import TableChanges
 
 __all__ = ["changes"]
 
@@ -27,32 +27,34 @@ __all__ = ["changes"]
 @click.command(cls=Command)
 @click.argument("table", metavar="TABLE")
 @options.catalog
-@click.option("--branch", default="main", show_default=True, metavar="NAME", help="The branch to read.")
-@click.option("--from", "after", type=int, metavar="ID", help="Begin after this snapshot. [default: with all there is]")
-@click.option("--to", "until", type=int, metavar="ID", help="End with this snapshot. [default: the newest]")
-@click.option("--key", multiple=True, metavar="COLUMN", help="An identifier column, to pair updates; may be repeated.")
-@click.option("--follow", is_flag=True, help="Go on with new snapshots, until Ctrl-C.")
+@click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to read.")
+@click.option(
+    "--from", "after", type=int, metavar="ID", help="Start after this snapshot. [default: all retained snapshots]"
+)
+@click.option("--to", "until", type=int, metavar="ID", help="Stop after this snapshot. [default: the newest]")
+@click.option("--key", multiple=True, metavar="COLUMN", help="Identifier column, to pair updates; repeatable.")
+@click.option("--follow", is_flag=True, help="Wait for new snapshots, until Ctrl-C.")
 @click.option(
     "--polling-interval",
     default="5s",
     show_default=True,
     metavar="DURATION",
     callback=options.as_duration,
-    help="How often --follow looks for them.",
+    help="Interval at which --follow checks for new snapshots.",
 )
 @options.master
 @options.conf
 @options.debug
 def changes(table: str, after: int | None, until: int | None, follow: bool, **chosen: Any) -> None:
-    """Print the row changes of a table, snapshot by snapshot: {"event": {…}, "metadata": {…}}, one a line.
+    """Print the row changes of a table, snapshot by snapshot: {"event": {…}, "metadata": {…}}, one per line.
 
-    Each change is an INSERT, a DELETE, or an update as UPDATE_BEFORE and UPDATE_AFTER, whatever way the table was
-    written: copy-on-write, position or equality deletes, deletion vectors. Compaction changes no row. Updates are
-    paired by --key, else by the table's identifier fields, else by row id (format version 3); without any of them
-    they are a DELETE and an INSERT.
+    Each change is an INSERT, a DELETE, or an update as UPDATE_BEFORE and UPDATE_AFTER. It works for copy-on-write,
+    position and equality deletes, and deletion vectors. Compaction changes no row. Updates are paired by --key,
+    otherwise by the table's identifier fields, otherwise by row id (format version 3); without any of these an update
+    is a DELETE and an INSERT.
 
-    Without --from it begins with all rows of the oldest retained snapshot, so that the changes, applied to nothing,
-    give the table. --catalog takes Iceberg's catalog properties, and `name`.
+    Without --from it starts with all rows of the oldest retained snapshot; so the changes, applied to an empty table,
+    give the table. --catalog takes Iceberg's catalog properties and `name`.
 
     Examples:
       calve changes shop.orders
@@ -61,7 +63,7 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
       calve changes shop.orders | jq -c 'select(.metadata.iceberg_operation == "DELETE") | .event'
     """
     if follow and until is not None:
-        raise click.UsageError("--follow goes on after the newest snapshot: leave out --to")
+        raise click.UsageError("--follow continues after the newest snapshot: remove --to")
     with _stop_asked(follow) as stop, _opened(table, chosen) as told:
         after = _print(told, told.steps(after, until), stop) or after
         while follow and not stop.wait(chosen["polling_interval"].total_seconds()):
@@ -69,7 +71,7 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
 
 
 def _print(told: TableChanges, steps: Sequence[Step], stop: threading.Event) -> int | None:
-    """Print whole snapshots until the end or a wish to stop; give the last one."""
+    """Print whole snapshots until the end or a stop request; return the id of the last one."""
     out = sys.stdout.buffer
     last = None
     for step in steps:
@@ -83,21 +85,21 @@ def _print(told: TableChanges, steps: Sequence[Step], stop: threading.Event) -> 
 
 
 def _new_steps(told: TableChanges, after: int | None) -> Sequence[Step]:
-    """Look for new snapshots; what does not answer at the moment is asked again."""
+    """Look for new snapshots; return none if the catalog does not answer at the moment."""
     try:
         return told.steps(after)
     except CalveError as error:
         if error.verdict is not Verdict.AGAIN:
             raise
-        click.echo(f"Trying again: {error}", err=True)
+        click.echo(f"Retrying: {error}", err=True)
         return ()
 
 
 @contextmanager
 def _stop_asked(follow: bool) -> Iterator[threading.Event]:
-    """While following, a first Ctrl-C or SIGTERM ends after the snapshot that is being printed; a second one at once.
+    """With --follow, a first Ctrl-C or SIGTERM ends after the current snapshot, a second one at once.
 
-    Without --follow a signal ends at once, so that a part is never taken for the whole.
+    Without --follow a signal ends at once, so a partial output never looks complete.
     """
     stop = threading.Event()
 
@@ -118,16 +120,16 @@ def _stop_asked(follow: bool) -> Iterator[threading.Event]:
 @contextmanager
 def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
     """Start Spark for reading, and open the table."""
+    from calve.catalog.catalog import Catalog, embedded  # brings Spark's Python side
+    from calve.catalog.sqlite import SqliteCatalog, sqlite_file
+    from calve.catalog.storage import needs_s3
     from calve.changes.plan import Planner
-    from calve.changes.tell import TableChanges
-    from calve.commit.catalog import Catalog, embedded  # brings Spark's Python side
-    from calve.commit.sqlite import SqliteCatalog, sqlite_file
-    from calve.commit.storage import needs_s3
+    from calve.changes.table_changes import TableChanges
     from calve.engine import session
 
     properties = dict(chosen["catalog"]) or embedded(Path("lakehouse"))
     file = sqlite_file(properties)
-    if file is not None and SqliteCatalog(file, properties).load(table) is None:  # tells so without Spark
+    if file is not None and SqliteCatalog(file, properties).load(table) is None:  # checked without Spark
         raise _no_table(table, file)
     conf = session.READING | chosen["conf"]
     spark = session.start(chosen["master"], conf, needs_s3=needs_s3(properties), preload=())
@@ -139,8 +141,8 @@ def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
 
 
 def _no_table(table: str, file: Path) -> NoTargetError:
-    hint = "Name another table, or its catalog with --catalog"
+    hint = "Name another table, or set its catalog with --catalog"
     if not file.is_file():
-        hint = "Name the catalog with --catalog, or go to the folder that has it"
+        hint = "Set the catalog with --catalog, or change to the folder that has it"
     where = f"the catalog {file}" if file.is_file() else f"{file}: there is no such catalog"
     return NoTargetError(f"There is no table {table} in {where}", step="changes", target=table, hint=hint)

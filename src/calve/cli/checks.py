@@ -1,4 +1,4 @@
-"""What `calve doctor` looks at: each check says what it found, and how to mend it."""
+"""The checks of `calve doctor`: each has a result, and a fix if something is wrong."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from calve.compiled import library
 from calve.engine import jars, java
 from calve.engine.cache import cache_folder
 from calve.errors import EngineError
-from calve.observe.words import size
+from calve.observe.humanize import size
 
 __all__ = ["Check", "checks"]
 
-PYTHON = (3, 10)
+PYTHON = (3, 11)
 PACKAGES = {
     "pyspark": ("4.1.", "4.1.4"),
     "duckdb": ("2.", "2.0"),
     "pyarrow": ("", "26"),
     "pyiceberg": ("0.12.", "0.12"),
 }
-"""What a version has to begin with, and the one that was tested."""
+"""The required prefix of a version, and the tested version."""
 MEMORY_BYTES = 2 << 30
-"""The JVM's 1 GiB, the driver and two workers."""
+"""1 GiB for the JVM, plus the driver and two workers."""
 DISK_BYTES = 1 << 30
 HTTP_PORT = 2021
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line: what was looked at, what was found, and what helps unless it is ok."""
+    """One line: what was checked, what was found, and the fix unless it is ok."""
 
     name: str
     outcome: Literal["ok", "note", "wrong"]
@@ -46,7 +46,7 @@ class Check:
 
 
 def checks(state: Path | None, needs_s3: bool = False) -> Iterator[Check]:
-    """Look at one thing after the other; `state` is the state folder when it is local."""
+    """Run one check after the other; `state` is the state folder if it is local."""
     yield _python()
     yield from (_package(name) for name in PACKAGES)
     yield _core()
@@ -64,7 +64,7 @@ def _python() -> Check:
     version = platform.python_version()
     if sys.version_info >= PYTHON:
         return Check("python", "ok", f"{version} at {sys.executable}")
-    return Check("python", "wrong", f"{version} is too old", "Install Python 3.10 or newer")
+    return Check("python", "wrong", f"{version} is too old", "Install Python 3.11 or newer")
 
 
 def _package(name: str) -> Check:
@@ -76,7 +76,7 @@ def _package(name: str) -> Check:
         return Check(name, "wrong", "is not installed", mend)
     if version.startswith(prefix):
         return Check(name, "ok", version)
-    return Check(name, "wrong", f"{version} does not fit", mend)
+    return Check(name, "wrong", f"{version} is not supported", mend)
 
 
 def _core() -> Check:
@@ -100,7 +100,7 @@ def _jars(needs_s3: bool) -> Iterator[Check]:
         if any(folder.glob(f"*{artifact}-{version}.jar")):
             yield Check("jar", "ok", f"{artifact} {version} in {folder}")
         else:
-            mend = "The first run downloads it; now: calve doctor --fetch" + " --s3" * needs_s3
+            mend = "The first run downloads it. To download it now: calve doctor --fetch" + " --s3" * needs_s3
             yield Check("jar", "note", f"{artifact} {version} is not in {folder} yet", mend)
 
 
@@ -108,11 +108,16 @@ def _memory() -> Check:
     total = _memory_bytes()
     if total >= MEMORY_BYTES:
         return Check("memory", "ok", size(total))
-    return Check("memory", "wrong", f"{size(total)} for all", f"Give this machine or container {size(MEMORY_BYTES)}")
+    return Check(
+        "memory",
+        "wrong",
+        f"only {size(total)} in total",
+        f"Give this machine or container at least {size(MEMORY_BYTES)}",
+    )
 
 
 def _memory_bytes() -> int:
-    """Give what this process may use: the machine's memory, or the container's share of it."""
+    """Return the memory that this process may use: of the machine, or of the container."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
@@ -127,14 +132,14 @@ def _disk(folder: Path) -> Check:
     if free >= DISK_BYTES:
         return Check("disk", "ok", f"{size(free)} free at {folder}")
     return Check(
-        "disk", "wrong", f"only {size(free)} free at {folder}", "Make room, or choose another disk: --state URI"
+        "disk", "wrong", f"only {size(free)} free at {folder}", "Free some space, or choose another disk: --state URI"
     )
 
 
 def _writable(state: Path, folder: Path) -> Check:
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         return Check("state", "ok", f"{state} can be written")
-    mend = f"Give yourself the right to write in {folder}, or choose another folder: --state URI"
+    mend = f"Get write permission for {folder}, or choose another folder: --state URI"
     return Check("state", "wrong", f"{state} cannot be written", mend)
 
 
@@ -148,6 +153,8 @@ def _port() -> Check:
         try:
             probe.bind(("", HTTP_PORT))
         except OSError as error:
-            mend = "Unless that is Calve itself, set `port` of the http source to another one"
-            return Check("port", "note", f"{HTTP_PORT}, the http source's, is taken ({error.strerror})", mend)
-    return Check("port", "ok", f"{HTTP_PORT}, the http source's, is free")
+            mend = "If this is not Calve itself, set another `port` for the http source"
+            return Check(
+                "port", "note", f"{HTTP_PORT}, the default of the http source, is in use ({error.strerror})", mend
+            )
+    return Check("port", "ok", f"{HTTP_PORT}, the default of the http source, is free")

@@ -34,9 +34,9 @@ shop:
       port: {port}
   sink:
     - iceberg:
-        table_identifier: "shop.${{/kind}}"   # a table for each kind of event
-        auto_create: true                    # made from the events themselves
-        schema_evolution: true               # a new field becomes a column
+        table_identifier: "shop.${{/kind}}"   # one table for each kind of event
+        auto_create: true                    # create tables from the events
+        schema_evolution: true               # add a column for each new field
         partition_by: ["bucket(4, id)"]
         flush_interval: 500ms
         commit_interval: 1s
@@ -44,17 +44,23 @@ shop:
 
 _GO_ON = """\
   cd {folder}
-  {calve} run shop.yaml        # Ctrl-C drains and ends; kill -9 loses nothing
+  {calve} run shop.yaml        # Ctrl-C commits and exits; kill -9 loses nothing
   curl -d '[{{"id": 1, "kind": "orders", "total": 9.5}}]' localhost:{port}/log/ingest
   {calve} status               # and: dlq list, dlq show, doctor, --help"""
 
 
-@click.command(short_help="Run a small pipeline and show what it does.")
-@click.option("--folder", default="calve-demo", show_default=True, type=click.Path(path_type=Path), help="Made anew.")
+@click.command(short_help="Run a small pipeline and show its results.")
+@click.option(
+    "--folder",
+    default="calve-demo",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the demo; it is recreated.",
+)
 def demo(folder: Path) -> None:
-    """Run a pipeline from HTTP into Iceberg tables, send it some thousand events, and show what became of them.
+    """Run a pipeline from HTTP into Iceberg tables, send it some thousand events, and show the result.
 
-    Everything is in one folder: the pipeline's YAML, the tables and the state. The command ends by itself.
+    One folder contains everything: the pipeline's YAML, the tables and the state. The command ends by itself.
     """
     folder = folder.absolute()
     if (folder / "shop.yaml").exists():
@@ -69,7 +75,7 @@ def demo(folder: Path) -> None:
         bodies = requests(EVENTS)
         _send(port, bodies[: len(bodies) // 2])
         _wait(folder, process, EVENTS // 2)
-        _say("the second half has a new field, referrer")
+        _say("The second half of the events has a new field, referrer")
         _send(port, bodies[len(bodies) // 2 :])
         report = _wait(folder, process, EVENTS)
     _show(folder, report, port)
@@ -80,7 +86,7 @@ def _send(port: int, bodies: list[bytes]) -> None:
     for body in bodies:
         _post(port, body)
     seconds = time.monotonic() - started
-    _say(f"sent {EVENTS // 2:,} events in {len(bodies)} requests, each answered when it was on disk: {seconds:.2f} s")
+    _say(f"sent {EVENTS // 2:,} events in {len(bodies)} requests, each answered after it was on disk: {seconds:.2f} s")
 
 
 @contextmanager
@@ -92,7 +98,7 @@ def _running(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         yield process
         process.send_signal(signal.SIGTERM)  # drains: commits what was accepted, then ends
         if process.wait(_PATIENCE_SECONDS) != 0:
-            raise CalveError("The pipeline did not end well", step="demo", hint="Its messages are above")
+            raise CalveError("The pipeline failed at its end", step="demo", hint="See its messages above")
     finally:
         if process.poll() is None:
             process.kill()
@@ -129,7 +135,7 @@ def _show(folder: Path, report: PipelineReport, port: int) -> None:
     _say("\nThe tables, read by PyIceberg from the embedded catalog, without Calve and without a JVM:")
     for identifier in sorted(catalog.list_tables("shop")):
         _show_table(catalog.load_table(identifier))
-    _say("\nThe rejects, kept with their reasons (calve dlq show):")
+    _say("\nThe rejects, with their reasons (calve dlq show):")
     seen: set[str] = set()
     for path in sorted((folder / "calve-state" / "shop" / "dlq").glob("[!_.]*.ndjson")):
         for entry in map(json.loads, path.read_text().splitlines()):
@@ -140,8 +146,8 @@ def _show(folder: Path, report: PipelineReport, port: int) -> None:
     refused = sum(report.rejects.values())
     _say(f"\n{report.rows:,} rows committed + {refused} rejects ({counts}) = {EVENTS:,} events sent.")
     if report.freshness_seconds is not None:
-        click.echo(f"Freshness: an event was visible {report.freshness_seconds:.1f} s after it came in, at most.")
-    _say("\nGo on:")
+        click.echo(f"Freshness: an event was visible at most {report.freshness_seconds:.1f} s after it arrived.")
+    _say("\nNext steps:")
     click.echo(_GO_ON.format(folder=folder.name, calve=Path(sys.argv[0]).absolute(), port=port))
 
 
@@ -179,7 +185,7 @@ def _healthy(port: int) -> bool:
 
 
 def _free_port() -> int:
-    """Give 2021, or another port when that is taken."""
+    """Return 2021, or another port if 2021 is in use."""
     for wanted in (2021, 0):
         with socket.socket() as probe:
             try:

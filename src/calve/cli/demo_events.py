@@ -14,7 +14,7 @@ _COUNTRIES = ("DE", "FR", "US", "JP", "BR")
 
 
 def requests(count: int, size: int = 100) -> list[bytes]:
-    """Give `count` events as HTTP bodies, JSON arrays of `size` events each; the same ones every time."""
+    """Return `count` events as HTTP bodies, JSON arrays of `size` events each; the same ones every time."""
     chance = random.Random(2021)
     start = datetime.now(UTC) - timedelta(minutes=10)
     events = [_event(chance, number, start + timedelta(milliseconds=50 * number)) for number in range(count)]
@@ -24,7 +24,7 @@ def requests(count: int, size: int = 100) -> list[bytes]:
 def _event(chance: random.Random, number: int, at: datetime) -> dict[str, Any]:
     about = {"id": number, "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
     user = {"id": chance.randrange(500), "country": chance.choice(_COUNTRIES)}
-    if number % 400 == 399:  # a newcomer's mistake: nobody said which table
+    if number % 400 == 399:  # a typical mistake: the table is missing
         return {**about, "user": user}
     if number % 500 == 250:
         return {**about, "kind": "../orders", "user": user}

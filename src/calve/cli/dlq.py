@@ -1,4 +1,4 @@
-"""`calve dlq`: look at the events that were refused, and send them again."""
+"""`calve dlq`: show rejected events, and send them again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from calve.cli.letters import tables_of
 from calve.cli.replay import replay_entries
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
-from calve.observe.dead_letters import DeadLetter, Place, Summary, Unreadable, found_at, places_of, read, summarise
+from calve.dead_letters.reader import DeadLetter, Place, Summary, Unreadable, found_at, places_of, read, summarise
+from calve.dead_letters.replay.replayed import Taken
+from calve.observe.humanize import harmless, many
 from calve.observe.state_folder import Folder
-from calve.observe.words import harmless, many
-from calve.sources.rejects.taken import Taken
 
 __all__ = ["dlq", "list_entries", "show_entries"]
 
@@ -32,14 +32,14 @@ _catalog = click.option(
     multiple=True,
     callback=options.pairs("type=rest"),
     metavar="KEY=VALUE",
-    help="A property of the catalog that has `dlq: {table: …}`; may be repeated. [default: the table is read as the "
-    "pipeline last saw it, with the credentials of the environment; of SQLite and hadoop catalogs as it is now]",
+    help="Property of the catalog of `dlq: {table: …}`; repeatable. [default: read the table as of the pipeline's last "
+    "commit, with the credentials of the environment; of SQLite and hadoop catalogs the current table]",
 )
 
 
 @click.group(cls=Group)
 def dlq() -> None:
-    """Look at the events that were refused, and why; send them again. Nothing is dropped without an entry here.
+    """Show rejected events and the reasons; send them again. Every rejected event has an entry here.
 
     Examples:
       calve dlq list
@@ -81,15 +81,17 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
 @options.code
 @options.table
 @_catalog
-@click.option("--limit", type=click.IntRange(min=0), help=f"So many entries; 0: all. [default: {SHOWN} as text]")
-@click.option("--raw", is_flag=True, help="The original events only, byte for byte, one a line.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), help=f"Maximum number of entries; 0: all. [default: {SHOWN} for text]"
+)
+@click.option("--raw", is_flag=True, help="Only the original events, byte for byte, one per line.")
 @options.json_output
 @options.debug
 @click.pass_context
 def show_entries(
     ctx: click.Context, /, state: str, pipeline: str | None, catalog: dict[str, str], **chosen: Any
 ) -> None:
-    """Show dead letters, oldest file first: where the event was going, why it could not, and the event.
+    """Show dead letters, oldest file first: the target, the reason, and the event.
 
     Examples:
       calve dlq show
@@ -110,7 +112,7 @@ def show_entries(
     if as_text and shown == 0:
         click.echo("No dead letters.", err=True)
     if as_text and limit and next(found, None):
-        click.echo(f"There are more: --limit {limit * 10}, or --limit 0 for all.", err=True)
+        click.echo(f"There are more. Use --limit {limit * 10}, or --limit 0 for all.", err=True)
 
 
 def _pipelines(state: str, pipeline: str | None) -> list[str]:
@@ -124,7 +126,7 @@ def _found(places: Mapping[str, list[Place]], code: object, table: object) -> It
     for pipeline, found in places.items():
         for entry, line in chain.from_iterable(map(read, found)):
             if isinstance(entry, Unreadable):
-                click.echo(f"Passed over {entry.file}:{entry.line}: {entry.reason}", err=True)
+                click.echo(f"Skipped {entry.file}:{entry.line}: {entry.reason}", err=True)
             elif entry.is_of(pipeline) and code in (None, entry.code) and table in (None, entry.table):
                 yield entry, line
 
@@ -136,7 +138,7 @@ def _form(entry: DeadLetter, line: bytes, chosen: dict[str, object]) -> bytes:
 
 
 def _text(entry: DeadLetter) -> str:
-    sink = entry.sink if entry.sink and "." in entry.sink else ""  # else there is only one
+    sink = entry.sink if entry.sink and "." in entry.sink else ""  # otherwise there is only one sink
     head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "")
     lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
     if entry.metadata:
@@ -162,7 +164,7 @@ def _lines(summary: Summary, replayed: int) -> Iterator[str]:
         yield from (f"    {file}" for file in summary.newest_files)
     if summary.unreadable:
         places = ", ".join(f"{one.file}:{one.line}" for one in summary.unreadable[:UNREADABLE_SHOWN])
-        yield f"  {many(len(summary.unreadable), 'line')} passed over, no entries or cut off: {places}"
+        yield f"  {many(len(summary.unreadable), 'line')} skipped, no valid entries or truncated: {places}"
 
 
 def _as_json(summary: Summary, replayed: int) -> dict[str, object]:

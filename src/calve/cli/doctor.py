@@ -18,18 +18,18 @@ MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "wrong": ("BAD ", 
 
 @click.command(cls=Command)
 @options.state
-@click.option("--fetch", is_flag=True, help="Download the jars ahead of the first run.")
-@click.option("--s3", is_flag=True, help="With the jar that S3 needs.")
+@click.option("--fetch", is_flag=True, help="Download the jars before the first run.")
+@click.option("--s3", is_flag=True, help="Include the jar for S3.")
 @options.debug
 @click.pass_context
 def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
-    """Check what Calve stands on, line by line, and say how to mend what is wrong.
+    """Check what Calve needs, line by line, and say how to fix problems.
 
-    The exit code is 1 when something is wrong; a note is worth knowing and stops nothing.
+    The exit code is 1 if something is wrong; a note is only information.
 
     Examples:
       calve doctor
-      calve doctor --fetch          and download the jars now, e.g. while building an image
+      calve doctor --fetch          also download the jars, e.g. when you build an image
     """
     if fetch:
         jars.resolve(jars.needed(s3))
@@ -39,9 +39,9 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
         _tell(check)
     wrong = sum(check.outcome == "wrong" for check in found)
     if wrong:
-        click.echo(f"{wrong} of {len(found)} are wrong.", err=True)
+        click.echo(f"{wrong} of {len(found)} checks failed.", err=True)
         ctx.exit(failures.FAILED)
-    click.echo("All is well.")
+    click.echo("All checks passed.")
 
 
 def _tell(check: Check) -> None:

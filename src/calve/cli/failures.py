@@ -1,4 +1,4 @@
-"""How a failure is told: one sentence of what failed, where, and what to do; a traceback only with `--debug`."""
+"""Prints failures: one sentence on what failed, where, and what to do; a traceback only with `--debug`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WRONG_SETTINGS = 2
 
 DEBUG = "calve.debug"
 JSON_LOG = "calve.json_log"
-"""Keys of `Context.meta`, which a command shares with the group that tells its failures."""
+"""Keys of `Context.meta`, which a command shares with the group that prints its failures."""
 
 
 def tell(error: CalveError, ctx: click.Context) -> int:
-    """Tell an error on stderr and give the exit code that it means."""
+    """Print an error to stderr and return its exit code."""
     if ctx.meta.get(JSON_LOG):
         Log().error(error)
     else:
@@ -32,14 +32,14 @@ def tell(error: CalveError, ctx: click.Context) -> int:
 
 
 def tell_unexpected(error: Exception, ctx: click.Context) -> int:
-    """Tell an error that Calve does not know: in the operating system's own words, or as a bug."""
+    """Print an unexpected error: with the operating system's message, or as a bug in Calve."""
     known: CalveError
     if isinstance(error, OSError) and error.strerror:
         known = EngineError(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
     elif isinstance(error, ImportError):
-        known = EngineError(f"a Python package cannot be imported: {error}", hint="Install Calve anew")
+        known = EngineError(f"a Python package cannot be imported: {error}", hint="Install Calve again")
     else:
-        hint = "" if ctx.meta.get(DEBUG) else "Run it again with --debug to see where"
+        hint = "" if ctx.meta.get(DEBUG) else "Run it again with --debug to see the traceback"
         known = InvariantError(f"this is a bug in Calve: {type(error).__name__}: {error}", hint=hint)
     known.__cause__ = error
     return tell(known, ctx)

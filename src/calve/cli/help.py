@@ -1,4 +1,4 @@
-"""Help that teaches: a command's docstring is shown as it is written, examples and all."""
+"""Help texts: the docstring of a command is shown unchanged, with its examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Command", "Group"]
 
 class _AsWritten(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the help line by line instead of as paragraphs filled anew."""
+        """Write the help line by line, without refilling paragraphs."""
         formatter.write_paragraph()
         for line in inspect.cleandoc(self.help or "").splitlines():
             formatter.write(f"  {line}".rstrip() + "\n")

@@ -1,4 +1,4 @@
-"""Tables of dead letters as their catalog has them now, looked up without a JVM."""
+"""Looks up dead-letter tables in their catalog, without a JVM."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from calve.commit.storage import for_executors
+from calve.catalog.storage import for_executors
+from calve.dead_letters.table import LetterTable, Look, newest_in
 from calve.errors import SettingsError, SourceUnavailableError
-from calve.observe.letter_table import LetterTable, Look, newest_in
 
 __all__ = ["tables_of"]
 
@@ -18,13 +18,13 @@ _STEP = "observe"
 
 
 def tables_of(properties: Mapping[str, str]) -> Look | None:
-    """Give what looks tables up in a catalog; None where no property is given.
+    """Return a function that looks up tables in a catalog, or None without properties.
 
     Args:
-        properties: As under `catalog:` of a sink.
+        properties: As in `catalog:` of a sink.
 
     Raises:
-        SettingsError: Catalogs of this type can only be asked by Spark.
+        SettingsError: Only Spark can read catalogs of this type.
     """
     if not properties:
         return None
@@ -33,11 +33,11 @@ def tables_of(properties: Mapping[str, str]) -> Look | None:
         return lambda identifier: _in_folders(properties, identifier)
     if kind not in _KNOWN:
         raise SettingsError(
-            f"calve dlq cannot ask a catalog of type {kind or '(none)'}",
+            f"calve dlq cannot read a catalog of type {kind or '(none)'}",
             step="settings",
             target="--catalog",
-            hint=f"It knows {', '.join(_KNOWN)} and hadoop. Leave --catalog out: a table on SQLite is read as it is "
-            "now, any other as the pipeline last saw it",
+            hint=f"Supported: {', '.join(_KNOWN)} and hadoop. Without --catalog, the current table is read from "
+            "SQLite, and any other table as of the pipeline's last commit",
         )
     return lambda identifier: _asked(properties, identifier)
 
@@ -56,15 +56,15 @@ def _asked(properties: Mapping[str, str], identifier: str) -> LetterTable | None
         table = load_catalog("calve", **{**properties, **for_executors(properties)}).load_table(identifier)
     except NoSuchTableError:
         return None
-    except Exception as error:  # each kind of catalog has errors of its own libraries
+    except Exception as error:  # each kind of catalog raises errors of its own libraries
         raise _unanswered(identifier, error) from error
     return LetterTable(table.metadata_location, identifier, {**for_executors(properties), **table.io.properties})
 
 
 def _unanswered(identifier: str, error: Exception) -> SourceUnavailableError:
     return SourceUnavailableError(
-        f"The catalog does not tell where the table {identifier} is: {error}",
+        f"The catalog does not return the table {identifier}: {error}",
         step=_STEP,
         target=identifier,
-        hint="Check --catalog, which takes what `catalog:` of the sink has",
+        hint="Check --catalog; it needs the properties of `catalog:` of the sink",
     )

@@ -17,21 +17,21 @@ from calve.errors import CalveError
 __all__ = ["Commands", "calve", "main"]
 
 COMMANDS = {
-    "demo": "Run a small pipeline and show what it does.",
+    "demo": "Run a small pipeline and show its results.",
     "run": "Run the pipelines of a YAML file or folder.",
-    "validate": "Find every error of a configuration at once.",
+    "validate": "List all errors of a configuration.",
     "try": "Show what a pipeline would do with sample events.",
-    "status": "Show what the pipelines do: rows, rejects, lag, errors.",
-    "dlq": "Look at the events that were refused, and why; send them again.",
-    "state": "Make a lost state anew, or begin at a chosen place.",
+    "status": "Show the pipelines: rows, rejects, lag, errors.",
+    "dlq": "Show rejected events and the reasons; send them again.",
+    "state": "Rebuild a lost state, or choose where a pipeline starts.",
     "changes": "Print the row changes of a table, snapshot by snapshot.",
     "maintain": "Compact tables, convert deletes, expire snapshots, remove orphans.",
-    "doctor": "Check Java, jars, memory and disk, and say how to mend them.",
+    "doctor": "Check Java, jars, memory and disk, and say how to fix problems.",
     "schema": "Print the JSON Schema of the YAML, for your editor.",
 }
-"""What `calve --help` shows; the module and the command in it have the command's name, but for those of `MODULES`."""
+"""What `calve --help` shows. Module and function have the name of the command, except those of `MODULES`."""
 MODULES = {"try": "trial"}
-"""Commands whose names are Python's."""
+"""Modules of commands whose names are Python keywords."""
 
 INTERRUPTED = 130
 
@@ -40,7 +40,7 @@ class Commands(Group):
     """Imports commands when they are called, and turns failures into one sentence and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands in the order in which one meets them."""
+        """Return the names of the commands, in the order of typical use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -57,7 +57,7 @@ class Commands(Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what fails is told on stderr."""
+        """Run the command; print failures to stderr."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -68,14 +68,14 @@ class Commands(Group):
             ctx.exit(failures.tell(error, ctx))
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # the reader went away; click ends quietly
+                raise  # the reader of the pipe has ended; click exits quietly
             ctx.exit(failures.tell_unexpected(error, ctx))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="calve", message="%(prog)s %(version)s")
 def calve() -> None:
-    """Move streams of events into Apache Iceberg tables, exactly once, from one YAML file.
+    """Write streams of events to Apache Iceberg tables, exactly once, configured by one YAML file.
 
     A first pipeline, in orders.yaml:
       orders:
@@ -84,18 +84,18 @@ def calve() -> None:
         sink:
           - iceberg:
               table_identifier: shop.orders
-              auto_create: true           # into ./lakehouse, no catalog needed
+              auto_create: true           # in ./lakehouse; no catalog needed
 
     Then:
-      calve validate orders.yaml          every error at once, with its line
-      calve try orders.yaml sample.ndjson where each event would go; writes nothing
-      calve run orders.yaml               until Ctrl-C, which commits and ends
+      calve validate orders.yaml          list all errors, with their lines
+      calve try orders.yaml sample.ndjson dry run: the table of each event; writes nothing
+      calve run orders.yaml               run until Ctrl-C; then commit and exit
       calve status                        rows, rejects, lag
-      calve dlq show                      what was refused, and why
-      calve dlq replay orders.yaml        send it again, when it is mended
-      calve changes shop.orders           what became of its rows, one change a line
+      calve dlq show                      rejected events and the reasons
+      calve dlq replay orders.yaml        send them again, after a fix
+      calve changes shop.orders           row changes of the table, one per line
 
-    Exit codes: 0 done, 1 a pipeline failed, 2 the configuration is wrong.
+    Exit codes: 0 success, 1 a pipeline failed, 2 the configuration is wrong.
     """
 
 

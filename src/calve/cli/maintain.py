@@ -15,8 +15,8 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.table import columns
 from calve.errors import SettingsError
+from calve.observe.humanize import size
 from calve.observe.log import Log, configure
-from calve.observe.words import size
 
 if TYPE_CHECKING:
     from calve.maintenance.upkeep import Report
@@ -25,7 +25,7 @@ __all__ = ["maintain"]
 
 _STEPS = ("convert", "compact", "expire", "orphans")
 _CONF = {
-    "spark.sql.shuffle.partitions": "8",  # what is joined here are lists of files
+    "spark.sql.shuffle.partitions": "8",  # only lists of files are joined here
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",  # rows pass through this JVM
 }
 _BEGINS = {
@@ -47,32 +47,33 @@ _FIGURES = {
 @click.command(cls=Command)
 @click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
 @options.catalog
-@click.option("--branch", default="main", show_default=True, metavar="NAME", help="Convert and compact this branch.")
-@click.option("--only", multiple=True, type=click.Choice(_STEPS), help="Do this only; may be repeated.")
+@click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to convert and compact.")
+@click.option("--only", multiple=True, type=click.Choice(_STEPS), help="Only this step; repeatable.")
 @click.option(
     "--older-than",
     metavar="DURATION",
     callback=options.maybe_duration,
-    help="Age of snapshots and orphans that go, e.g. P7D. [default: as the table says, or 5 days; orphans 3 days]",
+    help="Minimum age of removed snapshots and orphans, e.g. P7D. [default: the table's, or 5 days; orphans 3 days]",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--force", is_flag=True, help="Take orphans that are younger than three days.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--force", is_flag=True, help="Also remove orphans younger than three days.")
 @options.json_output
 @options.master
 @options.conf
 @options.debug
 @click.pass_context
 def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **chosen: Any) -> None:
-    """Compact tables, convert their equality deletes, expire old snapshots, remove orphans; each where it is needed.
+    """Compact tables, convert their equality deletes, expire old snapshots, remove orphans; each step if needed.
 
-    Pipelines and other writers may go on meanwhile, and whatever is killed, the tables stay whole: run it again.
+    Pipelines and other writers may keep writing. After a crash the tables are intact; run the command again.
 
-      convert  rewrite the rows that equality deletes hold for, and remove the deletes, so that PyIceberg and
-               Snowflake can read the table and everybody reads it faster
-      compact  make large files of small ones
-      expire   forget old snapshots, and delete the files that only they have; tags and branches are kept
-      orphans  delete files that no snapshot has. What a pipeline has staged is kept, however old it is, and dead
-               letters are not looked at. Files younger than three days may be in flight: not without --force.
+      convert  rewrite the rows to which equality deletes apply, and remove the deletes. Then PyIceberg and Snowflake
+               can read the table, and all reads are faster
+      compact  merge small files into large ones
+      expire   remove old snapshots, and the files that only they use; tags and branches are kept
+      orphans  delete files that belong to no snapshot. Staged files of a pipeline are kept, however old they are, and
+               dead letters are not touched. Files younger than three days may belong to a running write; they are
+               only deleted with --force
 
     Examples:
       calve maintain shop.orders
@@ -82,7 +83,7 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
       calve maintain shop.orders --catalog type=rest --catalog uri=http://127.0.0.1:8181 --catalog warehouse=s3://wh/
     """
     from calve.maintenance.orphans import check_age  # brings Spark's Python side
-    from calve.maintenance.upkeep import Wishes
+    from calve.maintenance.upkeep import MaintenanceOptions
 
     steps = chosen["only"] or _STEPS
     older_than: timedelta | None = chosen["older_than"]
@@ -93,30 +94,30 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
             "There is no catalog in ./lakehouse",
             step="settings",
             target="--catalog",
-            hint="Go to the folder where the pipeline runs, or name the catalog: --catalog type=… --catalog uri=…",
+            hint="Change to the folder of the pipeline, or set the catalog: --catalog type=… --catalog uri=…",
         )
     configure(debug=ctx.meta[failures.DEBUG])
-    reports = list(_reports(tables, Wishes(steps, older_than, chosen["dry_run"]), chosen, as_json))
+    reports = list(_reports(tables, MaintenanceOptions(steps, older_than, chosen["dry_run"]), chosen, as_json))
     if as_json:
         click.echo(json.dumps({"tables": [report.to_dict() for report in reports]}, indent=2))
     ctx.exit(failures.FAILED if any(report.error for report in reports) else 0)
 
 
 def _reports(tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_json: bool) -> Iterator[Report]:
-    """Maintain table after table; one that fails leaves the others."""
-    from calve.commit import storage
-    from calve.commit.catalog import Catalog
-    from calve.commit.fence import Target
+    """Maintain table after table; a failure does not affect the others."""
+    from calve.catalog import storage
+    from calve.catalog.catalog import Catalog
+    from calve.commit.fence import CommitTarget
     from calve.engine import session
+    from calve.maintenance.context import Workbench
     from calve.maintenance.upkeep import maintain as maintain_table
-    from calve.maintenance.workbench import Workbench
 
     spark = session.start(chosen["master"], {**_CONF, **chosen["conf"]}, storage.needs_s3(chosen["catalog"]))
     try:
         catalog = Catalog(spark, chosen["catalog"])
         catalog.open()
         for table in tables:
-            bench = Workbench(spark, catalog, Target(table, branch=chosen["branch"]))
+            bench = Workbench(spark, catalog, CommitTarget(table, branch=chosen["branch"]))
             report = maintain_table(bench, wishes, partial(_begins, table))
             _tell(report, as_json, wishes.dry_run)
             yield report

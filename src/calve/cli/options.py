@@ -31,7 +31,7 @@ __all__ = [
 
 
 def as_duration(ctx: click.Context, parameter: click.Parameter, value: str) -> timedelta:
-    """Read a duration; the callback of options that are one."""
+    """Parse a duration; a click callback."""
     try:
         return duration(value)
     except ValueError as error:
@@ -39,36 +39,36 @@ def as_duration(ctx: click.Context, parameter: click.Parameter, value: str) -> t
 
 
 def maybe_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> timedelta | None:
-    """Read a duration that need not be given."""
+    """Parse an optional duration; a click callback."""
     return None if value is None else as_duration(ctx, parameter, value)
 
 
 def pairs(example: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
-    """Make the callback of an option that is given as KEY=VALUE, any number of times."""
+    """Return the callback of a repeatable option KEY=VALUE."""
 
     def read(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
         found = [value.partition("=") for value in values]
         for key, equals, _ in found:
             if not (key and equals):
-                raise click.BadParameter(f"{key!r} is no KEY=VALUE, e.g. {example}")
+                raise click.BadParameter(f"{key!r} is not KEY=VALUE, e.g. {example}")
         return {key: value for key, _, value in found}
 
     return read
 
 
 def named(pipelines: list[PipelineSettings], name: str | None) -> list[PipelineSettings]:
-    """Give the pipeline of this name, or all of them where none is named.
+    """Return the pipeline with this name, or all pipelines if the name is None.
 
     Raises:
-        SettingsError: There is none of this name.
+        SettingsError: No pipeline has this name.
     """
     found = [one for one in pipelines if name in (None, one.name)]
     if feeder := next((one.name for one in pipelines if name in one.feeds), None):
-        message = f"The pipeline {name} is a part of {feeder}, which feeds it"
-        raise SettingsError(message, step="settings", target=name or "", hint=f"Choose that one: --pipeline {feeder}")
+        message = f"The pipeline {name} runs as a part of {feeder}, which feeds it"
+        raise SettingsError(message, step="settings", target=name or "", hint=f"Choose {feeder}: --pipeline {feeder}")
     if not found:
         known = ", ".join(one.name for one in pipelines)
-        message = f"the configuration has no pipeline {name}"
+        message = f"The configuration has no pipeline {name}"
         raise SettingsError(message, step="settings", target=name or "", hint=f"It has: {known}")
     return found
 
@@ -82,7 +82,7 @@ state = click.option(
     default="./calve-state",
     show_default=True,
     metavar="URI",
-    help="The folder of progress, rejects and status.",
+    help="Folder for progress, rejects and status.",
 )
 give_up_after = click.option(
     "--give-up-after",
@@ -90,27 +90,27 @@ give_up_after = click.option(
     show_default=True,
     metavar="DURATION",
     callback=as_duration,
-    help="How long --once, and a run that was asked to stop, go on trying what does not answer.",
+    help="How long --once, and a run that is stopping, retry if a server does not answer.",
 )
-only_pipeline = click.option("--pipeline", metavar="NAME", help="This pipeline only.")
-code = click.option("--code", metavar="CODE", help="Entries of this code only, e.g. NOT_COERCIBLE.")
-table = click.option("--table", metavar="NAME", help="Entries of this table only.")
+only_pipeline = click.option("--pipeline", metavar="NAME", help="Only this pipeline.")
+code = click.option("--code", metavar="CODE", help="Only entries with this code, e.g. NOT_COERCIBLE.")
+table = click.option("--table", metavar="NAME", help="Only entries of this table.")
 master = click.option(
-    "--master", metavar="URL", help="Spark's master, e.g. local[4] or spark://host:7077. [default: local[*]]"
+    "--master", metavar="URL", help="Spark master, e.g. local[4] or spark://host:7077. [default: local[*]]"
 )
 conf = click.option(
     "--conf",
     multiple=True,
     callback=pairs("spark.driver.memory=2g"),
     metavar="KEY=VALUE",
-    help="A Spark setting; may be repeated.",
+    help="Spark setting; repeatable.",
 )
 catalog = click.option(
     "--catalog",
     multiple=True,
     callback=pairs("type=rest"),
     metavar="KEY=VALUE",
-    help="A property of the catalog, as under `catalog:` of a sink; may be repeated. [default: the one in ./lakehouse]",
+    help="Catalog property, as in `catalog:` of a sink; repeatable. [default: the catalog in ./lakehouse]",
 )
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 debug = click.option(
@@ -118,5 +118,5 @@ debug = click.option(
     is_flag=True,
     expose_value=False,
     callback=_remember_debug,
-    help="Show tracebacks, and more of what happens.",
+    help="Show tracebacks and more log lines.",
 )

@@ -1,4 +1,4 @@
-"""`calve dlq replay`: send the events again that were refused."""
+"""`calve dlq replay`: send rejected events again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked
 from calve.cli.table import columns
+from calve.observe.humanize import many
 from calve.observe.log import Log, configure
 from calve.observe.progress import Progress
 from calve.observe.watch import Watch
-from calve.observe.words import many
 from calve.settings import parse
 
 if TYPE_CHECKING:
-    from calve.pipeline.replay import Replayed
+    from calve.operate.replay import Replayed
 
 __all__ = ["replay_entries"]
 
@@ -48,19 +48,19 @@ def replay_entries(
     table: str | None,
     **run_options: str | timedelta | dict[str, str] | None,
 ) -> None:
-    """Send refused events through their pipeline again, each at most once, and say what became of them.
+    """Send rejected events through their pipeline again, each at most once, and show the result.
 
-    PATH is the pipelines' YAML, as you have corrected it; or the table was mended meanwhile. The events go the way
-    that the pipeline gives them now, to the sink that refused them. One that is refused again is a new dead letter,
-    which the next replay sends. The pipeline may run meanwhile. Killed and called again, it goes on where it was.
+    PATH is the YAML of the pipelines. Correct it, or the table, before the replay. The events take the pipeline's
+    current routes, but only to the sink that rejected them. An event that is rejected again is a new dead letter, which
+    the next replay sends. The pipeline may run meanwhile. After a crash, run the command again; it continues.
 
     Examples:
       calve dlq replay orders.yaml
       calve dlq replay pipelines/ --pipeline orders --code REQUIRED_MISSING
       calve dlq replay orders.yaml --table shop.orders --state /var/lib/calve
     """
+    from calve.operate.replay import Chosen, replay
     from calve.pipeline.plugins import PLUGINS  # here, so that `dlq list` needs no Spark
-    from calve.pipeline.replay import Chosen, replay
     from calve.pipeline.run import RunOptions
 
     terminal = configure(debug=ctx.meta[failures.DEBUG])
@@ -99,6 +99,6 @@ def _lines(done: Replayed) -> Iterator[str]:
         yield f"  rejected again, in {many(len(done.files), 'file')}:"
         yield from (f"    {file}" for file in done.files[:_FILES_SHOWN])
     if done.unrouted:
-        yield f"  {many(done.unrouted, 'event')} that no route takes now"
+        yield f"  {many(done.unrouted, 'event')} that match no route now"
     if done.left:
-        yield f"  {many(done.left, 'event')} not sent, because you stopped it: replay again for them"
+        yield f"  {many(done.left, 'event')} not sent, because you stopped it: run the replay again"

@@ -29,27 +29,27 @@ _RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after")
 
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--once", is_flag=True, help="Take all that is there now, commit it, and end.")
+@click.option("--once", is_flag=True, help="Read what is in the sources now, commit it, and exit.")
 @options.give_up_after
 @options.state
 @options.master
 @options.conf
-@click.option("--json", "json_log", is_flag=True, help="Log JSON objects, one a line, instead of text.")
+@click.option("--json", "json_log", is_flag=True, help="Log JSON objects, one per line, instead of text.")
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     default=9600,
     show_default=True,
-    help="Serves /metrics (Prometheus), /healthz and /readyz.",
+    help="Port of /metrics (Prometheus), /healthz and /readyz.",
 )
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of this port.")
 @options.debug
 @click.pass_context
 def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> None:
-    """Run the pipelines of a YAML file, or of all YAML files of a folder.
+    """Run the pipelines of a YAML file, or of all YAML files in a folder.
 
-    Without --once they run until Ctrl-C or SIGTERM; then what was read is committed and the exit code is 0. Whatever
-    is killed, the next run goes on where the last commit ended: nothing is lost and nothing is doubled.
+    Without --once they run until Ctrl-C or SIGTERM. Then Calve commits what it has read and exits with code 0. Even
+    after a crash, the next run continues after the last commit: nothing is lost, nothing is duplicated.
 
     Examples:
       calve run orders.yaml
@@ -76,6 +76,6 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
 
 
 def _show_rejects(ctx: click.Context) -> str:
-    """Return the command that shows the rejects of this run, with the options that it needs."""
+    """Return the command that shows the rejects of this run, with its options."""
     is_given = ctx.get_parameter_source("state") is not ParameterSource.DEFAULT
     return "calve dlq show" + (f" --state {shlex.quote(ctx.params['state'])}" if is_given else "")

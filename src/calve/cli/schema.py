@@ -15,13 +15,13 @@ __all__ = ["schema"]
 
 
 @click.command(cls=Command)
-@click.option("--markdown", is_flag=True, help="Print the reference of all options instead, to read.")
+@click.option("--markdown", is_flag=True, help="Print the reference of all options as Markdown instead.")
 @options.debug
 def schema(markdown: bool) -> None:
-    """Print the JSON Schema of the YAML: every key, its meaning and its default.
+    """Print the JSON Schema of the YAML: every key with its meaning and its default.
 
-    An editor that knows it completes and checks while you type. For one that reads the comment of the YAML language
-    server, write this line at the top of a pipeline file:
+    With it an editor completes and checks keys while you type. If your editor uses the YAML language server, add this
+    line at the top of a pipeline file:
       # yaml-language-server: $schema=calve.schema.json
 
     Example:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one asks the pipelines to stop, the next ones say how to force them."""
+"""Ctrl-C and SIGTERM: the first one stops the pipelines gracefully, the next ones say how to force the end."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["run_until_asked"]
 
 ENDED = 0
 STARTUP_STOPPED = 128
-"""Plus the signal's number: what a shell reports for a program that a signal has ended."""
+"""Plus the number of the signal: a shell's exit code for a program that a signal has ended."""
 _LOOK_SECONDS = 0.5
-"""So often the main thread looks for a signal that another thread received: such a signal does not wake it."""
+"""How often the main thread checks for a signal that another thread received; such a signal does not wake it."""
 
 
 def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
-    """Run `work` on a thread of its own and give what it returns; a signal sets `watch.stop`.
+    """Run `work` on a thread of its own and return its result; a signal sets `watch.stop`.
 
-    PySpark takes SIGINT for itself when it is started on the main thread, so the main thread does nothing but wait.
-    While nothing has begun, a signal ends the process at once and quietly: there is nothing to bring to an end.
+    PySpark handles SIGINT itself if it is started on the main thread, so the main thread only waits. Before any
+    pipeline has begun, a signal ends the process at once and quietly, because nothing has to be finished.
 
     Raises:
         Exception: What `work` raised.
@@ -53,7 +53,7 @@ def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
 
 
 def _next(happened: SimpleQueue[int]) -> int:
-    """Wait for what happens next. Python calls the handlers of signals on the main thread only, when it is awake."""
+    """Wait for the next event. Python calls signal handlers only on the main thread, and only while it is awake."""
     while True:
         with suppress(Empty):
             return happened.get(timeout=_LOOK_SECONDS)
@@ -63,16 +63,16 @@ def _asked(watch: Watch) -> None:
     log = Log()
     if watch.stop.is_set():
         log.warning(
-            "still finishing what has begun; to end it at once: "
-            f"kill -9 {os.getpid()} (nothing is lost, the next run goes on from here)"
+            "still finishing the current work; to end at once: "
+            f"kill -9 {os.getpid()} (nothing is lost; the next run continues from here)"
         )
         return
-    log.info("stopping: what was read is being committed")
+    log.info("stopping: committing what was read")
     watch.stop.set()
 
 
 def _leave(code: int) -> NoReturn:
-    """End without waiting for threads, which may be waiting for Java or a catalog themselves."""
+    """Exit without waiting for threads, which may wait for Java or a catalog."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

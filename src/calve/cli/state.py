@@ -1,4 +1,4 @@
-"""`calve state`: make a lost state anew."""
+"""`calve state`: rebuild a lost state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["rebuild_state", "state"]
 
 @click.group(cls=Group)
 def state() -> None:
-    """Make a lost state anew: where the pipelines go on.
+    """Rebuild a lost state, or choose where a pipeline starts.
 
     Examples:
       calve state rebuild orders.yaml
@@ -39,7 +39,7 @@ def _milliseconds(ctx: click.Context, parameter: click.Parameter, value: str | N
     try:
         moment = None if value is None else datetime.fromisoformat(value)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is no time, e.g. 2026-01-31T12:00:00Z") from None
+        raise click.BadParameter(f"{value!r} is not a time, e.g. 2026-01-31T12:00:00Z") from None
     if moment is None:
         return None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
@@ -49,16 +49,19 @@ def _milliseconds(ctx: click.Context, parameter: click.Parameter, value: str | N
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @options.only_pipeline
 @click.option(
-    "--from", "at", type=click.Choice(["earliest", "latest"]), help="Begin with all that is there, or what comes later."
+    "--from",
+    "at",
+    type=click.Choice(["earliest", "latest", "group"]),
+    help="Start with everything, with new data only, or at the offsets of Kafka's consumer group.",
 )
 @click.option(
-    "--start-offsets", metavar="JSON", callback=_offsets, help="Begin at these offsets of Kafka's partitions."
+    "--start-offsets", metavar="JSON", callback=_offsets, help="Start at these offsets of Kafka's partitions."
 )
 @click.option(
     "--start-timestamp",
     metavar="TIME",
     callback=_milliseconds,
-    help="Begin with the records, or the files, that were written at this time or later.",
+    help="Start with records or files that were written at this time or later.",
 )
 @options.state
 @options.master
@@ -70,32 +73,34 @@ def rebuild_state(
     /,
     path: Path,
     pipeline: str | None,
-    at: Literal["earliest", "latest"] | None,
+    at: Literal["earliest", "latest", "group"] | None,
     start_offsets: dict[str, dict[int, int]] | None,
     start_timestamp: int | None,
     **run_options: Any,
 ) -> None:
-    """Make the lost state of a pipeline anew from what its tables tell; nothing is lost and nothing doubled.
+    """Rebuild the lost state of a pipeline from its tables, without loss or duplicates.
 
-    Nothing of the pipeline may run meanwhile, nor an older copy of its state afterwards. Where the tables do not tell
-    enough it is refused, and you choose where to begin: what the tables have is doubled if it is read again, what is
-    skipped is lost. A pipeline that has never run can begin at a chosen place, too.
+    No run of the pipeline may be active, and no older copy of its state may be used afterwards. If the tables do not
+    have enough information, nothing is written, and you choose where to start: events that the tables have are
+    duplicated if they are read again, and skipped events are lost. The options also choose where a pipeline that has
+    never run starts.
 
     Examples:
       calve state rebuild orders.yaml
       calve state rebuild pipelines/ --pipeline orders --state /var/lib/calve
       calve state rebuild orders.yaml --from latest
+      calve state rebuild orders.yaml --from group
       calve state rebuild orders.yaml --start-offsets '{"orders": {"0": 123, "1": 456}}'
       calve state rebuild orders.yaml --start-timestamp 2026-01-31T12:00:00Z
     """
+    from calve.operate.rebuild import rebuild
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve state --help` needs no Spark
-    from calve.pipeline.rebuild import rebuild
     from calve.pipeline.run import RunOptions
 
     configure(debug=ctx.meta[failures.DEBUG])
     given = [one for one in (at, start_offsets, start_timestamp) if one is not None]
     if len(given) > 1:
-        raise click.UsageError("--from, --start-offsets and --start-timestamp exclude each other")
+        raise click.UsageError("Only one of --from, --start-offsets and --start-timestamp is allowed")
     chosen = options.named(parse(path, PLUGINS).pipelines, pipeline)
     if len(chosen) > 1:
         names = ", ".join(one.name for one in chosen)

@@ -1,4 +1,4 @@
-"""What is said when a state folder has nothing to show."""
+"""The error for a state folder that has nothing to show."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ __all__ = ["no_pipelines"]
 
 
 def no_pipelines(state: str, pipeline: str | None = None) -> CalveError:
-    """Say what was looked for and where, and how to find it."""
+    """Return an error that says what is missing in which folder, and a hint."""
     folder = Folder.at(state)
     if not folder.exists():
         return SourceError(
             f"there is no state folder {folder.path}",
             step="observe",
             target=state,
-            hint="Name the one that `calve run` was given: --state URI",
+            hint="Set the folder that `calve run` used: --state URI",
         )
     if pipeline is None:
         return SourceError(
             f"no pipeline has run with the state folder {folder.path} yet",
             step="observe",
             target=state,
-            hint="Start one with `calve run`, or name another folder: --state URI",
+            hint="Start one with `calve run`, or set another folder: --state URI",
         )
     known = ", ".join(folder.folders()) or "none"
     return SourceError(

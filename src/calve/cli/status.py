@@ -13,11 +13,11 @@ from calve.cli.help import Command
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
 from calve.observe import tally
+from calve.observe.humanize import ago, amount, duration, harmless, many, size
 from calve.observe.liveness import liveness
 from calve.observe.notices import IGNORED_HINT, NULLED_HINT
 from calve.observe.report import PipelineReport, TableReport, Trouble
-from calve.observe.status_file import read_reports
-from calve.observe.words import ago, amount, duration, harmless, many, size
+from calve.observe.status_file import read_replay, read_reports
 
 __all__ = ["status"]
 
@@ -28,9 +28,9 @@ __all__ = ["status"]
 @options.json_output
 @options.debug
 def status(state: str, pipeline: str | None, as_json: bool) -> None:
-    """Show each pipeline and table: rows, rejects, lag, last commit, what is staged, errors and the way out.
+    """Show each pipeline and table: rows, rejects, lag, last commit, staged batches, errors and hints.
 
-    It reads the status files of the state folder, so that it works while pipelines run and after they have ended.
+    It reads the status files in the state folder, so it works while pipelines run and after they have ended.
 
     Examples:
       calve status
@@ -40,19 +40,25 @@ def status(state: str, pipeline: str | None, as_json: bool) -> None:
     reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline, *report.feeds)]
     if not reports:
         raise no_pipelines(state, pipeline)
+    replays = {report.pipeline: read_replay(state, report.pipeline) for report in reports}
     if as_json:
-        found = [{**report.to_dict(), "process": liveness(report)} for report in reports]
+        told = {name: {"replay": replay.to_dict()} for name, replay in replays.items() if replay}
+        found = [
+            {**report.to_dict(), "process": liveness(report), **told.get(report.pipeline, {})} for report in reports
+        ]
         click.echo(json.dumps({"pipelines": found}, indent=2))
     else:
-        click.echo("\n\n".join("\n".join(_lines(report)) for report in reports))
+        click.echo("\n\n".join("\n".join(_lines(report, replays[report.pipeline])) for report in reports))
 
 
-def _lines(report: PipelineReport) -> Iterator[str]:
+def _lines(report: PipelineReport, replay: PipelineReport | None) -> Iterator[str]:
     feeds = f" (feeds {', '.join(report.feeds)})" if report.feeds else ""
     yield f"{report.pipeline}{feeds}: {_state(report)}"
     yield f"  {', '.join(_figures(report))}"
     if report.tables:
         yield from (f"  {line}" for line in _tables(report))
+    if replay and replay.events:
+        yield f"  {_replayed(replay)}"
     yield from (f"  {harmless(line)}" for line in _not_written(report))
     if report.files:
         yield f"  files of the last batch: {report.files}"
@@ -66,6 +72,15 @@ def _lines(report: PipelineReport) -> Iterator[str]:
             yield _trouble(table.conversion_error, name, "warning")
 
 
+def _replayed(replay: PipelineReport) -> str:
+    """Return what all replays together sent; the other figures are without it."""
+    counts = {name: table.rows for name, table in replay.targets.items() if table.rows}
+    tables = f" ({harmless(tally.largest(counts, _SHOWN))})" if counts else ""
+    again = f"{sum(replay.rejects.values()):,} rejected again"
+    when = f", {ago(replay.updated)}" if replay.updated else ""
+    return f"dead letters sent again: {many(replay.events, 'event')}, {many(replay.rows, 'row')}{tables}, {again}{when}"
+
+
 def _state(report: PipelineReport) -> str:
     up = f"up {ago(report.started).removesuffix(' ago')}, " if report.started else ""
     where = f"pid {report.pid} on {report.host}"
@@ -74,9 +89,9 @@ def _state(report: PipelineReport) -> str:
         case "ended":
             return f"{report.state} {news}"
         case "gone":
-            return f"not running (killed?): it was {report.state} {news}; the next `calve run` goes on from there"
+            return f"not running (killed?): was {report.state} {news}; the next `calve run` continues from there"
         case "silent":
-            return f"{report.state}, but silent: last heard of {news} ({where})"
+            return f"{report.state}, but silent: last update {news} ({where})"
         case _:
             return f"{report.state} ({up}{where})"
 
@@ -94,7 +109,7 @@ def _figures(report: PipelineReport) -> Iterator[str]:
     if report.unrouted:
         yield f"{many(report.unrouted, 'event')} without a route"
     if report.passed_over:
-        yield f"{many(report.passed_over, 'tombstone or control record', 'tombstones and control records')} passed over"
+        yield f"{many(report.passed_over, 'tombstone or control record', 'tombstones and control records')} skipped"
     if report.freshness_seconds is not None:
         yield f"fresh within {duration(report.freshness_seconds)}"
 
@@ -144,7 +159,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _not_written(report: PipelineReport) -> Iterator[str]:
-    """Explain the columns `set to NULL` and `not written`, each with the way out."""
+    """Explain the columns `set to NULL` and `not written`, each with a hint."""
     for name, table in sorted(report.tables.items()):
         for column in sorted(table.nulled, key=lambda each: -table.nulled[each])[:_SHOWN]:
             if reason := table.reasons.get(column):
@@ -152,7 +167,7 @@ def _not_written(report: PipelineReport) -> Iterator[str]:
     if any(table.nulled for table in report.tables.values()):
         yield f"set to NULL: values that are not coercible. {NULLED_HINT}"
     if any(table.ignored for table in report.tables.values()):
-        yield f"not written: fields without a column, values of repeated keys; the number of events. {IGNORED_HINT}"
+        yield f"not written: number of events with a field without a column, or with a repeated key. {IGNORED_HINT}"
 
 
 def _trouble(error: Trouble, table: str = "", word: str = "error") -> str:

@@ -14,12 +14,12 @@ from calve.cli import options
 from calve.cli.help import Command
 from calve.errors import SettingsError
 from calve.event.reject import Code
-from calve.observe.words import harmless, many
+from calve.observe.humanize import harmless, many
 from calve.pipeline.plugins import PLUGINS, metadata_of
 from calve.settings import PipelineSettings, parse
 
 if TYPE_CHECKING:
-    from calve.pipeline.trial import EventFate, Reject, TableFate, Trial
+    from calve.operate.dry_run import EventFate, Reject, TableFate, Trial
 
 __all__ = ["trial"]
 
@@ -33,21 +33,21 @@ __all__ = ["trial"]
     multiple=True,
     callback=options.pairs("kafka_topic=orders"),
     metavar="KEY=VALUE",
-    help="Metadata of every event; a number is one, text else. May be repeated.",
+    help="Metadata of every event: a whole number, or text. Repeatable.",
 )
 @options.json_output
 @options.debug
 def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str], as_json: bool) -> None:
-    """Show what a pipeline would do with sample events: where each would go, what would be created, what refused.
+    """Show what a pipeline would do with sample events: their tables, tables to create, rejects.
 
-    EVENTS.ndjson holds one event a line, as the source would hand it on; `-` is stdin, gzip and zstd are read too.
-    They are taken as one batch. Nothing is written: no file, no table, no state. The source is not asked, so that
-    metadata (`getMetadata`) is missing unless --metadata gives it.
+    EVENTS.ndjson has one event per line, as the source would deliver it. `-` is stdin; gzip and zstd are supported. All
+    events form one batch. Nothing is written: no file, no table, no state. The source is not used, so metadata
+    (`getMetadata`) is missing unless you pass --metadata.
 
-    Tables that exist are read from the catalog. The embedded one, and any on SQLite, is only a look into its file;
-    for another one Spark is started, which takes some seconds. Statements are Spark SQL.
+    Existing tables are read from the catalog. For the embedded catalog, and any other on SQLite, Calve only reads its
+    file; for other catalogs it starts Spark, which takes some seconds. Statements are Spark SQL.
 
-    Exit code 0 even if events are refused: that is what one wanted to know.
+    The exit code is 0 even if events are rejected.
 
     Examples:
       calve try orders.yaml sample.ndjson
@@ -68,13 +68,13 @@ def _chosen(pipelines: list[PipelineSettings], name: str | None) -> PipelineSett
     if len(found) > 1:
         names = ", ".join(one.name for one in found)
         raise SettingsError(
-            f"There are {many(len(found), 'pipeline')}", step="settings", hint=f"Choose with --pipeline: {names}"
+            f"There are {many(len(found), 'pipeline')}", step="settings", hint=f"Choose one with --pipeline: {names}"
         )
     return found[0]
 
 
 def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:
-    from calve.pipeline.trial import attempt  # brings DuckDB and Spark's Python side
+    from calve.operate.dry_run import attempt  # brings DuckDB and Spark's Python side
     from calve.sources.file.sample import read_sample
 
     strange = sorted(metadata.keys() - metadata_of(settings))
@@ -86,7 +86,7 @@ def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) 
 
 
 def _value(text: str) -> int | str:
-    """A whole number, or text."""
+    """Return a whole number, or the text."""
     return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 19 else text
 
 
@@ -111,7 +111,7 @@ def _text(found: Trial) -> Iterator[str]:
 
 
 def _event(event: EventFate, several: bool) -> Iterator[str]:
-    line = f"line {event.line}" if event.line else "the end"
+    line = f"line {event.line}" if event.line else "end of file"
     for place in event.tables:
         yield f"{line}: {place.table}{f' ({place.sink})' if several else ''}"
     for reject in event.rejects:
@@ -119,7 +119,7 @@ def _event(event: EventFate, several: bool) -> Iterator[str]:
         who = f" by {reject.sink}" if several and reject.code != Code.MALFORMED else ""  # that one came to no sink
         yield f"{line}: rejected{who}, {where}{_reason(reject)}"
     if not event.tables and not event.rejects:
-        yield f"{line}: passed over: no route takes it, `operation` says so, or it is about no row"
+        yield f"{line}: skipped: no route matches, `operation` skips it, or it changes no row"
 
 
 def _reason(reject: Reject) -> str:
@@ -127,9 +127,9 @@ def _reason(reject: Reject) -> str:
 
 
 def _table(table: TableFate) -> Iterator[str]:
-    done = "would be created" if table.created else "would get columns" if table.statements else "fits as it is"
+    done = "would be created" if table.created else "would get columns" if table.statements else "needs no change"
     if table.documents:
-        yield f"{table.table}: {many(table.rows, 'event')} for the index, which decides whether it takes them"
+        yield f"{table.table}: {many(table.rows, 'event')} for the index, which may refuse them"
         return
     yield f"{table.table}: {many(table.rows, 'row')}, {done}"
     for statement in table.statements:
@@ -137,7 +137,7 @@ def _table(table: TableFate) -> Iterator[str]:
     for column, count in table.nulled.items():
         yield harmless(f"  {column}: {many(count, 'value')} not coercible to its type would become NULL")
     for name, count in table.ignored.items():
-        yield harmless(f"  {name}: has no column, and would not be written for {many(count, 'event')}")
+        yield harmless(f"  {name}: has no column; would not be written in {many(count, 'event')}")
 
 
 def _summary(found: Trial) -> str:
@@ -146,10 +146,10 @@ def _summary(found: Trial) -> str:
     counts = [f"{many(rows, 'row')} for {many(len([one for one in found.tables if one.rows]), what)}"]
     rejected = sum(bool(event.rejects) for event in found.events)
     unrouted = sum(not event.tables and not event.rejects for event in found.events)
-    counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} passed over"] * bool(unrouted)
+    counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} skipped"] * bool(unrouted)
     return f"{many(len(found.events), 'event')}: {', '.join(counts)}. Nothing was written."
 
 
 def _notes(found: Trial) -> Iterator[str]:
     for what, names in found.missing_metadata.items():
-        yield f"Note: {what} asks for metadata that sample events do not have, so it is missing: {', '.join(names)}"
+        yield f"Note: {what} uses metadata that sample events lack: {', '.join(names)}"

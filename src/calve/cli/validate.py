@@ -8,7 +8,7 @@ import click
 
 from calve.cli import failures, options
 from calve.cli.help import Command
-from calve.observe.words import many
+from calve.observe.humanize import many
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import PipelineSettings, parse
 
@@ -17,13 +17,14 @@ __all__ = ["validate"]
 
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--connect", is_flag=True, help="Also try whether catalogs and sources answer.")
+@click.option("--connect", is_flag=True, help="Also connect to catalogs and sources.")
 @options.debug
 @click.pass_context
 def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
-    """Find every error of a configuration at once, each with file:line:column.
+    """List all errors of a configuration, each with file:line:column.
 
-    Nothing is started and nothing is written; with --connect catalogs and sources are asked.
+    It starts nothing and writes nothing. With --connect it connects to catalogs and sources, and writes and removes a
+    small file in the location of the tables.
 
     Examples:
       calve validate orders.yaml
@@ -42,6 +43,6 @@ def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
 
 
 def _try(pipelines: list[PipelineSettings]) -> list[str]:
-    from calve.pipeline.connect import check  # brings Spark; a plain `validate` is quick without
+    from calve.operate.probe import check  # brings Spark; a plain `validate` is quick without
 
     return check(pipelines)

@@ -1,1 +1,1 @@
-"""Progress that survives a crash, and commits that happen exactly once."""
+"""Commits that happen exactly once."""

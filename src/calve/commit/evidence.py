@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from calve.commit.catalog import Catalog
+from calve.catalog.catalog import Catalog
 from calve.commit.fence import Mark
 from calve.engine.jvm import java_errors
+from calve.engine.pyspark_private import jvm_of
 from calve.sources.source import Position
 
 __all__ = ["Evidence", "evidence"]
@@ -51,7 +52,7 @@ def evidence(catalog: Catalog, pipeline: str) -> list[Evidence]:
 
 def _strings(catalog: Catalog, java_map: Any) -> dict[str, str]:
     """Return a Java map as a dict."""
-    jvm: Any = catalog.spark._jvm
+    jvm: Any = jvm_of(catalog.spark)
     strings: dict[str, str] = json.loads(jvm.org.apache.iceberg.util.JsonUtil.mapper().writeValueAsString(java_map))
     return strings
 

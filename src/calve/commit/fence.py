@@ -1,9 +1,9 @@
 """Brings staged batches into a table exactly once: a compare-and-swap on the very metadata that was inspected.
 
 What the fence relies on:
-- `newTransaction()` refreshes, and `startMetadata()` is what all its updates are built on. Looking at the table's
-  handle instead would leave a gap: commits on a stale handle refresh first and succeed.
-- `operations().commit(start, current)` succeeds only while the table still is `start` (on REST: while the branch still
+- `newTransaction()` refreshes, and `startMetadata()` is what all its updates are built on (`Attempt.java`). Looking at
+  the table's handle instead would leave a gap: commits on a stale handle refresh first and succeed.
+- `operations().commit(start, made)` succeeds only while the table still is `start` (on REST: while the branch still
   is), so the mark that was read there is the mark that is replaced.
 - The mark, `calve.mark.<pipeline>` among the table's properties, always travels in one commit with a snapshot. It
   outlives `expire_snapshots` and a rollback. It says up to which batch the table has this pipeline's files.
@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
-from calve.commit.catalog import Catalog
-from calve.commit.merge import EQUALITY_DELETE, WriteMode, merge_changes
-from calve.commit.retry import retried
-from calve.commit.specs import hold_everywhere, need_free_spec, specs_of
+from calve.catalog.attempt import Attempt
+from calve.catalog.catalog import Catalog
+from calve.catalog.retry import retried
+from calve.commit.merge import merge_changes
+from calve.commit.specs import hold_everywhere, need_free_spec
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors, unforeseen_errors
 from calve.errors import (
@@ -32,9 +33,11 @@ from calve.errors import (
     InvariantError,
     OvertakenError,
 )
+from calve.record.target import EQUALITY_DELETE, WriteMode
 from calve.stop_point import meet
+from calve.table.loaded import MARK, Table
 
-__all__ = ["ContentFile", "Lose", "Mark", "Outcome", "Target", "append", "rehearse"]
+__all__ = ["CommitTarget", "ContentFile", "Lose", "Mark", "Outcome", "append", "rehearse"]
 
 ContentFile = Mapping[str, Any]
 """A data file or a delete file in the JSON of the REST catalog's specification."""
@@ -44,10 +47,12 @@ Lose = Callable[[int, Sequence[bytes]], None]
 
 _STEP = "commit"
 _DATA = "DATA"
+_REJECTED = "calve.rejected"
+_WHO = ("calve.pipeline", "calve.state")
 
 
 @dataclass(frozen=True)
-class Target:
+class CommitTarget:
     """Where batches go.
 
     Attributes:
@@ -79,8 +84,8 @@ class Mark:
     batch: int
 
     def key(self, branch: str) -> str:
-        """Give the table property that holds the mark."""
-        return f"calve.mark.{self.pipeline}" + ("" if branch == "main" else f"@{branch}")
+        """Return the table property that holds the mark."""
+        return f"{MARK}{self.pipeline}" + ("" if branch == "main" else f"@{branch}")
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ class Outcome:
         equality_deletes: How many rows the equality deletes of the branch have then.
         delete_files: How many delete files of all kinds it has then.
         began: Whether the branch had no rows before, as neither it nor the table had a snapshot.
+        table: The table after this commit; None when the table had everything before.
     """
 
     batches: tuple[int, ...] = ()
@@ -104,6 +110,7 @@ class Outcome:
     equality_deletes: int = 0
     delete_files: int = 0
     began: bool = False
+    table: Table | None = None
 
     @property
     def already(self) -> bool:
@@ -121,7 +128,7 @@ class _Told(NamedTuple):
 
 def append(
     catalog: Catalog,
-    target: Target,
+    target: CommitTarget,
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
     summary: Mapping[str, str] | None = None,
@@ -152,7 +159,7 @@ def append(
     return retried(lambda: _attempt(catalog, target, mark, files, told))
 
 
-def rehearse(catalog: Catalog, target: Target, mark: Mark, files: Mapping[int, Sequence[ContentFile]]) -> None:
+def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[int, Sequence[ContentFile]]) -> None:
     """Do what `append` does, but for making it visible.
 
     Raises:
@@ -164,28 +171,28 @@ def rehearse(catalog: Catalog, target: Target, mark: Mark, files: Mapping[int, S
 
 def _attempt(
     catalog: Catalog,
-    target: Target,
+    target: CommitTarget,
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
     told: _Told,
 ) -> Outcome:
-    table = catalog.load_java(target.identifier)
+    begun = catalog.begin(target.identifier)
+    key = mark.key(target.branch)
     with java_errors(_STEP, target.identifier):
-        transaction = table.newTransaction()
-        start = transaction.startMetadata()
-        _check_same_table(target, start.uuid())
-        _check_branch(target, start.ref(target.branch))
-        reached = _read_mark(start.properties().get(mark.key(target.branch)), target, mark)
+        found = begun.look(target.branch, key)
+        _check_same_table(target, found.uuid)
+        _check_branch(target, found.is_tag)
+        reached = _read_mark(found.mark, target, mark)
         batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
         if not batches:
             return Outcome()
-        specs, merges = specs_of(start), target.write_mode != EQUALITY_DELETE
+        merges = target.write_mode != EQUALITY_DELETE
         whole = [file for batch in batches for file in files[batch] if file["content"] == _DATA or not merges]
-        if need_free_spec(specs, whole):
+        if need_free_spec(found.specs, whole):
             catalog.add_free_spec(target.identifier)
             return _attempt(catalog, target, mark, files, told)
-        files = {batch: hold_everywhere(specs, files[batch]) for batch in batches}
-        began = start.currentSnapshot() is None and start.ref(target.branch) is None
+        files = {batch: hold_everywhere(found.specs, files[batch]) for batch in batches}
+        began = found.is_empty and not found.has_branch
         needless = _needless_deletes(files) if began and not merges else set()
         files = {batch: [file for file in files[batch] if file["file-path"] not in needless] for batch in batches}
         added = {file["file-path"]: file for batch in batches for file in files[batch]}
@@ -195,25 +202,34 @@ def _attempt(
             "calve.batch": str(batches[-1]),
         }
         if all(file["content"] == _DATA for file in added.values()):
-            _stage(catalog, transaction, target, list(added.values()), told.summary | who)
+            _stage(catalog, begun, target, list(added.values()), told.summary | who)
         else:
-            for batch in batches:  # an equality delete holds for rows of earlier snapshots only
-                own = (told.summary if batch == batches[-1] else {}) | who | {"calve.batch": str(batch)}
-                told.lose(batch, _stage(catalog, transaction, target, files[batch], own))
+            _stage_each(catalog, begun, target, files, told._replace(summary=told.summary | who))
         if told.is_rehearsal:
             return Outcome()
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
-        transaction.updateProperties().set(mark.key(target.branch), text).commit()
-        swapped = swap(table, transaction, start, target.branch)
-        _remove_files(table.io(), _deletes(added.values()) if merges else needless)
+        swapped = swap(begun, target.branch, (key, text))
+        _remove_files(begun, _deletes(added.values()) if merges else needless)
     rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
     equality_deletes, delete_files = (
-        int(swapped.summary().get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")
+        int(swapped.summary.get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")
     )
-    return Outcome(batches, swapped.snapshotId(), len(added), rows, equality_deletes, delete_files, began)
+    return Outcome(batches, swapped.snapshot_id, len(added), rows, equality_deletes, delete_files, began, swapped.table)
 
 
-def _check_same_table(target: Target, uuid: str) -> None:
+def _stage_each(
+    catalog: Catalog, begun: Attempt, target: CommitTarget, files: Mapping[int, Sequence[ContentFile]], told: _Told
+) -> None:
+    """Add batches one by one: an equality delete holds for rows of earlier snapshots only."""
+    lost, last = 0, max(files)
+    for batch, own in files.items():
+        summary = {key: value for key, value in told.summary.items() if batch == last or key in _WHO}
+        letters = _stage(catalog, begun, target, own, summary | {"calve.batch": str(batch)}, lost)
+        told.lose(batch, letters)
+        lost += len(letters)
+
+
+def _check_same_table(target: CommitTarget, uuid: str) -> None:
     if target.uuid and uuid != target.uuid:
         raise CommitError(
             f"The table {target.identifier} was dropped and created again, and the staged files are of the old one",
@@ -223,8 +239,8 @@ def _check_same_table(target: Target, uuid: str) -> None:
         )
 
 
-def _check_branch(target: Target, ref: Any) -> None:
-    if ref is not None and ref.isTag():
+def _check_branch(target: CommitTarget, is_tag: bool) -> None:
+    if is_tag:
         raise CommitError(
             f"The table {target.identifier} has a tag {target.branch!r}, so there can be no branch of that name",
             step=_STEP,
@@ -233,8 +249,8 @@ def _check_branch(target: Target, ref: Any) -> None:
         )
 
 
-def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
-    """Give the last batch of this pipeline that the table has, 0 for none."""
+def _read_mark(text: str | None, target: CommitTarget, mark: Mark) -> int:
+    """Return the last batch of this pipeline that the table has, 0 for none."""
     if text is None:
         return 0
     found = json.loads(text)
@@ -260,12 +276,16 @@ def _read_mark(text: str | None, target: Target, mark: Mark) -> int:
 
 def _stage(
     catalog: Catalog,
-    transaction: Any,
-    target: Target,
+    begun: Attempt,
+    target: CommitTarget,
     files: Sequence[ContentFile],
     summary: Mapping[str, str],
+    lost_before: int = 0,
 ) -> list[bytes]:
-    """Add the files of one batch to the transaction: deletes first, as they hold for earlier rows.
+    """Add the files of one batch to an attempt: deletes first, as they hold for earlier rows.
+
+    The dead letters of this batch, and those of earlier batches in the same commit (`lost_before`), are added to the
+    number in `calve.rejected`.
 
     Returns:
         The dead letters of events that turned out to be no rows.
@@ -278,16 +298,14 @@ def _stage(
     with unforeseen_errors(_STEP, target.identifier):
         meet("commit.stage", lambda: [file["file-path"] for file in files])
         if deletes and target.write_mode != EQUALITY_DELETE:
-            lost = merge_changes(catalog, transaction, target.branch, target.write_mode, deletes)
+            lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
             files, deletes = [file for file in files if file["content"] == _DATA], []
-        update = transaction.newRowDelta() if deletes else transaction.newAppend()
-        if target.branch != "main":
-            update = update.toBranch(target.branch)
-        stage = catalog.content_files.change if deletes else catalog.content_files.append
-        stage(update, transaction.table().specs(), files)
-        for key, value in summary.items():
-            update.set(key, value)
-        update.commit()
+        counted = {
+            key: str(int(value) + lost_before + len(lost)) if key == _REJECTED else value
+            for key, value in summary.items()
+        }
+        stage = begun.change if deletes else begun.append
+        stage(target.branch, files, counted)
     return lost
 
 
@@ -321,8 +339,11 @@ def _refuse(batch: int, letters: Sequence[bytes]) -> None:
         raise InvariantError(f"{len(letters)} events of batch {batch} are no rows, and have no place to go", step=_STEP)
 
 
-def _remove_files(io: Any, paths: Iterable[str]) -> None:
+def _remove_files(begun: Attempt, paths: Collection[str]) -> None:
     """Delete staged files that no snapshot has: their keys were merged, or no row has them."""
+    if not paths:
+        return
+    io = begun.table.io()
     for path in paths:
         with contextlib.suppress(Py4JJavaError):
             io.deleteFile(path)

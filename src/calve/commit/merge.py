@@ -11,23 +11,22 @@ they were staged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import SparkSession, functions
 
-from calve.commit.catalog import Catalog
-from calve.commit.staged import Staged, staged
+from calve.arrays import RowNumbers
+from calve.catalog.catalog import Catalog
+from calve.commit.merge_source import Staged, staged
+from calve.engine.pyspark_private import data_frame, java_session, jvm_of, logical_plan
 from calve.errors import CommitError
+from calve.record.target import WriteMode
 from calve.reduce.key import ABSENT
+from calve.sql import spark_name
 
-__all__ = ["EQUALITY_DELETE", "WriteMode", "merge_changes"]
-
-WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
-EQUALITY_DELETE: WriteMode = "equality-delete"
+__all__ = ["merge_changes"]
 
 _MODE = "write.merge.mode"
 
@@ -54,7 +53,7 @@ def merge_changes(
         CommitError: An update would have to be left out, and nobody knows its events any more.
         SinkUnavailableError: The storage does not give a file at the moment.
     """
-    jvm: Any = catalog.spark._jvm
+    jvm: Any = jvm_of(catalog.spark)
     operations = transaction.table().operations()
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
     found = [
@@ -63,6 +62,7 @@ def merge_changes(
     ]
     if not _branch(transaction, operations.current(), branch, any(one.columns for one in found)):
         return []
+    _renew_schema(transaction, operations.current(), branch)
     before = operations.current().properties().get(_MODE)
     transaction.updateProperties().set(_MODE, mode).commit()
     letters: list[bytes] = []
@@ -82,7 +82,7 @@ def merge_changes(
 
 
 def _branch(transaction: Any, start: Any, branch: str, needed: bool) -> bool:
-    """Say whether there is anything to look for rows in; make the branch, where it is `needed` without a row even."""
+    """Return whether there is anything to search for rows; make the branch if it is `needed` even without a row."""
     if start.ref(branch) is not None:
         return True
     if start.currentSnapshot() is not None:
@@ -92,23 +92,37 @@ def _branch(transaction: Any, start: Any, branch: str, needed: bool) -> bool:
     return needed or start.currentSnapshot() is not None
 
 
+def _renew_schema(transaction: Any, current: Any, branch: str) -> None:
+    """Make an empty snapshot where the branch's last one is older than a variant column.
+
+    Iceberg 1.11 looks for the statistics of such columns in the schema of the snapshot that it reads, and fails.
+    """
+    snapshot = current.snapshot(current.ref(branch).snapshotId())
+    schema = current.schemasById().get(snapshot.schemaId())
+    variants = [column.fieldId() for column in current.schema().columns() if column.type().isVariantType()]
+    if schema is not None and any(schema.findField(number) is None for number in variants):
+        transaction.newFastAppend().toBranch(branch).commit()
+
+
 class _Merge:
     """One MERGE into a table that no catalog knows: the parsed plan gets relations in the place of names."""
 
     def __init__(self, spark: SparkSession, relation: Any, changes: Staged) -> None:
+        jvm: Any = jvm_of(spark)
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))  # parsing has its settings
         self._spark = spark
         self._relation = relation
         self._changes = changes
-        same = [f"target.{_quoted(*path)} = source.k{number}" for number, path in enumerate(changes.paths)]
+        same = [f"target.{spark_name(*path)} = source.k{number}" for number, path in enumerate(changes.paths)]
         self._same = " AND ".join(same)
 
     def run(self) -> None:
         """Delete and update."""
-        jvm: Any = self._spark._jvm
-        session: Any = self._spark._jsparkSession
+        jvm: Any = jvm_of(self._spark)
+        session: Any = java_session(self._spark)
         text = f"MERGE INTO t AS target USING s AS source ON {self._same} {self._actions()}"
         plan = session.sessionState().sqlParser().parsePlan(text)
-        source = self._changes.frame(self._spark)._jdf.logicalPlan()
+        source = logical_plan(self._changes.frame(self._spark))
         children = [
             plan.left().withNewChildren(_sequence(jvm, self._relation)),
             plan.right().withNewChildren(_sequence(jvm, source)),
@@ -121,25 +135,25 @@ class _Merge:
             return "WHEN MATCHED THEN DELETE"
         values = []
         for number, name in columns.items():
-            value, old = f"source.c{number}", f"target.{_quoted(name)}"
+            value, old = f"source.c{number}", f"target.{spark_name(name)}"
             if number in kept:
                 value = f"CASE WHEN array_contains(source.{ABSENT}, {number}) THEN {old} ELSE {value} END"
             values.append(f"{old} = {value}")
-        names = ", ".join(map(_quoted, columns.values()))
+        names = ", ".join(map(spark_name, columns.values()))
         given = ", ".join(f"source.c{number}" for number in columns)
         return (
             f"WHEN MATCHED AND source.{ABSENT} IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {', '.join(values)} "
             f"WHEN NOT MATCHED AND source.{ABSENT} IS NOT NULL THEN INSERT ({names}) VALUES ({given})"
         )
 
-    def without_older_row(self) -> npt.NDArray[np.int64]:
+    def without_older_row(self) -> RowNumbers:
         """Find the updates that lack a required column, and have no older row in the table that has it (positions)."""
         surely, doubtful = self._changes.incomplete()
         if not len(doubtful):
             return surely
-        jvm: Any = self._spark._jvm
-        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, self._relation)
-        target = DataFrame(rows, self._spark).alias("target")
+        jvm: Any = jvm_of(self._spark)
+        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session(self._spark), self._relation)
+        target = data_frame(self._spark, rows).alias("target")
         source = self._changes.keys_of(doubtful, self._spark).alias("source")
         lost = source.join(target, functions.expr(self._same), "left_anti").select("row").collect()
         return np.sort(np.concatenate([surely, np.array([row[0] for row in lost], np.int64)]))
@@ -164,12 +178,8 @@ def _incomplete(table: str, changes: Staged, count: int) -> CommitError:
     )
 
 
-def _quoted(*path: str) -> str:
-    return ".".join(f"`{re.sub('`', '``', name)}`" for name in path)
-
-
 def _sequence(jvm: Any, *values: Any) -> Any:
-    """Give a Scala `Seq`."""
+    """Return a Scala `Seq`."""
     found = jvm.java.util.ArrayList()
     for value in values:
         found.add(value)

@@ -12,24 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["hold_everywhere", "need_free_spec", "specs_of"]
+__all__ = ["hold_everywhere", "need_free_spec"]
 
 _DATA = "DATA"
 
 
-def specs_of(metadata: Any) -> dict[int, bool]:
-    """Give the ids of the specs in a Java `TableMetadata`, and of each whether it has no partitions."""
-    specs = metadata.specs()
-    return {int(one.specId()): bool(one.isUnpartitioned()) for one in (specs.get(at) for at in range(specs.size()))}
-
-
 def need_free_spec(specs: Mapping[int, bool], files: Iterable[Mapping[str, Any]]) -> bool:
-    """Say whether files can only be committed to a table when it has a spec without partitions, which it has not."""
+    """Return whether files can only be committed to a table when it has a spec without partitions, which it has not."""
     return not any(specs.values()) and any(_must_move(specs, file) for file in files)
 
 
 def hold_everywhere(specs: Mapping[int, bool], files: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Give the files as they are to be committed.
+    """Return the files as they are to be committed.
 
     Args:
         specs: Of the table, as it is now; one without partitions among them, unless none is needed.

@@ -12,16 +12,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from calve.arrays import RowNumbers
 from calve.compiled.library import load
 
 __all__ = [
     "HINT",
     "Converted",
     "Converter",
+    "Decoded",
+    "Deferred",
+    "Envelopes",
     "Observed",
     "Observer",
-    "check",
     "converter",
+    "envelopes",
     "failures",
     "observer",
     "pick",
@@ -29,9 +33,24 @@ __all__ = [
 
 _ARRAY_BYTES = 80
 """Of a `struct ArrowArray`."""
-_Rows = npt.NDArray[np.int64]
+_LONG = pa.int64()
+_CONVERTED = (_LONG, _LONG, _LONG, pa.large_list(pa.large_string()), _LONG, _LONG, pa.large_binary(), pa.large_binary())
 _failures: list[str] = []
 HINT = "Please report it, with the events if you can. CALVE_CORE=off turns the core off"
+
+
+class Deferred(NamedTuple):
+    """Values that the core did not take, in columns where that decides nothing else: the exact converter decides them.
+
+    Attributes:
+        rows: Their rows in `Converted.columns`, where they are null.
+        columns: The numbers of their columns.
+        texts: The values as JSON (large binary).
+    """
+
+    rows: RowNumbers
+    columns: RowNumbers
+    texts: pa.Array
 
 
 class Converted(NamedTuple):
@@ -43,13 +62,18 @@ class Converted(NamedTuple):
         strange: The positions of those of them that have fields without a column.
         sets: Of each of these, the number of its set of such fields.
         fields: All sets, as dotted paths.
+        deferred: The values of these rows that are still to be decided.
+        new: What the fields without a column hold, as JSON values (`Node.from_json`); None where it was not looked at,
+            or where the observer would tell more of these rows.
     """
 
     columns: pa.RecordBatch
-    rows: _Rows
-    strange: _Rows
-    sets: _Rows
+    rows: RowNumbers
+    strange: RowNumbers
+    sets: RowNumbers
     fields: list[tuple[str, ...]]
+    deferred: Deferred
+    new: Any
 
 
 class Observed(NamedTuple):
@@ -62,8 +86,62 @@ class Observed(NamedTuple):
     """
 
     fields: Any
-    left: _Rows
+    left: RowNumbers
     is_all: bool
+
+
+class Decoded(NamedTuple):
+    """What became of envelopes of changes.
+
+    Attributes:
+        rows: The positions of those that certainly say what is to be done, ascending.
+        texts: Their rows, as JSON (string).
+        operations: The numbers of their operations (int32).
+        schemas: The numbers of their schemas; -1: none.
+        metadata: What was asked for.
+        silent: The positions of those that are about no row.
+        unknown: The texts of schemas to learn; their envelopes are left.
+    """
+
+    rows: RowNumbers
+    texts: pa.Array
+    operations: pa.Array
+    schemas: npt.NDArray[np.int32]
+    metadata: pa.RecordBatch
+    silent: RowNumbers
+    unknown: list[bytes]
+
+
+class Envelopes:
+    """Decodes envelopes of one format; remembers schemas. For one thread.
+
+    Args:
+        handle: The core's decoder.
+        metadata: The Arrow schema of the metadata.
+    """
+
+    def __init__(self, handle: int, metadata: pa.Schema) -> None:
+        self._handle = handle
+        self._metadata = metadata
+        weakref.finalize(self, _freeing("calve_envelopes_free"), handle)
+
+    def decode(self, events: pa.Array) -> Decoded | None:
+        """Decode an array of binary or string; None where the core failed, which is a mistake in it."""
+        kinds = (pa.int64(), pa.string(), pa.int32(), pa.int32(), self._metadata, pa.int64(), pa.large_binary())
+        found = _call("calve_envelopes_decode", events, kinds, self._handle)
+        if found is None:
+            return None
+        rows, texts, operations, schemas, metadata, silent, unknown = found[1]
+        numbers = schemas.to_numpy(), metadata, silent.to_numpy(), unknown.to_pylist()
+        return Decoded(rows.to_numpy(), texts, operations, *numbers)
+
+    def learn(self, schema: bytes, meaning: Sequence[str]) -> int:
+        """Remember what a schema says of rows; return its number, less than 0 if it cannot be remembered."""
+        text = _joined(meaning) or b""
+        learn = _library().calve_envelopes_learn
+        learn.argtypes = [ctypes.c_void_p, *(ctypes.c_char_p, ctypes.c_size_t) * 2]
+        number: int = learn(self._handle, schema, len(schema), text, len(text))
+        return number
 
 
 class Converter:
@@ -81,13 +159,15 @@ class Converter:
 
     def convert(self, events: pa.Array) -> Converted | None:
         """Convert an array of binary or string; None where the core failed, which is a mistake in it."""
-        kinds = (self._schema, pa.int64(), pa.int64(), pa.int64(), pa.large_list(pa.large_string()))
+        kinds = (self._schema, *_CONVERTED)
         found = _call("calve_convert", events, kinds, self._handle)
         if found is None:
             return None
-        columns, rows, strange, sets, fields = found[1]
+        columns, rows, strange, sets, fields, places, numbers, texts, new = found[1]
         paths = [tuple(each) for each in fields.to_pylist()]
-        return Converted(columns, rows.to_numpy(), strange.to_numpy(), sets.to_numpy(), paths)
+        deferred = Deferred(places.to_numpy(), numbers.to_numpy(), texts)
+        tree = json.loads(new[0].as_py()) if len(new) else None
+        return Converted(columns, rows.to_numpy(), strange.to_numpy(), sets.to_numpy(), paths, deferred, tree)
 
 
 class Observer:
@@ -118,6 +198,12 @@ def observer(spec: Sequence[str]) -> Observer | None:
     return Observer(handle) if handle else None
 
 
+def envelopes(spec: Sequence[str], metadata: pa.Schema) -> Envelopes | None:
+    """Make a decoder of envelopes; None without the core, or of a format that it does not know."""
+    handle = _made("calve_envelopes_new", spec)
+    return Envelopes(handle, metadata) if handle else None
+
+
 def failures() -> int:
     """Return how often the core failed in this process since this was asked last."""
     count = len(_failures)
@@ -125,21 +211,13 @@ def failures() -> int:
     return count
 
 
-def check(events: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Say which events are JSON objects that every reader takes for the same; None without the core.
-
-    Their objects repeat no key, and no text is half a surrogate pair. The exact reader knows of the others.
-    """
-    found = _call("calve_check", events, (pa.bool_(),)) if load() else None
-    return None if found is None else found[1][0].to_numpy(zero_copy_only=False)
-
-
-def pick(events: pa.Array, names: Sequence[str]) -> tuple[pa.Int32Array, pa.Array] | None:
+def pick(events: pa.Array, names: Sequence[str] = ()) -> tuple[pa.Int32Array, pa.Array] | None:
     """Return for each event the number of a text that holds some of its fields alone, and these texts (large string).
 
-    None without the core. Of a field that is repeated the first one counts.
+    The number is -1 where the event is not a JSON object that every reader takes for the same: an object of it repeats
+    a key, or a text is half a surrogate pair. The exact reader knows of these. None without the core.
     """
-    text = "\0".join(names).encode()
+    text = "".join(f"{name}\0" for name in names).encode()
     found = _call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text)) if load() else None
     return None if found is None else (found[1][0], found[1][1])
 
@@ -157,17 +235,20 @@ def _freeing(function: str) -> Any:
 
 
 def _made(function: str, spec: Sequence[str]) -> int | None:
-    library = load()
-    if library is None or any("\0" in text for text in spec):
-        return None
-    try:
-        text = "\0".join(spec).encode()
-    except UnicodeEncodeError:
+    library, text = load(), _joined(spec)
+    if library is None or text is None:
         return None
     make = library[function]
     make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t]
     handle: int | None = make(text, len(text))
     return handle
+
+
+def _joined(spec: Sequence[str]) -> bytes | None:
+    try:
+        return None if any("\0" in text for text in spec) else "\0".join(spec).encode()
+    except UnicodeEncodeError:
+        return None
 
 
 def _call(

@@ -1,1 +1,1 @@
-"""Events into typed rows: an Iceberg schema compiled to a SELECT, inference, evolution."""
+"""Events into typed rows: the compiled core, and the exact converter that alone gives reasons."""

@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from calve.event import duck
 
-__all__ = ["seal", "storage_type"]
+__all__ = ["seal", "storage_type", "struct_array"]
 
 
-def _struct(children: list[pa.Array], fields: list[pa.Field], mask: pa.Array) -> pa.Array:
-    """Build a struct; a required field of an absent struct is null below, which Arrow allows only with a mask."""
+def struct_array(children: list[pa.Array], fields: list[pa.Field], mask: pa.Array) -> pa.Array:
+    """Return a struct; a required field of an absent struct is null below, which Arrow allows only with a mask."""
     loose = [each.with_nullable(True) for each in fields]
     built = pa.StructArray.from_arrays(children, fields=loose, mask=mask)
     kind = pa.struct(fields)
@@ -30,7 +30,7 @@ def seal(rows: pa.Table) -> pa.Table:
 
 
 def _requires(kind: pa.DataType) -> bool:
-    """Say whether a struct at any depth has a required field."""
+    """Return whether a struct at any depth has a required field."""
     if pa.types.is_map(kind):
         return _requires(kind.item_type)
     below = [kind.field(i) for i in range(kind.num_fields)]
@@ -44,7 +44,7 @@ def _sealed(array: pa.Array, nullable: bool) -> pa.Array:
     if pa.types.is_struct(kind):
         mask = array.is_null() if nullable else pa.repeat(False, len(array))
         below = [kind.field(i) for i in range(kind.num_fields)]
-        return _struct([_sealed(array.field(i), each.nullable) for i, each in enumerate(below)], below, mask)
+        return struct_array([_sealed(array.field(i), each.nullable) for i, each in enumerate(below)], below, mask)
     own, children = array.buffers(), None
     if pa.types.is_nested(kind):
         own, children = own[:2], [_sealed(array.values, pa.types.is_map(kind) or kind.value_field.nullable)]
@@ -54,7 +54,7 @@ def _sealed(array: pa.Array, nullable: bool) -> pa.Array:
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:
-    """Give the type that `pa.array` can build for a type: extension types as what they are stored in."""
+    """Return the type that `pa.array` can build for a type: extension types as what they are stored in."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_struct(kind):

@@ -6,34 +6,36 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
+from calve.arrays import RowNumbers
+from calve.columns.connect_schema import has_schemas, node_of, told_by
+from calve.columns.core_spec import table_spec
+from calve.columns.infer import Inferred, UnknownColumns
+from calve.columns.node import Kind, Node
+from calve.columns.options import ConvertOptions
+from calve.columns.unknown_fields import NO_UNKNOWN, UnknownFields
+from calve.columns.widen import widened
 from calve.compiled import events as core
-from calve.convert.arrow_schema import arrow_schema
 from calve.convert.build import seal, storage_type
-from calve.convert.core_spec import table_spec
-from calve.convert.declared import node_of, told_by
-from calve.convert.divide import Found, Owners, divide
-from calve.convert.exact import Exact, Outcome
-from calve.convert.infer import Inferred, UnknownColumns
-from calve.convert.node import Kind, Node
-from calve.convert.options import ConvertOptions
-from calve.convert.table import Table
-from calve.convert.unknown import NO_UNKNOWN, UnknownFields
-from calve.convert.widen import widened
+from calve.convert.by_table import ConvertedRows, TableOfRow, divide
+from calve.convert.exact import Exact, ExactResult
+from calve.convert.typed import TypedConverter
 from calve.errors import ConvertError
-from calve.event.columns import EVENT
+from calve.event.columns import EVENT, TYPED
 from calve.event.reject import encodable, rejects_table
-from calve.event.sound import whole_array
+from calve.event.typed import is_typed, with_text
+from calve.event.validate_json import whole_array
+from calve.table.arrow_schema import arrow_schema
+from calve.table.loaded import Table
 
 __all__ = ["ConvertOptions", "Converted", "Converter"]
 
-_Rows = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
 
 
@@ -79,27 +81,42 @@ class Converter:
         self._exact = Exact(self._schema, self._options)
         self._wider: dict[str, bool] = {}
         self._core = core.converter(table_spec(self._schema, self._options), self.arrow_schema)
+        self._typed = TypedConverter(self.arrow_schema, self._options)
 
     def convert(self, rows: pa.Table) -> Converted:
-        """Convert a table with the column `event`."""
+        """Convert a table with the column `event` or `_typed`."""
+        rows = self._with_text_if_needed(rows)
         return self._looked(rows, self._find(rows))
 
-    def convert_for(self, rows: pa.Table, owners: Owners) -> Iterator[tuple[int, Converted]]:
+    def convert_for(self, rows: pa.Table, table_of_row: TableOfRow) -> Iterator[tuple[int, Converted]]:
         """Convert events of several tables that are alike, all at once; yield each owner with what became of its own.
 
         Args:
             rows: As for `convert`.
-            owners: Of each row, the number of its table. Positions in what is yielded are those in `rows`.
+            table_of_row: Of each row, the number of its table. Positions in what is yielded are those in `rows`.
         """
-        for owner, found in divide(self._find(rows), owners):
+        rows = self._with_text_if_needed(rows)
+        for owner, found in divide(self._find(rows), table_of_row):
             yield owner, self._looked(rows, found)
 
-    def _find(self, rows: pa.Table) -> Found:
-        events = whole_array(rows[EVENT])
-        taken = self._core.convert(events) if self._core else None
+    def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
+        """Return typed rows as they are if their columns can be converted, else with their texts."""
+        return rows if is_typed(rows) and self._typed.reader(rows[TYPED].type) else with_text(rows)
+
+    def _fast(self, rows: pa.Table) -> core.Converted | None:
+        """Convert the rows that certainly fit."""
+        typed = self._typed.reader(rows[TYPED].type) if is_typed(rows) else None
+        if typed:
+            return typed.convert(whole_array(rows[TYPED]))
+        return self._core.convert(whole_array(rows[EVENT])) if self._core else None
+
+    def _find(self, rows: pa.Table) -> ConvertedRows:
+        taken = self._fast(rows)
         slow = _others(len(rows), taken.rows if taken else _NONE)
-        texts = events.take(pa.array(slow)).to_pylist() if len(slow) else []
+        texts = with_text(rows.take(pa.array(slow)))[EVENT].to_pylist() if len(slow) else []
         outcome = self._exact.convert(zip(slow.tolist(), texts, strict=True))
+        if taken and len(taken.deferred.rows):
+            taken = self._decide(taken, outcome)
         unknown = UnknownFields(taken.strange, taken.sets, taken.fields) if taken else NO_UNKNOWN
         strange = np.zeros(len(rows), bool)
         if self._options.look_for_unknown:
@@ -108,9 +125,32 @@ class Converter:
         ignored = unknown if self._options.count_ignored else NO_UNKNOWN
         ignored = ignored.join(UnknownFields.of(outcome.ignored))
         table, positions = self._assemble(taken, outcome)
-        return Found(
-            seal(table), positions, outcome.rejects, outcome.nulled, np.flatnonzero(strange), outcome.wider, ignored
-        )
+        odd, new = np.flatnonzero(strange), None
+        if taken and taken.new and len(odd) == len(taken.strange) and not has_schemas(rows):
+            new = Node.from_json(taken.new)
+        return ConvertedRows(seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
+
+    def _decide(self, taken: core.Converted, outcome: ExactResult) -> core.Converted:
+        """Have the exact converter decide the values that the core left within its rows; each distinct one once."""
+        columns = taken.columns.columns
+        for number in np.unique(taken.deferred.columns).tolist():
+            at = np.flatnonzero(taken.deferred.columns == number)
+            texts = taken.deferred.texts.take(pa.array(at)).dictionary_encode()
+            decided = [self._exact.value(number, text) for text in texts.dictionary.to_pylist()]
+            values, reasons, wider = zip(*decided, strict=True)
+            codes, places = texts.indices.to_numpy(), taken.deferred.rows[at]
+            name = self._schema.fields[number].name
+            for row, code in zip(taken.rows[places].tolist(), codes.tolist(), strict=True):
+                if reasons[code] is not None:
+                    outcome.nulled.append((row, (name, reasons[code])))
+                    outcome.wider += [(row, node) for node in wider[code]]
+            if any(value is not None for value in values):
+                order = np.arange(len(taken.rows))
+                order[places] = len(order) + codes
+                both = pa.concat_arrays([columns[number], self._array(number, values)])
+                columns[number] = both.take(pa.array(order))
+        outcome.nulled.sort(key=itemgetter(0))
+        return taken._replace(columns=pa.record_batch(columns, schema=taken.columns.schema))
 
     def _is_wider(self, schema: str) -> bool:
         """Whether the columns are too narrow for rows of a schema, and can be widened."""
@@ -119,11 +159,12 @@ class Converter:
             self._wider[schema] = bool(widened(Node(Kind.STRUCT, told), self._schema.as_struct()).fields)
         return self._wider[schema]
 
-    def _looked(self, rows: pa.Table, found: Found) -> Converted:
+    def _looked(self, rows: pa.Table, found: ConvertedRows) -> Converted:
         """Reject the events with a field that can have no column, and return what else the table lacks."""
-        unknown = Inferred()
-        if len(found.strange):
-            strange = rows if len(found.strange) == len(rows) else rows.take(pa.array(found.strange))
+        seen = self._unknown.seen(found.new, len(found.strange)) if found.new else None
+        unknown = seen or Inferred()
+        if len(found.strange) and seen is None:
+            strange = with_text(rows if len(found.strange) == len(rows) else rows.take(pa.array(found.strange)))
             unknown, rejects = self._unknown.look(strange)
             found = found.rejecting([each._replace(row=int(found.strange[each.row])) for each in rejects])
         for _, node in found.wider:
@@ -138,7 +179,7 @@ class Converter:
     def _unknown(self) -> UnknownColumns:
         return UnknownColumns(self._schema, self._options)
 
-    def _assemble(self, taken: core.Converted | None, outcome: Outcome) -> tuple[pa.Table, _Rows]:
+    def _assemble(self, taken: core.Converted | None, outcome: ExactResult) -> tuple[pa.Table, RowNumbers]:
         """Return the rows of both, in the order of the events, and their positions."""
         at = np.array(outcome.rows, np.int64)
         if taken is None or len(at):
@@ -157,7 +198,7 @@ class Converter:
         return pa.array(values, self._storage[number]).cast(self.arrow_schema.field(number).type)
 
 
-def _others(rows: int, taken: _Rows) -> _Rows:
+def _others(rows: int, taken: RowNumbers) -> RowNumbers:
     mask = np.ones(rows, bool)
     mask[taken] = False
     return np.flatnonzero(mask)

@@ -24,12 +24,12 @@ _DAY_MICROS = 86_400_000_000
 
 
 def path(schema: Schema, column: str) -> tuple[str, ...] | None:
-    """Give the fields that lead to a column of a time or a date, or None where the table has none of this name."""
+    """Return the fields that lead to a column of a time or a date, or None where the table has none of this name."""
     return None if fault(schema, column) else _find(schema.fields, column)[0]
 
 
 def fault(schema: Schema, column: str) -> str | None:
-    """Say why a column cannot tell an event's time, or None if it can; structs are entered with dots."""
+    """Return why a column cannot tell an event's time, or None if it can; structs are entered with dots."""
     field = _find(schema.fields, column)[1]
     if field is None:
         return f"there is no column {column!r}"

@@ -14,17 +14,17 @@ from typing import Any
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.convert.column_names import folded
-from calve.convert.node import Kind, Node
-from calve.convert.options import ConvertOptions
+from calve.columns.names import folded
+from calve.columns.node import Kind, Node
+from calve.columns.options import ConvertOptions
+from calve.columns.unknown_fields import finder
+from calve.columns.widen import needed, widest
 from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
-from calve.convert.unknown import finder
-from calve.convert.widen import needed, widest
+from calve.event.exact_json import MalformedError, parse_object
 from calve.event.reject import Code, Reject
 from calve.event.repeated import RepeatedKeys
-from calve.event.strict import MalformedError
 
-__all__ = ["Exact", "Outcome"]
+__all__ = ["Exact", "ExactResult"]
 
 
 class _RejectedError(Exception):
@@ -66,7 +66,7 @@ class _Column:
 
 
 @dataclass
-class Outcome:
+class ExactResult:
     """What became of some events.
 
     Attributes:
@@ -110,9 +110,9 @@ class Exact:
         self._ignored = finder(schema.as_struct(), options.case_insensitive) if options.count_ignored else None
         self._repeated = RepeatedKeys()
 
-    def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> Outcome:
+    def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> ExactResult:
         """Convert events given as (position, text)."""
-        outcome, good = Outcome([], [], [], [], [], [], []), []
+        outcome, good = ExactResult([], [], [], [], [], [], []), []
         for row, text in texts:
             nulled: list[tuple[str, str]] = []
             wider: list[Node] = []
@@ -135,6 +135,18 @@ class Exact:
             good.append(values)
         outcome.columns += zip(*good, strict=True) if good else [()] * len(self._columns)
         return outcome
+
+    def value(self, number: int, text: bytes) -> tuple[Any, str | None, list[Node]]:
+        """Convert one value of an optional column whose misfits are null; the text is JSON.
+
+        Returns:
+            The value, the reason where it is null instead, and what the table needs to hold it, as `ExactResult.wider`.
+        """
+        column, value = self._columns[number], parse_object(b'{"":%b}' % text)[""]
+        try:
+            return column.read(value), None, []
+        except MismatchError as error:
+            return None, str(error), column.wider(value)
 
     def _event(self, text: bytes | str | None) -> dict[str, Any]:
         """Read an event, its fields under the names of the columns."""
@@ -216,7 +228,7 @@ class _Names:
                 self._folded.setdefault(folded(name), []).append(name)
 
     def match(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Give the object with its fields under the columns' names."""
+        """Return the object with its fields under the columns' names."""
         if self._folded is None or event.keys() <= self.known:
             return event
         origin = {name: name for name in event if name in self.known}

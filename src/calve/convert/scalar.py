@@ -1,8 +1,8 @@
 """One JSON value into one Iceberg primitive, exactly or not at all (RFC 6.3).
 
-Every reader takes a parsed JSON value (`calve.event.strict`) that is not null and gives what `pa.array` takes for the
-Arrow type: times as integers since the epoch in the type's unit, decimals as `Decimal`. The texts of map keys come in
-as strings.
+Every reader takes a parsed JSON value (`calve.event.exact_json`) that is not null and gives what `pa.array` takes for
+the Arrow type: times as integers since the epoch in the type's unit, decimals as `Decimal`. The texts of map keys come
+in as strings.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 
 from pyiceberg import types as iceberg
 
-from calve.convert import moment, variant
+from calve.columns.options import ConvertOptions
+from calve.convert import iso8601, variant
 from calve.convert.date_formats import date_format
-from calve.convert.moment import MismatchError
-from calve.convert.options import ConvertOptions
-from calve.convert.schema import VariantType
+from calve.convert.iso8601 import MismatchError
 from calve.errors import ConvertError
+from calve.event.exact_json import Number, dump
 from calve.event.reject import cut
-from calve.event.strict import Number, dump
+from calve.table.schema import VariantType
 
 __all__ = ["MismatchError", "Read", "bad", "null_value", "reader"]
 
@@ -73,12 +73,12 @@ def reader(kind: iceberg.IcebergType, options: ConvertOptions = _DEFAULT) -> Rea
 
 
 def null_value(kind: iceberg.IcebergType) -> Any:
-    """Give what a JSON null becomes where it is allowed: nothing, but in a variant, which has a null of its own."""
+    """Return what a JSON null becomes where it is allowed: nothing, but in a variant, which has a null of its own."""
     return variant.NULL if isinstance(kind, VariantType) else None
 
 
 def bad(value: Any, kind: str) -> MismatchError:
-    """Say that a value does not fit a type."""
+    """Return the error of a value that does not fit a type."""
     shown = cut(value if type(value) is str or type(value) is Number else dump(value))
     return MismatchError(f"{shown!r} is no {kind}" if type(value) is str else f"{shown} is no {kind}")
 
@@ -230,7 +230,7 @@ def _factor(number: Decimal, unit: int, counts: str) -> Decimal:
 
 
 def _timestamp(unit: int, kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
-    return _temporal(_parser(moment.timestamp, options.timestamp_formats), unit, options.timestamp_unit, str(kind))
+    return _temporal(_parser(iso8601.timestamp, options.timestamp_formats), unit, options.timestamp_unit, str(kind))
 
 
 def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callable[[str, int], int]:
@@ -253,7 +253,7 @@ def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callab
 
 
 def _date(patterns: tuple[str, ...]) -> Callable[[str, int], int]:
-    parse = _parser(lambda text, unit: moment.date(text) * _DAY_SECONDS * unit, patterns)
+    parse = _parser(lambda text, unit: iso8601.date(text) * _DAY_SECONDS * unit, patterns)
 
     def read(text: str, unit: int) -> int:
         days, rest = divmod(parse(text, 1), _DAY_SECONDS)
@@ -265,17 +265,17 @@ def _date(patterns: tuple[str, ...]) -> Callable[[str, int], int]:
 
 
 def _range(kind: str, unit: int) -> tuple[int, int]:
-    """Give the least and the greatest value: of dates and timestamps what all readers know, the years 1 to 9999."""
+    """Return the least and the greatest value: of dates and timestamps what all readers know, the years 1 to 9999."""
     if kind == "date":
-        return -moment.DAYS_BEFORE_1970, moment.LAST_DAY
+        return -iso8601.DAYS_BEFORE_1970, iso8601.LAST_DAY
     if kind == "time":
         return 0, 86_400 * unit - 1
-    first, last = -moment.DAYS_BEFORE_1970 * 86_400 * unit, (moment.LAST_DAY + 1) * 86_400 * unit - 1
+    first, last = -iso8601.DAYS_BEFORE_1970 * 86_400 * unit, (iso8601.LAST_DAY + 1) * 86_400 * unit - 1
     return max(first, -(2**63)), min(last, 2**63 - 1)
 
 
 def _out_of_range(value: Any, kind: str, counts: str) -> MismatchError:
-    """Say that a date or time is none that its column can hold, and why an epoch number may be too large."""
+    """Return the error of a date or time that its column cannot hold, and why an epoch number may be too large."""
     if kind == "time":
         return bad(value, kind)
     years = "the years 1677 to 2262" if kind.endswith("_ns") else "the years 1 to 9999"
@@ -300,7 +300,7 @@ _READERS: dict[type[iceberg.IcebergType], Read] = {
     iceberg.LongType: _integer(-(2**63), 2**63 - 1, "long"),
     iceberg.FloatType: _float,
     iceberg.DoubleType: _double,
-    iceberg.TimeType: _temporal(moment.time, _MICRO, "ms", "time"),
+    iceberg.TimeType: _temporal(iso8601.time, _MICRO, "ms", "time"),
     iceberg.StringType: _string,
     iceberg.UUIDType: _uuid,
     iceberg.BinaryType: _binary,

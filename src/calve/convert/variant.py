@@ -14,10 +14,10 @@ from itertools import accumulate
 from math import isinf
 from typing import Any
 
-from calve.convert.arrow_schema import METADATA, VALUE
-from calve.convert.moment import MismatchError
+from calve.convert.iso8601 import MismatchError
+from calve.event.exact_json import Number
 from calve.event.reject import cut
-from calve.event.strict import Number
+from calve.table.arrow_schema import METADATA, VALUE
 
 __all__ = ["MOST_BYTES", "NULL", "encode"]
 
@@ -37,7 +37,7 @@ _Ids = dict[str, int]
 
 
 def encode(value: Any) -> dict[str, bytes]:
-    """Encode a parsed JSON value (`calve.event.strict`): what `pa.array` takes for `convert.schema.VARIANT`.
+    """Encode a parsed JSON value (`calve.event.exact_json`): what `pa.array` takes for `convert.schema.VARIANT`.
 
     Raises:
         MismatchError: A number is neither a decimal of 38 digits nor a double, a text is none, or it is too large.
@@ -56,7 +56,7 @@ def encode(value: Any) -> dict[str, bytes]:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Give the names of all objects, sorted."""
+    """Return the names of all objects, sorted."""
     found: set[str] = set()
     rest = [value]
     while rest:
@@ -70,7 +70,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _dictionary(names: tuple[str, ...]) -> tuple[bytes, _Ids]:
-    """Give the metadata of sorted names; code points sort as the bytes of UTF-8 do."""
+    """Return the metadata of sorted names; code points sort as the bytes of UTF-8 do."""
     texts = [name.encode() for name in names]
     size = _size(max(sum(map(len, texts)), len(texts)))
     header = 1 | 1 << 4 | (size - 1) << 6  # version 1, sorted
@@ -164,7 +164,7 @@ def _exact(text: Number) -> bytes:
 
 
 def _scaled(exact: Decimal) -> tuple[int, int | None]:
-    """Give scale and digits of a decimal, None where 38 are too few; zeros at the end are kept if they fit."""
+    """Return scale and digits of a decimal, None where 38 are too few; zeros at the end are kept if they fit."""
     for candidate in (exact, exact.normalize(_WIDE)):
         scale = -int(candidate.as_tuple().exponent)
         needed = max(candidate.adjusted() + 1 + max(scale, 0), scale)

@@ -9,7 +9,7 @@ __all__ = ["cache_folder"]
 
 
 def cache_folder() -> Path:
-    """Give the cache folder as an absolute path; it may not exist yet."""
+    """Return the cache folder as an absolute path; it may not exist yet."""
     named = os.environ.get("CALVE_CACHE")
     if named:
         return Path(named).expanduser().absolute()

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import uuid
+from importlib.resources import files
 from typing import Any
 
-__all__ = ["compiled"]
+__all__ = ["java_class"]
 
 
-def compiled(jvm: Any, code: str) -> Any:
-    """Compile a class and make one of it; 0.2 s the first time, later 0.01.
+def java_class(jvm: Any, module: str, name: str) -> Any:
+    """Compile the file `<name>.java` and return its class; 0.2 s the first time, later 0.01 (of a large one 0.3).
+
+    The file names no package, and Janino knows no generics. Each call compiles into a package of its own: py4j
+    remembers methods by the class's full name, whatever its loader.
 
     Args:
         jvm: The JVM of Spark's driver.
-        code: The class without generics, its name written `%s`: py4j remembers methods by the class's name, whatever
-            its loader, so each gets a name of its own.
+        module: A Python module in whose folder the file is.
+        name: The class.
     """
+    within = f"compiled{uuid.uuid4().hex}"
+    source = files(module.rpartition(".")[0]).joinpath(f"{name}.java").read_text()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    name = f"Compiled{uuid.uuid4().hex}"
-    compiler.cook(code % name)
-    return compiler.getClassLoader().loadClass(name).newInstance()
+    compiler.cook(f"package {within};{source}")
+    return compiler.getClassLoader().loadClass(f"{within}.{name}")

@@ -31,12 +31,12 @@ IVY_SETTINGS = "CALVE_IVY_SETTINGS"
 
 
 def needed(needs_s3: bool = False) -> list[str]:
-    """Give the coordinates that a session needs."""
+    """Return the coordinates that a session needs."""
     return [ICEBERG, SQLITE, AWS] if needs_s3 else [ICEBERG, SQLITE]
 
 
 def resolve(coordinates: Sequence[str], cache: Path | None = None) -> list[Path]:
-    """Give the jar of each coordinate (`group:artifact:version`), downloading only what the cache lacks.
+    """Return the jar of each coordinate (`group:artifact:version`), downloading only what the cache lacks.
 
     Dependencies of the jars are not followed: those that Calve uses are bundles. Safe to run side by side.
 

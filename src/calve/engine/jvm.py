@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
 from calve.engine.java_classes import BY_CLASS, BY_GENERAL_CLASS, refusal
+from calve.engine.pyspark_private import java_exception_of, jvm_process
 from calve.errors import (
     CalveError,
     CommitError,
@@ -80,7 +80,7 @@ def unforeseen_errors(step: str, target: str = "") -> Iterator[None]:
 
 
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:
-    """Give the error of Calve's tree for what py4j raised, with a message of one line."""
+    """Return the error of Calve's tree for what py4j raised, with a message of one line."""
     thrown = java_exception(error)
     if thrown is None and _answers(error):
         return InvariantError(f"py4j: {error}", step=step, target=target)
@@ -106,17 +106,17 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
 
 
 def _answers(error: Exception) -> bool:
-    """Say whether the JVM is there: once it is gone, py4j also reports that classes do not exist."""
-    process = getattr(SparkContext._gateway, "proc", None)
+    """Return whether the JVM is there: once it is gone, py4j also reports that classes do not exist."""
+    process = jvm_process()
     is_gone = process is not None and process.poll() is not None
     return not is_gone and not isinstance(error, (Py4JNetworkError, ConnectionError))
 
 
 def java_exception(error: Exception) -> Any:
-    """Give the Java exception behind a Python one, or None; PySpark wraps some classes in exceptions of its own."""
+    """Return the Java exception behind a Python one, or None; PySpark wraps some classes in exceptions of its own."""
     if isinstance(error, Py4JJavaError):
         return error.java_exception
-    return error._origin if isinstance(error, CapturedException) else None
+    return java_exception_of(error) if isinstance(error, CapturedException) else None
 
 
 def innermost_message(error: Exception) -> str:
@@ -128,13 +128,13 @@ def innermost_message(error: Exception) -> str:
 
 
 def caused_by(error: Exception, *names: str) -> bool:
-    """Say whether an exception of one of these Java classes (by full name) is behind a Python one."""
+    """Return whether an exception of one of these Java classes (by full name) is behind a Python one."""
     found = (name for throwable in _causes(java_exception(error)) for name in _class_names(throwable))
     return any(name in names for name in found)
 
 
 def is_instance(java_object: Any, name: str) -> bool:
-    """Say whether a Java object is of a class or an interface, by the full name of that."""
+    """Return whether a Java object is of a class or an interface, by the full name of that."""
     kind: Any = java_object.getClass().forName(name)
     found: bool = kind.isInstance(java_object)
     return found

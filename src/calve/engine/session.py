@@ -24,12 +24,11 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from calve.compiled import library
-from calve.engine import archive, jars, java
-from calve.engine.daemon import EARLY, PRELOAD, EarlyDaemon
+from calve.engine import archive, jars, java, pyspark_private
+from calve.engine.daemon import PRELOAD
 from calve.engine.jvm import innermost_message
 from calve.engine.master import check_master
 from calve.engine.output import JvmOutput
@@ -57,30 +56,8 @@ _PYTHON = "spark.pyspark.python"
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
-class _Session(SparkSession):  # type: ignore[misc] # PySpark is not typed here
-    """Spark's session, whose half in the JVM is made when SQL is first asked for: writing and committing ask for none.
-
-    That half costs a second of one core.
-    """
-
-    running: _Session | None = None
-    _making = threading.Lock()
-
-    def __init__(self, context: SparkContext, early: EarlyDaemon | None) -> None:
-        self._sc, self._jsc, self._jvm = context, context._jsc, context._jvm
-        self.early = early
-        _Session.running = self
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("_jsparkSession", "_profiler_collector"):
-            raise AttributeError(name)
-        with self._making:
-            if name not in self.__dict__:
-                super().__init__(self._sc)
-        return self.__dict__[name]
-
-    def newSession(self) -> SparkSession:  # noqa: N802 # PySpark's name; its own makes another of this class
-        return SparkSession(self._sc, self._jsparkSession.newSession())
+_running: SparkSession | None = None
+"""The session of this process."""
 
 
 def start(
@@ -100,38 +77,35 @@ def start(
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start.
     """
-    if _Session.running is not None and _Session.running.sparkContext._jsc is not None:
-        return _Session.running
+    global _running
+    if _running is not None and pyspark_private.is_running(_running):
+        return _running
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
     master = master or MASTER
     check_master(master)
     master = _with_task_tries(master)
     settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
-    early = EarlyDaemon(preload) if preload and master.startswith("local") else None
-    try:
-        context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
-    except BaseException:
-        _end(early)
-        raise
-    context.pythonExec = settings.get(_PYTHON, context.pythonExec)
-    context.environment |= _task_environment(preload, early)
+    context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
+    pyspark_private.set_workers(context, settings.get(_PYTHON), _task_environment(preload))
     if preload:
         threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
-    return _Session(context, early)
+    _running = pyspark_private.LazySession(context)
+    return _running
 
 
 def stop(spark: SparkSession) -> None:
     """End the session and its JVM, also one that no longer answers. May be called twice."""
-    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    global _running
+    gateway = pyspark_private.take_gateway()
     if gateway is None:
         return
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may be gone
         warnings.simplefilter("ignore", RuntimeWarning)
-        _stop_accumulators(spark.sparkContext)
+        pyspark_private.stop_accumulators(spark.sparkContext)
         spark.sparkContext.stop()
         gateway.shutdown()
-    SparkContext._active_spark_context = SparkSession._instantiatedSession = SparkSession._activeSession = None
-    running, _Session.running = _Session.running, None
+    pyspark_private.forget_sessions()
+    _running = None
     process: subprocess.Popen[bytes] = gateway.proc
     assert process.stdin is not None
     process.stdin.close()
@@ -140,26 +114,12 @@ def stop(spark: SparkSession) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    _end(running and running.early)
 
 
-def _task_environment(preload: Sequence[str], early: EarlyDaemon | None) -> dict[str, str]:
-    """Give what the Python workers of any machine need to know of this one."""
+def _task_environment(preload: Sequence[str]) -> dict[str, str]:
+    """Return what the Python workers of any machine need to know of this one."""
     chosen = {name: os.environ[name] for name in (library.VARIABLE,) if name in os.environ}
-    return {PRELOAD: ",".join(preload), EARLY: early.socket if early else "", **chosen}
-
-
-def _end(early: EarlyDaemon | None) -> None:
-    if early:
-        early.close()
-
-
-def _stop_accumulators(context: SparkContext) -> None:
-    """Stop PySpark's server for accumulators without waiting for it: it looks up once a second."""
-    server, context._accumulatorServer = context._accumulatorServer, None
-    if server is not None:
-        server.handle_error = lambda *_: None  # the JVM ends while it listens
-        threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
+    return {PRELOAD: ",".join(preload), **chosen}
 
 
 def _with_task_tries(master: str) -> str:
@@ -182,6 +142,7 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
         "spark.python.daemon.module": "calve.engine.daemon",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.variable.substitute": "false",  # columns may be named ${…}
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/calve-spark-warehouse",  # named, never made
         "spark.ui.enabled": "false",
@@ -219,8 +180,7 @@ def _start_context(conf: SparkConf) -> SparkContext:
 def _start_jvm(conf: SparkConf) -> Any:
     output = JvmOutput()
     try:
-        # A session of its own: Ctrl-C and signals to our process group leave Spark running until we have drained.
-        gateway = launch_gateway(conf, {"start_new_session": True, "stdout": output.pipe, "stderr": output.pipe})
+        gateway = pyspark_private.launch(conf, output.pipe)
     except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(output.reason() or innermost_message(error)) from error
     output.started()

@@ -7,21 +7,28 @@ __all__ = [
     "OPERATION",
     "ORDER",
     "ORIGINAL",
+    "PICKED",
     "POSITION",
     "ROW",
     "SCHEMA",
     "SINK",
+    "TYPED",
     "VERSION",
 ]
 
 EVENT = "event"
 """binary, nullable: the original text of one event, byte for byte; null is an event without a value."""
+TYPED = "_typed"
+"""struct, in place of `event`, beside `_schema`: a row of a typed source, none of them null. Its text is made where it
+is needed (`event.typed`)."""
 ORIGINAL = "_original"
 """binary, only where events were made of envelopes: the envelope byte for byte, which dead letters keep."""
 MALFORMED = "malformed"
 """string, optional: the reason why the source itself gives this row up; null for a sound one."""
 JSON = "json"
 """string: text that DuckDB accepts as a JSON object; the event itself for all but odd rows."""
+PICKED = "_picked"
+"""dictionary of large string, only until events are routed: an object of the fields that routes and names read."""
 ROW = "row"
 """int64: the position of a row in the batch it came with."""
 SCHEMA = "_schema"

@@ -11,41 +11,30 @@ import pyarrow as pa
 if TYPE_CHECKING:  # many tasks need no SQL, and it takes a tenth of a second to import
     import duckdb
 
-__all__ = ["NoJsonError", "run", "whole"]
+__all__ = ["run", "whole"]
 
 _lock = threading.RLock()
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
-
-
-class NoJsonError(Exception):
-    """DuckDB read a text that is no JSON."""
 
 
 def run(sql: str, **relations: pa.Table) -> pa.Table:
     """Run a SELECT over Arrow tables, which it knows by their argument names, on one thread.
 
     A forked process opens its own connection; threads of one process take turns.
-
-    Raises:
-        NoJsonError: A text is no JSON.
     """
-    from duckdb import InvalidInputException
-
     with _lock:
         connection = _connection()
         for name, table in relations.items():
             connection.register(name, table)
         try:
             return connection.sql(sql).to_arrow_table()
-        except (InvalidInputException, UnicodeDecodeError) as error:  # a message may be cut inside of a character
-            raise NoJsonError(str(error)) from error
         finally:
             for name in relations:
                 connection.unregister(name)
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Give a column as one array; `combine_chunks` would copy what is one already."""
+    """Return a column as one array; `combine_chunks` would copy what is one already."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

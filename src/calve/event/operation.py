@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def operation_sql(text_sql: str) -> str:
-    """Give SQL (TINYINT) for an operation's text: an `Operation`, or NULL for a word that is none.
+    """Return SQL (TINYINT) for an operation's text: an `Operation`, or NULL for a word that is none.
 
     A text that is absent or empty is an INSERT (design, section 5); case does not matter.
     """

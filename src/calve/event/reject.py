@@ -51,7 +51,7 @@ class Reject(NamedTuple):
 
 
 def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
-    """Give rejects as a table of the schema `REJECTS`, in the order of rows."""
+    """Return rejects as a table of the schema `REJECTS`, in the order of rows."""
     ordered = sorted(rejects)
     if not ordered:
         return _NONE
@@ -65,7 +65,7 @@ def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
 
 
 def reject_rows(rows: pa.Array, code: Code | str, field: str, reason: str) -> pa.Table:
-    """Give `REJECTS` for many rows that share code, field and reason; `rows` are their positions (int64)."""
+    """Return `REJECTS` for many rows that share code, field and reason; `rows` are their positions (int64)."""
     shared = (Code(code).value, field, reason)
     return pa.table([rows, *(pa.repeat(text, len(rows)) for text in shared)], schema=REJECTS)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from calve.event.strict import decoder, parse_object
+from calve.event.exact_json import decoder, parse_object
 
 __all__ = ["RepeatedKeys"]
 

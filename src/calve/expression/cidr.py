@@ -5,8 +5,9 @@ from __future__ import annotations
 from ipaddress import IPv4Network, ip_network
 
 from calve.expression import value
-from calve.expression.scope import ArgumentError, quote
+from calve.expression.scope import ArgumentError
 from calve.expression.value import Value
+from calve.sql import duckdb_text
 
 __all__ = ["cidr_contains"]
 
@@ -42,7 +43,7 @@ def _bounds(text: str, place: int) -> tuple[str, str]:
     except ValueError:
         raise ArgumentError(f"{text!r} is no network", place, "Write 192.0.2.0/24 or 2001:db8::/32") from None
     digits = 8 if isinstance(network, IPv4Network) else 32
-    return quote(f"{int(network[0]):0{digits}x}"), quote(f"{int(network[-1]):0{digits}x}")
+    return duckdb_text(f"{int(network[0]):0{digits}x}"), duckdb_text(f"{int(network[-1]):0{digits}x}")
 
 
 def _hexadecimal_v4(text: str) -> str:

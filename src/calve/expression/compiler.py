@@ -9,9 +9,10 @@ from calve.expression.lexer import is_plain
 from calve.expression.operators import BINARY, UNARY, member, type_of
 from calve.expression.probe import refusal
 from calve.expression.regex import check_pattern
-from calve.expression.scope import ArgumentError, Scope, identifier
+from calve.expression.scope import ArgumentError, Scope
 from calve.expression.tree import Binary, Call, Literal, Member, Node, Pointer, TypeOf, Unary
 from calve.expression.value import Value
+from calve.sql import duckdb_name
 
 __all__ = ["compile_node", "finish"]
 
@@ -31,13 +32,13 @@ def compile_node(node: Node, text: str, scope: Scope) -> Value:
 
 
 def finish(sql: str, text: str, scope: Scope) -> str:
-    """Make SQL complete, and be sure that DuckDB takes it: what fails here would fail for every event.
+    """Complete the SQL and check that DuckDB accepts it: an error here would occur for every event.
 
     Raises:
         ExpressionSyntaxError: DuckDB refuses it, e.g. because it is nested too deeply.
     """
     complete = scope.close(sql)
-    columns = "".join(f", NULL::VARCHAR AS {identifier(name)}" for name in scope.metadata)
+    columns = "".join(f", NULL::VARCHAR AS {duckdb_name(name)}" for name in scope.metadata)
     reason = refusal(f"SELECT {complete} FROM (SELECT '{{}}' AS json{columns})")
     if reason is not None:
         raise ExpressionSyntaxError(f"an expression that cannot be computed ({reason})", text, 0)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from calve.expression import value
 from calve.expression.probe import knows
-from calve.expression.scope import ArgumentError, quote
+from calve.expression.scope import ArgumentError
 from calve.expression.value import Value
+from calve.sql import duckdb_text
 
 __all__ = ["format_date_time"]
 
@@ -65,7 +66,7 @@ def _shown(pattern: str, zone: str, to_local: Callable[[str], str]) -> str:
 def _part(piece: re.Match[str], zone: str, local: str) -> str | None:
     text = piece[0]
     if piece[1] is not None:
-        return quote(piece[1].replace("''", "'") or "'")
+        return duckdb_text(piece[1].replace("''", "'") or "'")
     if text in _CODES:
         return f"strftime({local}, '{_CODES[text]}')"
     if piece[2] == "S" and len(text) <= 9:
@@ -73,8 +74,8 @@ def _part(piece: re.Match[str], zone: str, local: str) -> str | None:
     if text in _OFFSETS:
         return _offset(text, local)
     if text == "VV":
-        return quote(zone)
-    return None if piece[2] else quote(text)
+        return duckdb_text(zone)
+    return None if piece[2] else duckdb_text(text)
 
 
 def _offset(text: str, local: str) -> str:
@@ -97,7 +98,7 @@ def _zone(name: str, place: int, word: str) -> tuple[Callable[[str], str], Calla
         if abs(seconds) <= 18 * 3600:
             return lambda sql: f"({sql} + to_seconds({seconds}))", lambda sql: f"({sql} - to_seconds({seconds}))"
     elif knows("SELECT 1 FROM pg_timezone_names() WHERE name = ?", name):
-        zone = quote(name)
+        zone = duckdb_text(name)
         return (
             lambda sql: f"timezone({zone}, timezone('UTC', {sql}))",
             lambda sql: f"timezone('UTC', timezone({zone}, {sql}))",

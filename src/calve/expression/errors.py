@@ -30,7 +30,7 @@ class ExpressionSyntaxError(SettingsError):
         return _rebuild, (self.problem, self.text, self.offset, self.hint)
 
     def shifted(self, text: str, by: int) -> ExpressionSyntaxError:
-        """The same error told of a longer text that holds this one from character `by` on."""
+        """Return the same error for a longer text that contains this one from character `by`."""
         return ExpressionSyntaxError(self.problem, text, self.offset + by, hint=self.hint)
 
     @property

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from calve.expression.compiler import compile_node, finish
 from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.parser import parse
-from calve.expression.scope import Scope, quote
+from calve.expression.scope import Scope
 from calve.expression.tree import Node, Pointer
+from calve.sql import duckdb_text
 
 __all__ = ["Format", "compile_format"]
 
@@ -55,9 +56,9 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
         raise ExpressionSyntaxError("a NUL character", text, text.index("\0"))
     pieces = list(_pieces(text))
     if all(fixed for fixed, _, _ in pieces):
-        return Format(text, quote(text))
+        return Format(text, duckdb_text(text))
     scope = Scope(metadata)
-    sql = " || ".join(quote(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
+    sql = " || ".join(duckdb_text(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
     sql = finish(sql, text, scope)
     return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))
 

@@ -211,7 +211,7 @@ _TYPES = {
 
 
 def type_of(operand: Value, kind: str) -> Value:
-    """Tell whether a value is of a type; null is of none.
+    """Return whether a value is of a type; null is of none.
 
     A JSON number with a fraction is a double (Data Prepper reads it as a float and finds no type for it), a whole
     number beyond 64 bits a big_decimal.

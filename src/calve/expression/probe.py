@@ -1,4 +1,4 @@
-"""Asks DuckDB, while an expression is compiled, whether it can do what the expression needs."""
+"""Checks, while an expression is compiled, whether DuckDB supports what it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def refusal(sql: str, *parameters: str) -> str | None:
-    """The first line of DuckDB's complaint about a statement; None when it runs."""
+    """Return the first line of DuckDB's error for a statement; None if it runs."""
     from duckdb import Error
 
     try:

@@ -12,20 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-__all__ = ["ArgumentError", "Scope", "identifier", "pointer", "quote"]
+from calve.sql import duckdb_name, duckdb_text
+
+__all__ = ["ArgumentError", "Scope", "pointer"]
 
 _WHOLE = "json(json)"
 _MARK = re.compile("\0([jt])([0-9]+)\0")
-
-
-def quote(text: str) -> str:
-    """The text as a SQL string."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def identifier(name: str) -> str:
-    """The name as a SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 class ArgumentError(ValueError):
@@ -70,9 +62,9 @@ class Scope:
         self.used.add(name)
         if name not in self.metadata:
             return "NULL::VARCHAR", "NULL::VARCHAR"
-        column, whole = identifier(name), f"to_json({identifier(name)})"
+        column, whole = duckdb_name(name), f"to_json({duckdb_name(name)})"
         if rest:
-            path = quote(pointer(rest))
+            path = duckdb_text(pointer(rest))
             return f"json_extract({whole}, {path})::VARCHAR", f"json_extract_string({whole}, {path})"
         text = (
             f"CASE WHEN typeof({column}) = 'VARCHAR' THEN {column}::VARCHAR ELSE json_extract_string({whole}, '$') END"
@@ -90,7 +82,7 @@ class Scope:
         shows_only = all(kind == "t" for kind, _ in marks)
         if len(marks) == len(set(marks)) <= (1 if shows_only else 2):
             return _MARK.sub(self._alone, sql)
-        paths = ", ".join(map(quote, self._paths))
+        paths = ", ".join(map(duckdb_text, self._paths))
         extract = "json_extract_string" if shows_only else "json_extract"
         body = _MARK.sub(lambda mark: _bound(mark, shows_only), sql)
         return f"list_transform([{extract}(json, [{paths}])], lambda __fields: {body})[1]"
@@ -99,7 +91,7 @@ class Scope:
         return self._paths.setdefault(pointer(path), len(self._paths))
 
     def _alone(self, mark: re.Match[str]) -> str:
-        path = quote(list(self._paths)[int(mark[2])])
+        path = duckdb_text(list(self._paths)[int(mark[2])])
         return f"json_extract_string(json, {path})" if mark[1] == "t" else f"json_extract(json, {path})::VARCHAR"
 
 

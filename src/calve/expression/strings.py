@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from calve.expression import value
-from calve.expression.scope import quote
 from calve.expression.value import Value
+from calve.sql import duckdb_text
 
 __all__ = ["contains", "join", "length", "starts_with", "substring"]
 
@@ -73,7 +73,7 @@ def join(*given: str | Value) -> Value:
 
     Elements that are null are left out (Data Prepper fails). Anything but a list or a map is a fault.
     """
-    delimiter = quote(given[0].replace("\\\\,", ",") if isinstance(given[0], str) else ",")
+    delimiter = duckdb_text(given[0].replace("\\\\,", ",") if isinstance(given[0], str) else ",")
     source = given[-1]
     assert isinstance(source, Value)
     raw = source.json

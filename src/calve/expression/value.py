@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from calve.expression.scope import Scope, quote
+from calve.expression.scope import Scope
+from calve.sql import duckdb_text
 
 __all__ = ["Value", "attribute", "field", "flag", "integer", "literal", "number", "text"]
 
@@ -57,14 +58,16 @@ def literal(value: str | int | float | bool | None) -> Value:
         return Value("NULL::VARCHAR", "NULL::VARCHAR")
     if isinstance(value, bool):
         word = str(value).lower()
-        return Value(quote(word), quote(word), boolean=word, constant=True, nullable=False)
+        return Value(duckdb_text(word), duckdb_text(word), boolean=word, constant=True, nullable=False)
     if isinstance(value, str):
-        sql = quote(value)
+        sql = duckdb_text(value)
         return Value(f"to_json({sql})::VARCHAR", sql, string=sql, constant=True, nullable=False)
     shown = repr(value)
     whole = f"({shown})::BIGINT" if isinstance(value, int) else None
     small = abs(value) < _EXACT
-    return Value(quote(shown), quote(shown), f"({shown})::DOUBLE", whole, constant=True, nullable=False, small=small)
+    return Value(
+        duckdb_text(shown), duckdb_text(shown), f"({shown})::DOUBLE", whole, constant=True, nullable=False, small=small
+    )
 
 
 def field(scope: Scope, path: str) -> Value:

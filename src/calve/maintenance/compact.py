@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from calve.maintenance.context import Workbench
 from calve.maintenance.rewrite import Rewritten, maintaining, rewrite
-from calve.maintenance.workbench import Workbench
 
 __all__ = ["compact", "compact_metadata"]
 

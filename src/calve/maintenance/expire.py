@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from calve.maintenance.context import Workbench
 from calve.maintenance.rewrite import maintaining
-from calve.maintenance.workbench import Workbench
 
 __all__ = ["Expired", "expire"]
 

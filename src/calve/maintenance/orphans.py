@@ -20,16 +20,16 @@ from datetime import timedelta
 from typing import Any
 
 from calve.errors import SettingsError
+from calve.maintenance.context import Workbench
 from calve.maintenance.rewrite import maintaining
-from calve.maintenance.workbench import Workbench
+from calve.table.loaded import MARK
 
 __all__ = ["LEAST_AGE", "Orphans", "check_age", "removable", "remove_orphans"]
 
 LEAST_AGE = timedelta(days=3)
 _KINDS = (".parquet", ".orc", ".avro", ".puffin", ".metadata.json", ".stats")
 _OURS = re.compile(r"(?P<pipeline>.+)-(?P<state>[0-9a-f]{8})-(?P<batch>\d{8,})-[0-9a-f]{6}-.*")
-"""A file of a pipeline: `Layout.job` names pipeline, state, batch and start; what tasks add to it may be anything."""
-_MARK = "calve.mark."
+"""A file of a pipeline: `Wiring.job` names pipeline, state, batch and start; what tasks add to it may be anything."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def check_age(older_than: timedelta | None, force: bool) -> None:
     """Refuse an age that endangers files in flight.
 
     Raises:
-        SettingsError: It is below three days, and nobody forces it.
+        SettingsError: It is below three days, without --force.
     """
     if older_than is not None and older_than < LEAST_AGE and not force:
         raise SettingsError(
@@ -79,7 +79,7 @@ def remove_orphans(bench: Workbench, older_than: timedelta | None, dry_run: bool
 
 
 def removable(paths: Iterable[str], properties: Mapping[str, str]) -> Iterator[str]:
-    """Give those of the unreferenced files that no pipeline can still commit, and that Iceberg could have written.
+    """Yield the unreferenced files that no pipeline can still commit and that Iceberg could have written.
 
     Args:
         paths: Files that no snapshot refers to.
@@ -97,16 +97,16 @@ def _reached(properties: Mapping[str, str]) -> dict[tuple[str, str], int]:
     """Read up to which batch the table has each state of a pipeline; of several branches the one that is behind."""
     reached: dict[tuple[str, str], int] = {}
     for key, text in properties.items():
-        if not key.startswith(_MARK):
+        if not key.startswith(MARK):
             continue
         mark = json.loads(text)
-        who = key.removeprefix(_MARK).partition("@")[0], mark["state"][:8]
+        who = key.removeprefix(MARK).partition("@")[0], mark["state"][:8]
         reached[who] = min(mark["batch"], reached.get(who, mark["batch"]))
     return reached
 
 
 def _folders(table: Any) -> tuple[str, ...]:
-    """Give the folders of the table's own files; what a table keeps elsewhere may belong to others, too."""
+    """Return the folders of the table's own files; files elsewhere may also belong to others."""
     home = table.location().rstrip("/")
     properties = dict(table.properties())
     named = [properties.get(f"write.{kind}.path", f"{home}/{kind}") for kind in ("data", "metadata")]
@@ -119,7 +119,7 @@ def _local(path: str) -> str:
 
 
 def _unreferenced(bench: Workbench, table: Any, before: int) -> list[str]:
-    """Ask the action, which here deletes nothing: what it would delete goes to a consumer that does nothing."""
+    """Run the action without deleting: its files go to a consumer that does nothing."""
     action = bench.actions().deleteOrphanFiles(table).olderThan(before)
     if "://" in table.location() and not table.location().startswith(("hdfs:", "file:")):
         action = action.usePrefixListing(True)  # the catalog's own FileIO lists; Hadoop may not know the scheme

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from calve.engine.jvm import java_errors
 from calve.errors import CommitConflictError, CommitError, MaintenanceError
-from calve.maintenance.workbench import Workbench
+from calve.maintenance.context import Workbench
 
 __all__ = ["Rewritten", "maintaining", "plan", "rewrite"]
 
@@ -37,7 +37,7 @@ class Rewritten:
 
 
 def plan(bench: Workbench, options: dict[str, str]) -> Rewritten:
-    """Say what `rewrite` would do; how many files it would make is an estimate."""
+    """Describe what `rewrite` would do; the number of new files is an estimate."""
     with maintaining("plan a rewrite", bench):
         table = bench.load()
         snapshot = table.snapshot(bench.target.branch)

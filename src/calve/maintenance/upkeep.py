@@ -9,21 +9,21 @@ from typing import Any
 
 from calve.errors import CalveError
 from calve.maintenance.compact import compact, compact_metadata
-from calve.maintenance.convert import convert
+from calve.maintenance.context import Workbench
+from calve.maintenance.equality_deletes import convert
 from calve.maintenance.expire import expire
-from calve.maintenance.manifests import Census
+from calve.maintenance.manifests import DeleteCounts
 from calve.maintenance.orphans import remove_orphans
 from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, Rewritten, plan
-from calve.maintenance.workbench import Workbench
 
-__all__ = ["STEPS", "Done", "Report", "Wishes", "maintain"]
+__all__ = ["STEPS", "Done", "MaintenanceOptions", "Report", "maintain"]
 
 STEPS = ("convert", "compact", "expire", "orphans")
 """In this order: what a rewrite leaves behind is expired, and what a killed one left is an orphan."""
 
 
 @dataclass(frozen=True)
-class Wishes:
+class MaintenanceOptions:
     """What is to be done.
 
     Attributes:
@@ -59,13 +59,13 @@ class Report:
 
     table: str
     branch: str
-    before: Census = field(default_factory=Census)
-    after: Census = field(default_factory=Census)
+    before: DeleteCounts = field(default_factory=DeleteCounts)
+    after: DeleteCounts = field(default_factory=DeleteCounts)
     done: list[Done] = field(default_factory=list)
     error: CalveError | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "table": self.table,
             "branch": self.branch,
@@ -76,13 +76,13 @@ class Report:
         }
 
 
-def maintain(bench: Workbench, wishes: Wishes, begins: Callable[[str], None]) -> Report:
+def maintain(bench: Workbench, wishes: MaintenanceOptions, begins: Callable[[str], None]) -> Report:
     """Do the steps that are wished for; one that fails ends the table's maintenance, and what is done stays.
 
     Args:
         bench: The table.
         wishes: What is to be done.
-        begins: Is told each step when it begins.
+        begins: Called with each step when it begins.
     """
     report = Report(bench.name, bench.target.branch)
     try:
@@ -98,7 +98,7 @@ def maintain(bench: Workbench, wishes: Wishes, begins: Callable[[str], None]) ->
     return report
 
 
-def _convert(bench: Workbench, wishes: Wishes, report: Report) -> Done:
+def _convert(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
     if not report.before.equality_delete_files:
         return Done("convert", "no equality deletes", {})
     sizes = {} if "compact" in wishes.steps else NO_SIZE
@@ -108,7 +108,7 @@ def _convert(bench: Workbench, wishes: Wishes, report: Report) -> Done:
     return Done("convert", said, {**_figures(found), "delete_files": deletes})
 
 
-def _compact(bench: Workbench, wishes: Wishes, report: Report) -> Done:
+def _compact(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
     if wishes.dry_run:
         found, deletes, manifests = plan(bench, {}), 0, 0
     else:
@@ -122,7 +122,7 @@ def _compact(bench: Workbench, wishes: Wishes, report: Report) -> Done:
     return Done("compact", ", ".join(parts), {**_figures(found), "delete_files": deletes, "manifests": manifests})
 
 
-def _expire(bench: Workbench, wishes: Wishes, report: Report) -> Done:
+def _expire(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
     found = expire(bench, wishes.older_than, wishes.dry_run)
     if not found.snapshots:
         return Done("expire", "no snapshot is old enough", {})
@@ -130,7 +130,7 @@ def _expire(bench: Workbench, wishes: Wishes, report: Report) -> Done:
     return Done("expire", f"{_files(found.snapshots, 'snapshot')} expired{with_files}", asdict(found))
 
 
-def _orphans(bench: Workbench, wishes: Wishes, report: Report) -> Done:
+def _orphans(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
     found = remove_orphans(bench, wishes.older_than, wishes.dry_run)
     kept = f", {_files(found.kept, 'file')} kept for a pipeline" if found.kept else ""
     if not found.files:

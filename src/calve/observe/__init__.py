@@ -1,1 +1,1 @@
-"""One status model, and everybody who looks at it: log, progress, metrics, status files, dead letters."""
+"""One status model, and everybody who looks at it: log, progress, metrics, status files."""

@@ -1,4 +1,4 @@
-"""What a batch held."""
+"""The counts of a batch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["BatchCounts"]
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """What a batch held, counted once, when it is staged.
+    """The counts of a batch, taken once, when it is staged.
 
     Attributes:
-        rejects: By table (`""` where none is known), then by code.
+        rejects: By table (`""` if none is known), then by code.
         nulled: Values that became NULL because they did not fit, by table, then by column.
         ignored: Events with a field that has no column, by table, then by field.
         examples: The reason of one reject, by table, then by code.

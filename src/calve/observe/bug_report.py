@@ -1,4 +1,4 @@
-"""Reports of failures that nobody foresaw: one file for each cause, which a user can send, and one line in the log."""
+"""Reports of unexpected failures: one file for each cause, to attach to a bug report, and one log line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from calve import durable
 from calve.errors import CalveError
+from calve.observe.humanize import many
 from calve.observe.log import Log
-from calve.observe.words import many
 
 __all__ = ["BugReports"]
 
@@ -24,8 +24,8 @@ class BugReports:
     """The reports of one pipeline; runs on the driver.
 
     Args:
-        folder: `<state>/<pipeline>`, where the files go.
-        log: Tells where they are.
+        folder: `<state>/<pipeline>`, the folder of the files.
+        log: Logs their paths.
     """
 
     def __init__(self, folder: Path, log: Log) -> None:
@@ -33,10 +33,10 @@ class BugReports:
         self._log = log
 
     def begins(self, batch: int, error: CalveError) -> None:
-        """Write the report of a failed batch, and log that it is divided."""
+        """Write the report of a failed batch, and log that it will be divided."""
         self._written(error)
         self._log.warning(
-            f"batch {batch} failed at step {error.step}: {error.message}; looking for the events that cause it",
+            f"batch {batch} failed at step {error.step}: {error.message}; searching for the events that cause it",
             batch=batch,
         )
 
@@ -52,15 +52,15 @@ class BugReports:
         for table, count in events.items():
             self._log.warning(
                 f"{many(count, 'event')}{f' of {table}' if table else ''} could not be processed and became "
-                f"dead letters (UNPROCESSABLE); the others of batch {batch} are written",
+                f"dead letters (UNPROCESSABLE); all other events of batch {batch} are written",
                 batch=batch,
                 table=table,
-                hint=f"This is a bug in Calve: please report it with {', '.join(map(str, files))} "
-                "(versions and the place in the code, no events)",
+                hint=f"This is a bug in Calve. Please report it and attach {', '.join(map(str, files))} "
+                "(versions and a traceback, no events)",
             )
 
     def _written(self, cause: CalveError) -> Path:
-        """Write the report of a cause unless it is there."""
+        """Write the report of a cause unless it exists."""
         evidence = getattr(cause, "evidence", "") or cause.message
         key = zlib.crc32(_VALUES.sub("", f"{cause.step} {evidence}").encode())
         file = self._folder / f"bug-{key:08x}.txt"

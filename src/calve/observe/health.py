@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`: whether the pipelines of a process are alive, and whether they take and commit events."""
+"""`/healthz` and `/readyz`: whether the pipelines of a process are alive, and whether they read and commit events."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from calve.observe.report import State
 __all__ = ["STUCK_SECONDS", "Health", "alive", "ready"]
 
 STUCK_SECONDS = 900.0
-"""A pipeline that has done nothing for so long, not even looked for events, hangs: one batch takes far less."""
+"""A pipeline without any activity for this time, not even polling, hangs: one batch takes far less."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """How one pipeline is.
+    """The health of one pipeline.
 
     Attributes:
-        quiet_seconds: Since it last did something; one that waits for events looks for them several times a second.
-        held: What keeps tables from being committed, by table.
-        error: What ended it, or what it is trying to overcome.
+        quiet_seconds: Time since its last activity; a pipeline that waits for events polls several times a second.
+        held: Why tables cannot be committed, by table.
+        error: What ended it, or what it is retrying.
     """
 
     state: State = "starting"
@@ -31,18 +31,18 @@ class Health:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it hangs."""
+        """Whether the pipeline hangs."""
         return self.state not in ("stopped", "failed") and self.quiet_seconds > STUCK_SECONDS
 
 
 def alive(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
-    """Return HTTP's status and the answer of `/healthz`: 503 with the pipelines that failed or hang."""
+    """Return the HTTP status and the answer of `/healthz`: 503 with the pipelines that failed or hang."""
     wrong = {name: _complaint(one) for name, one in pipelines.items() if one.state == "failed" or one.is_stuck}
     return (503, {"status": "failed", "pipelines": wrong}) if wrong else (200, {"status": "ok"})
 
 
 def ready(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
-    """Return HTTP's status and the answer of `/readyz`: 503 unless every pipeline runs and no table is held."""
+    """Return the HTTP status and the answer of `/readyz`: 503 unless every pipeline runs and no table is held."""
     is_ready = bool(pipelines) and all(
         one.state in ("running", "waiting") and not one.held for one in pipelines.values()
     )

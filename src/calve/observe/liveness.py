@@ -1,4 +1,4 @@
-"""Is the process that wrote a status still there? Asked of the operating system, not of the file."""
+"""Whether the process that wrote a status still runs; the operating system knows, not the file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from calve.observe.report import PipelineReport, now
 __all__ = ["Liveness", "liveness", "process_started"]
 
 Liveness = Literal["alive", "silent", "gone", "ended"]
-"""alive · silent (no news, and nothing more can be known from here) · gone (died without a word) · ended (said so)."""
+"""alive · silent (no recent status, from another machine or hanging) · gone (ended without a status) · ended."""
 
 SILENCE_SECONDS = 15.0
-"""A status is written every second; a driver that is silent for this long hangs or is gone."""
+"""A status is written every second; a driver without one for this time hangs or is gone."""
 
 
 def liveness(report: PipelineReport, at: datetime | None = None) -> Liveness:
-    """Say whether the pipeline of a report still runs; a report from another machine is judged by its age alone."""
+    """Return whether the pipeline of a report still runs; for another machine only the age of the report counts."""
     if report.state in ("stopped", "failed"):
         return "ended"
     if report.host == socket.gethostname() and not _runs(report.pid, report.process_started):
@@ -30,7 +30,7 @@ def liveness(report: PipelineReport, at: datetime | None = None) -> Liveness:
 
 
 def process_started(pid: int) -> int:
-    """Give the start of a process in ticks since the machine's, to tell a reused number apart; 0: not known here."""
+    """Return the start of a process in ticks since boot, to recognize a reused pid; 0 if unknown on this system."""
     return _stat(pid)[1]
 
 
@@ -42,9 +42,9 @@ def _runs(pid: int, started: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's process: it exists
+        pass  # a process of another user: it exists
     state, found = _stat(pid)
-    dead = state in ("Z", "X")  # a zombie has a number and nothing else
+    dead = state in ("Z", "X")  # a zombie has only a pid
     return not dead and (found == started or 0 in (found, started))
 
 
@@ -53,5 +53,5 @@ def _stat(pid: int) -> tuple[str, int]:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "", 0
-    fields = stat.rpartition(")")[2].split()  # proc(5): fields 3 and 22, counted behind the name in brackets
+    fields = stat.rpartition(")")[2].split()  # proc(5): fields 3 and 22, counted after the name in brackets
     return fields[0], int(fields[19])

@@ -33,19 +33,19 @@ class Log:
         self._logger = logging.getLogger(ROOT)
 
     def debug(self, message: str, **fields: Any) -> None:
-        """Say what only `--debug` shows."""
+        """Log a message that only `--debug` shows."""
         self._say(logging.DEBUG, message, fields)
 
     def info(self, message: str, **fields: Any) -> None:
-        """Say what happened."""
+        """Log an event."""
         self._say(logging.INFO, message, fields)
 
     def warning(self, message: str, **fields: Any) -> None:
-        """Say what is not as it should be and goes on nevertheless."""
+        """Log a problem that does not stop the pipeline."""
         self._say(logging.WARNING, message, fields)
 
     def error(self, error: CalveError, **fields: Any) -> None:
-        """Say an error once, where it is handled; the traceback is shown with `--debug` only."""
+        """Log an error once, where it is handled; the traceback is shown only with `--debug`."""
         known = {key: value for key, value in error.to_dict().items() if key in ("error", "step", "target", "hint")}
         self._say(logging.ERROR, error.message, {**known, **fields}, error)
 
@@ -59,7 +59,7 @@ class HumanFormatter(logging.Formatter):
     """`09:15:02 orders message. Hint`, local time."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give one record as a line."""
+        """Return one record as a line."""
         fields = getattr(record, "calve_fields", {})
         pipeline = getattr(record, "calve_pipeline", "")
         word = {logging.WARNING: "warning: ", logging.ERROR: "error: "}.get(record.levelno, "")
@@ -73,7 +73,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object with constant keys; `time` is UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give one record as a line."""
+        """Return one record as a line."""
         said = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),

@@ -1,4 +1,4 @@
-"""Prometheus metrics, and whether the pipelines are well, made when they are asked for: not on the path of an event."""
+"""Prometheus metrics and health checks, computed on request and not on the path of an event."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def _lag_rows(report: PipelineReport) -> float | None:
 COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_events", "Events read.", (), _one(lambda r: r.events)),
     ("calve_event_bytes", "Bytes of the events read.", (), _one(lambda r: r.bytes)),
-    ("calve_unrouted_events", "Events that no route took.", (), _one(lambda r: r.unrouted)),
+    ("calve_unrouted_events", "Events that matched no route.", (), _one(lambda r: r.unrouted)),
     (
         "calve_passed_over_events",
-        "Records of change streams that are about no row, e.g. tombstones.",
+        "Records of change streams that change no row, e.g. tombstones.",
         (),
         _one(lambda r: r.passed_over),
     ),
@@ -71,13 +71,13 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),
     (
         "calve_ignored_fields",
-        "Events with a field that has no column, or a repeated key; `(others)` stands for all further fields.",
+        "Events with a field that has no column, or with a repeated key; `(others)` are all further fields.",
         ("table", "field"),
         _ignored,
     ),
     (
         "calve_superseded_events",
-        "Events that an index had newer ones of, or had already.",
+        "Events for which the index already had the same or a newer version.",
         ("table",),
         lambda r: [([name], table.superseded) for name, table in r.tables.items() if table.superseded],
     ),
@@ -95,10 +95,10 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ),
 )
 GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
-    ("calve_lag_rows", "Rows that wait in the source, where it knows.", (), _one(_lag_rows)),
-    ("calve_lag_bytes", "Bytes that wait in the source, about.", (), _one(lambda r: r.lag_bytes)),
-    ("calve_staged_batches", "Batches durable and not committed yet.", (), _one(lambda r: r.staged_batches)),
-    ("calve_staged_bytes", "Bytes durable and not committed yet.", (), _one(lambda r: r.staged_bytes)),
+    ("calve_lag_rows", "Rows that wait in the source, if known.", (), _one(_lag_rows)),
+    ("calve_lag_bytes", "Approximate bytes that wait in the source.", (), _one(lambda r: r.lag_bytes)),
+    ("calve_staged_batches", "Batches that are durable but not committed.", (), _one(lambda r: r.staged_batches)),
+    ("calve_staged_bytes", "Bytes that are durable but not committed.", (), _one(lambda r: r.staged_bytes)),
     ("calve_last_batch_seconds", "Time to write the last batch.", (), _one(lambda r: r.last_batch_seconds)),
     (
         "calve_freshness_seconds",
@@ -112,8 +112,8 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         ("table",),
         lambda r: [([n], t.last_commit.timestamp()) for n, t in r.tables.items() if t.last_commit],
     ),
-    ("calve_pipeline_state", "1 for the state that the pipeline is in.", ("state",), lambda r: [([r.state], 1)]),
-    ("calve_pipeline_errors", "Errors that are not over yet.", (), _one(lambda r: len(r.errors))),
+    ("calve_pipeline_state", "1 for the current state of the pipeline.", ("state",), lambda r: [([r.state], 1)]),
+    ("calve_pipeline_errors", "Errors that are not resolved.", (), _one(lambda r: len(r.errors))),
     (
         "calve_table_held",
         "1 while the table is held by an error.",
@@ -124,13 +124,13 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
 
 
 class StatusCollector(Collector):
-    """Gives the reports of this moment as metrics."""
+    """Returns the current reports as metrics."""
 
     def __init__(self, reports: Callable[[], list[PipelineReport]]) -> None:
         self._reports = reports
 
     def describe(self) -> Iterable[Metric]:
-        """Give no metric at registration: nothing runs yet."""
+        """Return no metric at registration, because nothing runs yet."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -145,15 +145,15 @@ class StatusCollector(Collector):
 
 
 class Metrics:
-    """Serves `/metrics`, `/healthz` and `/readyz` while it is entered.
+    """Serves `/metrics`, `/healthz` and `/readyz` within its context.
 
-    A port that is taken is a warning, and the pipelines run without.
+    If the port is in use, it logs a warning, and the pipelines run without metrics.
 
     Args:
         reports: Returns a report for each pipeline that has begun.
-        port: 0: any free one.
+        port: The port; 0 is any free port.
         host: The address to listen on.
-        health: Returns how each pipeline of the run is, by name.
+        health: Returns the health of each pipeline of the run, by name.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Metrics:
         except OSError as error:
             Log().warning(
                 f"no metrics: {self._host}:{self._wanted} cannot be used ({error.strerror or error}); "
-                "choose another one with --metrics-port"
+                "choose another port with --metrics-port"
             )
             return self
         self.port = server.server_port

@@ -1,4 +1,4 @@
-"""Log lines about events that were rejected, and about values that were not written: at once, then now and then.
+"""Log lines about rejected events and values that were not written: at once, and then as their counts grow.
 
 Each table and code, each table and column, and each table with fields that are not written gets a line when it first
 occurs in a run, and another one each time its count has grown tenfold.
@@ -12,31 +12,31 @@ from typing import Any
 
 from calve.observe import tally
 from calve.observe.batch_counts import BatchCounts
+from calve.observe.humanize import harmless, many
 from calve.observe.log import Log
-from calve.observe.words import harmless, many
 
 __all__ = ["IGNORED_HINT", "NULLED_HINT", "Notices"]
 
 NULLED_HINT = (
     "To keep such events as dead letters: on_type_mismatch: dlq; to keep the values: widen the column, "
-    "or let column_types choose its type when the table is created"
+    "or set its type with column_types when the table is created"
 )
 IGNORED_HINT = (
-    "To add columns for fields: schema_evolution: true; to leave them out on purpose: exclude_keys or include_keys; "
-    "of a key that is repeated in an object the last value is written"
+    "To add columns for fields: schema_evolution: true; to omit fields without this notice: exclude_keys or "
+    "include_keys; for a repeated key the last value is written"
 )
 REJECT_HINTS = {
-    "NOT_COERCIBLE": "To write them: change the column's type (ALTER TABLE; column_types for a table that is "
-    "created) and calve dlq replay, or set on_type_mismatch: null",
-    "AMBIGUOUS_FIELD": "To write them: set case_insensitive: true, or leave the field out with exclude_keys, and "
+    "NOT_COERCIBLE": "To write them: change the column's type (ALTER TABLE; column_types for a new table) "
+    "and calve dlq replay, or set on_type_mismatch: null",
+    "AMBIGUOUS_FIELD": "To write them: set case_insensitive: true, or omit the field with exclude_keys, and "
     "calve dlq replay",
-    "TOO_MANY_COLUMNS": "To write them: leave fields out with exclude_keys or include_keys, and calve dlq replay",
+    "TOO_MANY_COLUMNS": "To write them: omit fields with exclude_keys or include_keys, and calve dlq replay",
     "NO_SUCH_TABLE": "To write them: create the table or set auto_create: true, and calve dlq replay",
     "REQUIRED_MISSING": "To write them: make the column optional (ALTER TABLE), and calve dlq replay",
 }
-"""What helps, by code."""
+"""Hints by code."""
 MOST_LINES = 20
-"""Lines for one batch: a stream of random table names must not fill the log."""
+"""Maximum number of lines for one batch: a stream of random table names must not fill the log."""
 _GROWTH = 10
 _FIELDS = 5
 _Key = tuple[str, str, str]
@@ -44,11 +44,11 @@ _Line = tuple[str, dict[str, Any]]
 
 
 class Notices:
-    """Decides when a count is worth a line, for one pipeline in one run. For any thread.
+    """Decides when a count gets a log line, for one pipeline in one run. Thread-safe.
 
     Args:
         pipeline: Its name.
-        show_rejects: The command that shows what was rejected.
+        show_rejects: The command that shows the rejects.
     """
 
     def __init__(self, pipeline: str, show_rejects: str = "calve dlq show") -> None:
@@ -60,13 +60,13 @@ class Notices:
         self._fields: dict[str, dict[str, int]] = {}
 
     def log(self, counts: BatchCounts) -> None:
-        """Count what a batch rejected and did not write, and log what is due."""
+        """Count the rejects and unwritten values of a batch, and log the lines that are due."""
         with self._lock:
             lines = [*self._rejects(counts), *self._nulled(counts), *self._ignored(counts)]
         for message, fields in lines[:MOST_LINES]:
             self._log.warning(harmless(message), **fields)
         if len(lines) > MOST_LINES:
-            self._log.warning(f"{many(len(lines) - MOST_LINES, 'more notice')} like these: see calve status")
+            self._log.warning(f"{many(len(lines) - MOST_LINES, 'more notice')} like these; see calve status")
 
     def _rejects(self, counts: BatchCounts) -> Iterator[_Line]:
         for table, codes in counts.rejects.items():
@@ -90,11 +90,11 @@ class Notices:
             known = self._fields.setdefault(table, {})
             tally.add_bounded(known, fields)
             if total := self._total(("ignored", table, ""), sum(fields.values())):
-                text = f"{table}: not written, by events: {tally.largest(known, _FIELDS)}"
+                text = f"{table}: fields not written, with the number of events: {tally.largest(known, _FIELDS)}"
                 yield text, {"table": table, "count": total, "hint": IGNORED_HINT}
 
     def _total(self, key: _Key, count: int) -> int:
-        """Add to a count; return it if a line is due, else 0."""
+        """Add to a count; return the total if a line is due, otherwise 0."""
         total = self._counts[key] = self._counts.get(key, 0) + count
         if total < self._due.get(key, 1):
             return 0

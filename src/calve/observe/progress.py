@@ -1,4 +1,4 @@
-"""What a person sees while pipelines run: a live line on a terminal, a plain line now and then elsewhere."""
+"""The progress of running pipelines: a live line on a terminal, otherwise a plain line every ten seconds."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from calve.observe.humanize import ago, amount, many, size
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
 from calve.observe.terminal import Terminal
 from calve.observe.ticker import Ticker
-from calve.observe.words import ago, amount, many, size
 
 __all__ = ["Progress", "ending", "summary"]
 
@@ -22,16 +22,15 @@ Reports = Callable[[], list[PipelineReport]]
 
 
 class Progress:
-    """Shows reports until it is left: redrawn on a terminal, else a line every ten seconds in which something moved.
+    """Shows reports until its context ends: redrawn on a terminal, otherwise a line every ten seconds on progress.
 
-    With `json` the lines are records of the log. The last line of a pipeline says how it ended and what this run did,
-    once.
+    With `json` the lines are log records. The last line of a pipeline summarizes the run, once.
 
     Args:
-        reports: Returns what is known now.
-        terminal: Where the live line goes.
+        reports: Returns the current reports.
+        terminal: Shows the live line.
         json: Whether the log is JSON.
-        show_rejects: The command that shows what was rejected.
+        show_rejects: The command that shows the rejects.
         clock: Monotonic seconds.
     """
 
@@ -54,7 +53,7 @@ class Progress:
         self._ticker: Ticker | None = None
 
     def tick(self) -> None:
-        """Show what is known now."""
+        """Show the current reports."""
         if self._terminal.live and not self._json:
             self._terminal.redraw(" │ ".join(f"{one.pipeline} {summary(one)}" for one in self._reports()))
         elif self._clock() >= self._lines_due:
@@ -62,7 +61,7 @@ class Progress:
             self._lines()
 
     def close(self) -> None:
-        """Clear the live line and say how it ended."""
+        """Clear the live line and print how each pipeline ended."""
         self._terminal.redraw("")
         self._lines()
 
@@ -87,7 +86,7 @@ class Progress:
 
 
 def summary(report: PipelineReport) -> str:
-    """Give a report as one short line, without the pipeline's name."""
+    """Return a report as one short line, without the pipeline's name."""
     parts: list[str] = [report.state]
     if report.events_per_second >= 1 and report.state not in _ENDED:
         parts.append(f"{amount(report.events_per_second)} events/s")

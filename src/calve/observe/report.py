@@ -33,7 +33,7 @@ class Trouble:
     count: int = 1
 
     def sentence(self) -> str:
-        """Give message and way out as people read them."""
+        """Return the message and the hint as one sentence."""
         return f"{self.message}. {self.hint}" if self.hint else self.message
 
 
@@ -82,7 +82,7 @@ class PipelineReport:
     """One pipeline.
 
     Attributes:
-        pid: The process that runs it, on `host`; `process_started` tells a reused process number apart.
+        pid: The process that runs it, on `host`; `process_started` distinguishes a reused pid.
         updated: When this was written.
         feeds: The pipelines that run as a part of it, because they take their events from it.
         dlq: The folders or object-store prefixes that its rejects go to; none: the default folder.
@@ -143,14 +143,14 @@ class PipelineReport:
         return max((table.last_commit for table in self.tables.values() if table.last_commit), default=None)
 
     def rejects_without_table(self) -> dict[str, int]:
-        """Give the rejects by code of events that never got as far as a table."""
+        """Return the rejects, by code, of events that belong to no table."""
         named: Counter[str] = Counter()
         for table in self.tables.values():
             named.update(table.rejects)
         return {code: count - named[code] for code, count in self.rejects.items() if count > named[code]}
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as JSON values; times are ISO 8601, UTC."""
+        """Return the report as JSON values; times are ISO 8601 in UTC."""
         return dict(msgspec.to_builtins(self))
 
     @staticmethod
@@ -164,5 +164,5 @@ class PipelineReport:
 
 
 def now() -> datetime:
-    """Give the time as reports carry it."""
+    """Return the current time in the precision of reports."""
     return datetime.now(UTC).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""The state folder as its readers see it: local, or on an object store; one folder per pipeline in it."""
+"""Access to the state folder, local or on an object store; it has one folder per pipeline."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Folder:
     """A folder of a local disk or an object store.
 
     Attributes:
-        files: The file system it is on.
-        path: Its path there.
-        location: Its absolute path or URI, by which it is found again.
+        files: Its file system.
+        path: Its path in the file system.
+        location: Its absolute path or URI.
     """
 
     files: pafs.FileSystem
@@ -33,7 +33,7 @@ class Folder:
 
     @staticmethod
     def at(location: str) -> Folder:
-        """Find a folder by path or URI; it need not exist.
+        """Return the folder at a path or URI; it need not exist.
 
         Raises:
             SettingsError: The location cannot be understood.
@@ -56,28 +56,28 @@ class Folder:
         return Folder(self.files, f"{self.path}/{name}", f"{self.location}/{name}")
 
     def exists(self) -> bool:
-        """Say whether something is there."""
+        """Return whether the folder exists."""
         return bool(self.files.get_file_info(self.path).type != pafs.FileType.NotFound)
 
     def folders(self) -> list[str]:
-        """Name the published folders in it, sorted."""
+        """Return the names of its published folders, sorted."""
         return [info.base_name for info in self._entries() if info.type == pafs.FileType.Directory]
 
     def file_infos(self) -> list[pafs.FileInfo]:
-        """Give the published files in it, sorted by name."""
+        """Return its published files, sorted by name."""
         return [info for info in self._entries() if info.type == pafs.FileType.File]
 
     def read(self, name: str) -> bytes:
-        """Give a small file whole.
+        """Return the content of a small file.
 
         Raises:
-            OSError: It cannot be read; FileNotFoundError: it is not there.
+            OSError: It cannot be read; FileNotFoundError: it does not exist.
         """
         with self.files.open_input_stream(f"{self.path}/{name}", compression=None) as stream:
             return bytes(stream.read())
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """Stream the lines of a file, without their ends, whatever its size; the last one may have no end.
+        """Yield the lines of a file of any size, without line ends; the last line may have none.
 
         Raises:
             OSError: It cannot be read.
@@ -91,9 +91,9 @@ class Folder:
             yield rest
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace a small file in one step: a reader finds the old one or the new one, never a part.
+        """Replace a small file atomically: a reader sees the old or the new content, never a part.
 
-        One writer at a time.
+        Only one writer at a time is allowed.
 
         Raises:
             OSError: It cannot be written.

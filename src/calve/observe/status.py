@@ -1,4 +1,4 @@
-"""The live status of one pipeline: whoever works tells it what happened, whoever looks takes a report.
+"""The live status of one pipeline: workers record what happens, and observers take a report.
 
 Every method may be called from any thread, takes microseconds and never raises; nothing here touches a disk.
 """
@@ -66,28 +66,28 @@ class PipelineStatus:
         self._samples = deque([(clock(), self._report.events)])
 
     def keeps_dead_letters_in(self, tables: Iterable[str]) -> None:
-        """Say which tables get rejects: their rows are not counted as events that arrived."""
+        """Record which tables store rejects; their rows do not count as written events."""
         with self._lock:
             self._report.dead_letter_tables = sorted(tables)
 
     def files_are(self, how: str) -> None:
-        """Say how the last batch's files came about."""
+        """Record how the files of the last batch were written."""
         with self._lock:
             self._report.files = how
 
     def set_state(self, state: State) -> None:
-        """Say what the pipeline is doing."""
+        """Set the state of the pipeline."""
         self.beat()
         with self._lock:
             self._report.state = state
 
     def feeds(self, pipelines: Sequence[str]) -> None:
-        """Say which pipelines run as a part of this one."""
+        """Record which pipelines run as a part of this one."""
         with self._lock:
             self._report.feeds = list(pipelines)
 
     def batch_written(self, counts: BatchCounts, seconds: float) -> None:
-        """Count a batch that has been staged; once for each batch, whoever staged it."""
+        """Count a staged batch; once for each batch, whichever process staged it."""
         self.beat()
         with self._lock:
             report = self._report
@@ -113,7 +113,7 @@ class PipelineStatus:
             self._notices.log(counts)
 
     def rejected(self, table: str, codes: Mapping[str, int]) -> None:
-        """Count events of a table that only its commit turned away."""
+        """Count events of a table that were rejected by its commit."""
         with self._lock:
             tally.add(self._report.rejects, codes)
             tally.add(self._report.run.rejects, codes)
@@ -133,53 +133,53 @@ class PipelineStatus:
             report.error = None
 
     def superseded(self, index: str, events: int) -> None:
-        """Count events that an index has newer ones of, or has already."""
+        """Count events for which the index has the same or a newer version."""
         with self._lock:
             self._table(index).superseded += events
 
     def valid_through(self, table: str, time: datetime | None) -> None:
-        """Say through which event time a table is complete; None: nothing new is known."""
+        """Record the event time through which a table is complete; None changes nothing."""
         if time is not None:
             with self._lock:
                 self._table(table).valid_through = time
 
     def equality_deletes(self, table: str, rows: int) -> None:
-        """Say how many rows of equality deletes a table has."""
+        """Record how many rows of equality deletes a table has."""
         with self._lock:
             self._table(table).equality_deletes = rows
 
     def converting(self, table: str) -> None:
-        """Say that a table's equality deletes are being converted."""
+        """Record that a table's equality deletes are being converted."""
         with self._lock:
             self._table(table).converting = True
 
     def converted(self, table: str, left: int) -> None:
-        """Say that they were, and how many rows of them came meanwhile."""
+        """Record that they were converted, and how many rows were added meanwhile."""
         with self._lock:
             report = self._table(table)
             report.converting, report.conversion_error = False, None
             report.equality_deletes, report.last_conversion = left, now()
 
     def conversion_failed(self, table: str, error: CalveError) -> None:
-        """Say that they could not be, and why."""
+        """Record that they could not be converted, and why."""
         with self._lock:
             report = self._table(table)
             found = msgspec.convert({**error.to_dict(), "since": now()}, Trouble)
             report.converting, report.conversion_error = False, _again(report.conversion_error, found)
 
     def staged(self, batches: int, size_bytes: int = 0) -> None:
-        """Say how many batches are durable and not committed yet."""
+        """Record how many batches are durable and not committed yet."""
         with self._lock:
             self._report.staged_batches, self._report.staged_bytes = batches, size_bytes
 
     def lag(self, rows: int, size_bytes: int) -> None:
-        """Say what waits in the source (-1 rows: not known)."""
+        """Record what waits in the source (-1 rows: unknown)."""
         self.beat()
         with self._lock:
             self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
 
     def freshness(self, seconds: float | None) -> None:
-        """Say how old the oldest event of a commit was when it became visible."""
+        """Record how old the oldest event of a commit was when it became visible."""
         with self._lock:
             self._report.freshness_seconds = seconds
 
@@ -206,21 +206,21 @@ class PipelineStatus:
             return had
 
     def report(self) -> PipelineReport:
-        """Give a copy of all that is known, with the rate of this moment."""
+        """Return a copy of the report, with the current rate."""
         with self._lock:
             self._report.updated = now()
             self._report.events_per_second = round(self._rate(), 1)
             return copy.deepcopy(self._report)
 
     def totals(self) -> dict[str, Any]:
-        """Give the counts that outlive the process, as JSON values for the ledger."""
+        """Return the counts that outlive the process, as JSON values for the ledger."""
         data = self.report().to_dict()
         tables = {name: {**table, **_PASSING} for name, table in data["tables"].items()}
         kept = ("events", "bytes", "unrouted", "passed_over", "rejects", "batches", "last_batch")
         return {**{key: data[key] for key in kept}, "tables": tables}
 
     def beat(self) -> None:
-        """Say that the pipeline still does something."""
+        """Record that the pipeline is active."""
         self._last_beat = self._clock()
 
     def health(self) -> Health:
@@ -231,7 +231,7 @@ class PipelineStatus:
             return Health(self._report.state, self._clock() - self._last_beat, held, error)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as JSON values."""
+        """Return the report as JSON values."""
         return self.report().to_dict()
 
     def _table(self, name: str) -> TableReport:
@@ -250,7 +250,7 @@ class PipelineStatus:
 
 
 def _places(dlq: str | Sequence[str]) -> list[str]:
-    """A local folder is made absolute: whoever reads the status may stand somewhere else."""
+    """Make local folders absolute, because readers of the status may run in another folder."""
     places = [dlq] if isinstance(dlq, str) else dlq
     return [place if "://" in place else os.fspath(Path(place).expanduser().absolute()) for place in places if place]
 

@@ -11,14 +11,16 @@ from calve.observe.state_folder import Folder
 from calve.observe.status import PipelineStatus
 from calve.observe.ticker import Ticker
 
-__all__ = ["STATUS_FILE", "StatusFile", "read_report", "read_reports"]
+__all__ = ["REPLAY_FOLDER", "STATUS_FILE", "StatusFile", "read_replay", "read_report", "read_reports"]
 
 STATUS_FILE = "status.json"
+REPLAY_FOLDER = "replay"
+"""The folder in a pipeline's that has the state of its replays."""
 INTERVAL_SECONDS = 1.0
 
 
 class StatusFile:
-    """Keeps the status file of one pipeline fresh; a disk that refuses it is said once and tried again."""
+    """Keeps the status file of one pipeline current; a failed write is logged once and retried."""
 
     def __init__(self, status: PipelineStatus, folder: str, interval_seconds: float = INTERVAL_SECONDS) -> None:
         self._status = status
@@ -28,14 +30,14 @@ class StatusFile:
         self._ticker = Ticker(f"calve-status-{status.name}", interval_seconds, self.write)
 
     def write(self) -> None:
-        """Write the file as of now."""
+        """Write the current status."""
         data = msgspec.json.format(msgspec.json.encode(self._status.report()), indent=2)
         try:
             self._folder.write(STATUS_FILE, data + b"\n")
             self._refused = False
         except (OSError, ValueError) as error:  # Arrow's errors are one or the other
             if not self._refused:
-                self._log.warning(f"the status file cannot be written, `calve status` shows old figures: {error}")
+                self._log.warning(f"the status file cannot be written, so `calve status` shows old figures: {error}")
             self._refused = True
 
     def close(self) -> None:
@@ -44,12 +46,24 @@ class StatusFile:
 
 
 def read_report(state: str, pipeline: str) -> PipelineReport | None:
-    """Read the status of one pipeline; None where there is none.
+    """Return the status of one pipeline; None if it does not exist.
+
+    Raises:
+        SourceError: The file exists and cannot be read.
+    """
+    return _read(Folder.at(state) / pipeline, pipeline)
+
+
+def read_replay(state: str, pipeline: str) -> PipelineReport | None:
+    """Read what the replays of a pipeline's dead letters did, all together; None where there was none.
 
     Raises:
         SourceError: It is there and cannot be read.
     """
-    folder = Folder.at(state) / pipeline
+    return _read(Folder.at(state) / pipeline / REPLAY_FOLDER, pipeline)
+
+
+def _read(folder: Folder, pipeline: str) -> PipelineReport | None:
     try:
         return msgspec.json.decode(folder.read(STATUS_FILE), type=PipelineReport)
     except (FileNotFoundError, NotADirectoryError):
@@ -59,15 +73,15 @@ def read_report(state: str, pipeline: str) -> PipelineReport | None:
             f"the status file {folder.path}/{STATUS_FILE} cannot be read: {error}",
             step="observe",
             target=pipeline,
-            hint="A running pipeline writes it anew every second; otherwise delete it, nothing depends on it",
+            hint="A running pipeline rewrites it every second. If none runs, delete it; nothing depends on it",
         ) from error
 
 
 def read_reports(state: str) -> list[PipelineReport]:
-    """Read the status of every pipeline in a state folder, by name; empty where there is none.
+    """Return the status of every pipeline in a state folder, by name; empty without any.
 
     Raises:
-        SourceError: One is there and cannot be read.
+        SourceError: A file exists and cannot be read.
     """
     found = (read_report(state, name) for name in Folder.at(state).folders())
     return [report for report in found if report is not None]

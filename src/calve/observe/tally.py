@@ -1,4 +1,4 @@
-"""Counts by name, and such as must stay small whatever the names are."""
+"""Counts by name, with a limit on the number of names."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Mapping
 __all__ = ["MOST_NAMES", "OTHERS", "add", "add_bounded", "largest"]
 
 MOST_NAMES = 100
-"""Names that are counted one by one, of those that events choose."""
+"""Maximum number of event-chosen names that are counted separately."""
 OTHERS = "(others)"
-"""The name of all further ones."""
+"""The name for all further names."""
 
 
 def add(into: dict[str, int], counts: Mapping[str, int]) -> None:
-    """Add counts to others."""
+    """Add counts to other counts."""
     for name, count in counts.items():
         into[name] = into.get(name, 0) + count
 
 
 def add_bounded(into: dict[str, int], counts: Mapping[str, int]) -> None:
-    """Add counts to others, those of new names as `OTHERS` once there are `MOST_NAMES`; no count is lost."""
+    """Add counts to other counts; beyond `MOST_NAMES` names, new names count as `OTHERS`. No count is lost."""
     for name, count in counts.items():
         key = name if name in into or len(into) < MOST_NAMES else OTHERS
         into[key] = into.get(key, 0) + count
 
 
 def largest(counts: Mapping[str, int], most: int) -> str:
-    """Show the largest counts: `debug 12, extra.a 3 and 4 more`."""
+    """Return the largest counts as text: `debug 12, extra.a 3 and 4 more`."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     shown = ", ".join(f"{name} {count:,}" for name, count in ordered[:most])
     return f"{shown} and {len(ordered) - most:,} more" if len(ordered) > most else shown

@@ -1,4 +1,4 @@
-"""The one place that writes to stderr while pipelines run: lines that stay, and below them one that is redrawn."""
+"""The only writer to stderr while pipelines run: permanent lines, and below them one line that is redrawn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CLEAR = "\r\x1b[2K"
 
 
 class Terminal:
-    """Writes whole lines from any thread; `live` is a terminal, not a file or a pipe.
+    """Writes whole lines from any thread; `live` means a terminal, not a file or a pipe.
 
-    A reader that went away (`2>&1 | head`) is no failure: from then on nothing is written.
+    If the reader of a pipe ends (`2>&1 | head`), this is no failure; nothing more is written.
     """
 
     def __init__(self, stream: TextIO, live: bool | None = None) -> None:
@@ -26,13 +26,13 @@ class Terminal:
         self.live = (stream.isatty() and os.environ.get("TERM") != "dumb") if live is None else live
 
     def line(self, text: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         with self._lock:
             again = self._shown
             self._write((CLEAR if again else "") + text + "\n" + again)
 
     def redraw(self, text: str) -> None:
-        """Replace the live line, cut to the terminal's width; empty: clear it. Nothing without a terminal."""
+        """Replace the live line, cut to the terminal's width; an empty text clears it. No effect without a terminal."""
         if not self.live:
             return
         with self._lock:

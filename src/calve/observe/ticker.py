@@ -1,4 +1,4 @@
-"""A thread that calls something again and again until it is closed."""
+"""A thread that calls a function periodically until it is closed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ticker:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and tick once more, so that the end is seen too."""
+        """Stop, and tick once more, so that the final state is seen."""
         if not self._closed.is_set():
             self._closed.set()
             self._thread.join()

@@ -1,4 +1,4 @@
-"""Everybody who looks at the running pipelines of a process, in one object that the pipelines report to."""
+"""The one object to which the pipelines of a process report, and from which all observers read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Watch"]
 
 
 class Watch:
-    """The statuses of all pipelines of this process, and the wish to stop.
+    """The statuses of all pipelines of this process, and the request to stop.
 
-    Used as a context manager: on the way out every status file is written a last time.
+    A context manager: at its end every status file is written a last time.
 
     Attributes:
-        show_rejects: The command that shows what was rejected.
-        stop: Set when the operator asked for the end (SIGTERM, Ctrl-C); whoever runs drains then.
+        show_rejects: The command that shows the rejects.
+        stop: Set when the operator requests the end (SIGTERM, Ctrl-C); running pipelines then commit and end.
     """
 
     def __init__(self, show_rejects: str = "calve dlq show") -> None:
@@ -37,9 +37,9 @@ class Watch:
     def pipeline(
         self, name: str, folder: str, totals: Mapping[str, Any] | None = None, dlq: str | Sequence[str] = ()
     ) -> PipelineStatus:
-        """Begin to watch a pipeline whose state is in `folder`, with the totals of its earlier runs.
+        """Start to watch a pipeline with its state in `folder` and the totals of its earlier runs.
 
-        Call it when this driver owns the pipeline's state: from here on its status file is written.
+        Call it when this driver owns the pipeline's state: the status file is written from now on.
         """
         status = PipelineStatus(name, totals, dlq, notices=Notices(name, self.show_rejects))
         with self._lock:
@@ -48,17 +48,17 @@ class Watch:
         return status
 
     def expect(self, pipelines: Iterable[str]) -> None:
-        """Say which pipelines will run, before they begin: until then they count as starting."""
+        """Register the pipelines that will run; until they begin, they count as starting."""
         with self._lock:
             self._expected |= dict.fromkeys(pipelines, "")
 
     def failed(self, pipeline: str, why: str) -> None:
-        """Say that a pipeline ended, also one that never began."""
+        """Record that a pipeline failed, even one that never began."""
         with self._lock:
             self._expected[pipeline] = why
 
     def health(self) -> dict[str, Health]:
-        """Return how each pipeline is."""
+        """Return the health of each pipeline."""
         with self._lock:
             statuses, expected = dict(self._statuses), dict(self._expected)
         found = {name: Health("failed", error=why) if why else Health() for name, why in expected.items()}
@@ -66,11 +66,11 @@ class Watch:
 
     @property
     def begun(self) -> bool:
-        """Whether any pipeline has started; before that, nothing has to be brought to an end."""
+        """Whether any pipeline has started; before that, nothing has to be finished."""
         return bool(self._statuses)
 
     def reports(self) -> list[PipelineReport]:
-        """Give what is known now, one report for each pipeline, in the order they began."""
+        """Return the current report of each pipeline, in the order of their start."""
         with self._lock:
             statuses = list(self._statuses.values())
         return [status.report() for status in statuses]

@@ -1,1 +1,1 @@
-"""Plan, run, drain: the life of a batch and of a pipeline."""
+"""Plan, run, drain: the life of a batch and of a pipeline, on the driver."""

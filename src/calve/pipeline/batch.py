@@ -5,22 +5,25 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import SparkSession
 
-from calve.commit.ledger import Ledger
 from calve.errors import CalveError, UnprocessableError, WorkerLostError
 from calve.event.reject import Code
+from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
 from calve.pipeline.distribution import Distribution
-from calve.pipeline.isolation import WHOLE, Isolation
-from calve.pipeline.job import Job, Misfit, Target, merge_misfits
 from calve.pipeline.quarantine import Quarantine
-from calve.pipeline.spread import count_rows, divide, run_job
+from calve.pipeline.spark_job import count_rows, divide, run_job
+from calve.record.receipt import Misfit, Receipt, merge_misfits
+from calve.record.staged import StagedBatch
+from calve.record.target import TableRef
+from calve.record.written import Rejects
 from calve.sources.source import Planned, Split
 from calve.stop_point import reach
+from calve.task.isolation import WHOLE, Isolation
+from calve.task.job import Job
 
 __all__ = ["Again", "Receipts", "Writer", "run_batch", "unprocessable"]
 
@@ -30,8 +33,8 @@ _PASSES = 5
 _CRASHES = 3
 """So often must a batch end Spark's workers before its events are suspected."""
 
-Receipts = list[dict[str, Any]]
-Only = dict[int, frozenset[Target]] | None
+Receipts = list[Receipt]
+Only = dict[int, frozenset[TableRef]] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Again:
         number: Makes names of files unique; counts from 1.
     """
 
-    targets: frozenset[Target]
+    targets: frozenset[TableRef]
     number: int
 
     def changed(self, job: Job) -> Job:
@@ -51,10 +54,7 @@ class Again:
 
         The table of dead letters may have this batch's rows by now, and nothing is ever added to a committed batch.
         """
-        sinks = (
-            dataclasses.replace(sink, dead_letters=dataclasses.replace(sink.dead_letters, table=None))
-            for sink in job.sinks
-        )
+        sinks = (sink.rejecting_into(dataclasses.replace(sink.dead_letters, table=None)) for sink in job.sinks)
         isolation = dataclasses.replace(job.isolation, is_probe=False, is_of_staged=True)
         return dataclasses.replace(
             job, sinks=tuple(sinks), isolation=isolation, number=job.number + self.number * _PASSES
@@ -77,7 +77,7 @@ class Writer:
 
     spark: SparkSession
     job: Callable[[int, int, int, Only], Job]
-    fit: Callable[[list[Any]], None]
+    fit: Callable[[list[Misfit]], None]
     reports: BugReports
     in_order: bool = False
     one_task: bool = False
@@ -103,7 +103,11 @@ class Writer:
         self.reports.begins(batch, first)
         receipts = quarantine.run(first)
         reach("quarantine.after-write")
-        self.reports.found(batch, unprocessable(receipts), [error for _, error in quarantine.found])
+        self.reports.found(
+            batch,
+            unprocessable(one for receipt in receipts for one in receipt.rejects),
+            [error for _, error in quarantine.found],
+        )
         return receipts
 
     def count(self, batch: int, planned: Planned) -> list[int]:
@@ -142,7 +146,7 @@ class Writer:
             if self.in_order:
                 continue
             receipts += found
-            only = {one["task"]: _targets(one) for one in found if one["misfits"]}
+            only = {one.task: frozenset(misfit.target for misfit in one.misfits) for one in found if one.misfits}
         sink, table = misfits[0].target
         raise UnprocessableError(
             f"The events of batch {batch} still do not fit the table {table} after {_PASSES} passes",
@@ -163,7 +167,7 @@ class Writer:
         return groups, [[numbers[id(split)] for split in group] for group in groups]
 
 
-def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer: Writer) -> dict[str, Any]:
+def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer: Writer) -> StagedBatch:
     """Bring one batch from its splits to its staged record, however often it is called.
 
     Args:
@@ -172,10 +176,6 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
         since: When its oldest event was first seen waiting, seconds since the epoch.
         ledger: Where it is begun and staged.
         writer: Runs its tasks.
-
-    Returns:
-        The staged record: `batch`, `position`, `tables`, `documents`, `rejects`, `nulled`, `ignored`, counts and
-        `since`.
     """
     staged = ledger.staged(batch)
     if staged is not None:
@@ -184,42 +184,15 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
         ledger.begin(batch, planned)  # a replay reads the same splits
     planned = ledger.begun(batch) or planned  # with its moment
     started = time.monotonic()
-    record = _record(batch, planned, since, writer.write(batch, planned))
-    record["seconds"] = round(time.monotonic() - started, 3)
+    receipts = writer.write(batch, planned)
+    record = StagedBatch.of(batch, planned, receipts, since, round(time.monotonic() - started, 3))
     ledger.stage(batch, record)  # durable from here on
     return record
 
 
-def unprocessable(receipts: Receipts) -> Counter[str]:
+def unprocessable(rejects: Iterable[Rejects]) -> Counter[str]:
     """Count by table the events that were left out."""
     counts = Counter[str]()
-    for one in (one for receipt in receipts for one in receipt["rejects"]):
-        counts.update({table: codes.get(Code.UNPROCESSABLE, 0) for table, codes in one["counts"].items()})
+    for one in rejects:
+        counts.update({table: codes.get(Code.UNPROCESSABLE, 0) for table, codes in one.counts.items()})
     return +counts
-
-
-def _targets(receipt: dict[str, Any]) -> frozenset[Target]:
-    return frozenset(Misfit.from_json(misfit).target for misfit in receipt["misfits"])
-
-
-def _record(batch: int, planned: Planned, since: float, receipts: Receipts) -> dict[str, Any]:
-    first = [receipt for receipt in receipts if receipt["first"]]
-    steps = receipts[0]["seconds"] if receipts else {}
-    return {
-        "batch": batch,
-        "position": planned.position,
-        "waiting": list(planned.waiting),
-        "since": since,
-        "staged_at": time.time(),
-        "events": sum(receipt["events"] for receipt in first),
-        "bytes": sum(receipt["bytes"] for receipt in first),
-        "unrouted": sum(receipt["unrouted"] for receipt in first),
-        "passed_over": sum(receipt["passed_over"] for receipt in first),
-        "core_failures": sum(receipt["core_failures"] for receipt in receipts),
-        "tables": [table for receipt in receipts for table in receipt["tables"]],
-        "documents": [one for receipt in receipts for one in receipt["documents"]],
-        "rejects": [one for receipt in receipts for one in receipt["rejects"]],
-        "nulled": [one for receipt in receipts for one in receipt["nulled"]],
-        "ignored": [one for receipt in receipts for one in receipt["ignored"]],
-        "steps": {step: round(sum(receipt["seconds"][step] for receipt in receipts), 3) for step in steps},
-    }

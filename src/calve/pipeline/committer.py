@@ -8,17 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
-from calve.acknowledge.completeness import Target, complete_through, target_of
-from calve.acknowledge.lost import Losses
 from calve.acknowledge.progress import Progress
-from calve.commit import fence
-from calve.commit.catalog import Catalog
-from calve.commit.fence import Mark, Outcome, append
-from calve.commit.ledger import Ledger
-from calve.commit.merge import EQUALITY_DELETE, WriteMode
-from calve.commit.storage import for_executors
+from calve.acknowledge.watermark import complete_through
+from calve.backoff import Backoff
+from calve.catalog.catalog import Catalog
+from calve.catalog.storage import for_executors
+from calve.commit.fence import CommitTarget, Mark, Outcome, append
+from calve.dead_letters.at_commit import Losses
 from calve.errors import (
     CalveError,
     CommitError,
@@ -27,30 +24,23 @@ from calve.errors import (
     UnprocessableError,
     Verdict,
 )
+from calve.ledger.ledger import Ledger
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
-from calve.pipeline.patience import Patience
 from calve.pipeline.rewrite import Entries, Rewritten
+from calve.record.staged import StagedBatch
+from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
+from calve.record.written import TableFiles
+from calve.sinks.sink import CommitSettings
 from calve.stop_point import reach
 
-__all__ = ["CommitSettings", "Committer", "Hooks"]
+__all__ = ["Committer", "Hooks"]
 
 _POOL = 8
 """Tables that are committed side by side (design, section 9: 17-25 ms a table with 4 to 8 threads)."""
 _MOST_STAGED = 64
 """Staged batches beyond which a commit is due at once, and new batches wait."""
 _TICK_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class CommitSettings:
-    """When a commit is due: after an interval in seconds, or when so many bytes are staged.
-
-    The first files of each table in a run are committed at once.
-    """
-
-    interval_seconds: float
-    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -64,9 +54,9 @@ class Hooks:
             were written anew.
     """
 
-    committed: Callable[[str, fence.Target, Outcome], None]
+    committed: Callable[[str, CommitTarget, Outcome], None]
     acknowledge: Callable[[int], None]
-    rewrite: Callable[[Catalog, fence.Target, Mark, Mapping[int, Entries], UnprocessableError], Mapping[int, Rewritten]]
+    rewrite: Callable[[Catalog, CommitTarget, Mark, Mapping[int, Entries], UnprocessableError], Mapping[int, Rewritten]]
 
 
 @dataclass
@@ -78,9 +68,9 @@ class _Table:
     """
 
     catalog: Catalog
-    target: Target
-    entries: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    patience: Patience | None = None
+    target: BranchRef
+    entries: dict[int, Entries] = field(default_factory=dict)
+    backoff: Backoff | None = None
     retry_at: float = 0.0
     error: CalveError | None = None
     is_new: bool = True
@@ -88,7 +78,7 @@ class _Table:
     @property
     def name(self) -> str:
         """The table's identifier."""
-        return self.target[1]
+        return self.target.table
 
     @property
     def is_held(self) -> bool:
@@ -123,8 +113,8 @@ class Committer:
         self._hooks = hooks
         self._log = Log(status.name)
         self._progress = Progress(ledger.committed.totals, status.name)
-        self._tables: dict[Target, _Table] = {}
-        self._rewriting: set[Target] = set()
+        self._tables: dict[BranchRef, _Table] = {}
+        self._rewriting: set[BranchRef] = set()
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._urgent = threading.Event()
@@ -133,7 +123,7 @@ class Committer:
         self._idle.set()
         self._last = self._moved = time.monotonic()
         self._error: CalveError | None = None
-        self._patience: Patience | None = None
+        self._backoff: Backoff | None = None
         self._retry_at = 0.0
         self._thread = threading.Thread(target=self._run, name=f"commit-{status.name}", daemon=True)
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix=f"commit-{status.name}")
@@ -142,7 +132,7 @@ class Committer:
         """Begin to commit."""
         self._thread.start()
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: StagedBatch) -> None:
         """Take a staged batch; batches come in order.
 
         Raises:
@@ -150,8 +140,8 @@ class Committer:
         """
         with self._lock:
             self._progress.add(record)
-            for entry in record["tables"]:
-                self._table(entry).entries.setdefault(record["batch"], []).append(entry)
+            for entry in record.tables:
+                self._table(entry).entries.setdefault(record.batch, []).append(entry)
             self._idle.clear()
         self._tell()
 
@@ -178,7 +168,7 @@ class Committer:
         return self.failed is None
 
     def troubles(self) -> list[CalveError]:
-        """Give what keeps tables from being committed."""
+        """Return what keeps tables from being committed."""
         with self._lock:
             held = [table.error for table in self._tables.values() if table.error and table.entries]
             return held + ([self._error] if self._error else [])
@@ -190,15 +180,15 @@ class Committer:
             self._thread.join()
         self._pool.shutdown()
 
-    def _table(self, entry: Mapping[str, Any]) -> _Table:
-        key = target_of(entry)
+    def _table(self, entry: TableFiles) -> _Table:
+        key = entry.ref
         if key not in self._tables:
-            catalog = self._catalogs.get(entry["catalog"])
+            catalog = self._catalogs.get(key.catalog)
             if catalog is None:
                 raise CommitError(
-                    f"Staged files of {entry['table']} are for a catalog that the configuration no longer has",
+                    f"Staged files of {key.table} are for a catalog that the configuration no longer has",
                     step="commit",
-                    target=entry["table"],
+                    target=key.table,
                     hint="Run once with the former `catalog:`, which commits them; then change it",
                 )
             self._tables[key] = _Table(catalog, key)
@@ -226,11 +216,11 @@ class Committer:
         return age >= self._settings.interval_seconds or size >= self._settings.size_bytes or staged >= _MOST_STAGED
 
     def _waiting(self) -> tuple[int, int]:
-        """Give the batches that wait for a commit, and the bytes of their files, without held tables."""
+        """Return the batches that wait for a commit, and the bytes of their files, without held tables."""
         with self._lock:
             tables = [table for table in self._tables.values() if table.entries and not table.is_held]
             batches = {batch for table in tables for batch in table.entries}
-            size = sum(one["bytes"] for table in tables for entries in table.entries.values() for one in entries)
+            size = sum(one.bytes for table in tables for entries in table.entries.values() for one in entries)
             return len(batches), size
 
     def _cycle(self) -> None:
@@ -253,7 +243,7 @@ class Committer:
     def _commit(self, table: _Table) -> None:
         with self._lock:
             entries = {batch: list(found) for batch, found in table.entries.items()}
-            files = {batch: [file for entry in found for file in entry["files"]] for batch, found in entries.items()}
+            files = {batch: [file for entry in found for file in entry.files] for batch, found in entries.items()}
             last = max((batch for batch, found in files.items() if found), default=max(entries))
             summary = self._progress.summary(table.target, last)
             time_reached = self._progress.event_time(table.target, max(entries))
@@ -261,7 +251,7 @@ class Committer:
         oldest = next(iter(entries.values()))[0]
         losses = Losses(self._status.name, table.name, entries, lambda: for_executors(table.catalog.properties))
         try:
-            target = fence.Target(table.name, oldest["uuid"], table.target[2], _write_mode(entries))
+            target = CommitTarget(table.name, oldest.uuid, table.target.branch, _write_mode(entries))
             outcome = append(table.catalog, target, mark, files, summary, losses.keep)
             turned_away = losses.counted()
         except UnprocessableError as error:
@@ -271,13 +261,13 @@ class Committer:
             self._hold(table, error)
             return
         reach("commit.after-table")
-        rows = sum(entry["rows"] for found in entries.values() for entry in found)
+        rows = sum(entry.rows for found in entries.values() for entry in found)
         with self._lock:
             for batch, codes in turned_away.items():
                 self._progress.lose(batch, table.name, codes)
             for batch in entries:
                 del table.entries[batch]
-            before, table.error, table.patience, table.retry_at = table.error, None, None, 0.0
+            before, table.error, table.backoff, table.retry_at = table.error, None, None, 0.0
             table.is_new = False
             self._moved = time.monotonic()
         if before and not self._others_with(before, table):
@@ -288,10 +278,15 @@ class Committer:
         self._status.valid_through(table.name, complete_through(time_reached))
         self._log.debug(f"committed {rows} rows to {table.name}", table=table.name, rows=rows)
         with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit
-            self._hooks.committed(oldest["catalog"], target, outcome)
+            self._hooks.committed(oldest.catalog, target, outcome)
 
     def _rewrite(
-        self, table: _Table, target: fence.Target, mark: Mark, entries: Mapping[int, Entries], error: UnprocessableError
+        self,
+        table: _Table,
+        target: CommitTarget,
+        mark: Mark,
+        entries: Mapping[int, Entries],
+        error: UnprocessableError,
     ) -> None:
         """Have files written anew without the events that the commit fails with, and commit them in the next cycle."""
         self._rewriting.add(table.target)
@@ -322,13 +317,13 @@ class Committer:
             if self._error is None:
                 self._log.error(error)
             self._status.trouble(error)
-            self._error, self._patience = error, self._patience or Patience(self._ended)
-            self._retry_at = time.monotonic() + self._patience.next_seconds()
+            self._error, self._backoff = error, self._backoff or Backoff(self._ended)
+            self._retry_at = time.monotonic() + self._backoff.next_seconds()
             return
         if self._error:
             self._log.info(f"{self._error.step}: goes on")
             self._status.recovered(step=self._error.step)
-            self._error, self._patience = None, None
+            self._error, self._backoff = None, None
 
     def _hold(self, table: _Table, error: CalveError) -> None:
         """Keep a table's files staged, and say why; only an error that ends the pipeline goes on."""
@@ -340,8 +335,8 @@ class Committer:
         self._status.trouble(error, table.name)
         with self._lock:
             table.error = error
-            table.patience = table.patience or Patience(self._ended)
-            table.retry_at = time.monotonic() + table.patience.next_seconds()
+            table.backoff = table.backoff or Backoff(self._ended)
+            table.retry_at = time.monotonic() + table.backoff.next_seconds()
 
     def _others_with(self, error: CalveError, table: _Table) -> bool:
         with self._lock:
@@ -358,17 +353,17 @@ class Committer:
             left = {batch for table in self._tables.values() for batch in table.entries}
             finished = self._progress.finished(left)
         for record in finished:
-            self._hooks.acknowledge(record["batch"])
+            self._hooks.acknowledge(record.batch)
             reach("pipeline.after-acknowledge")
             with self._lock:
                 totals = self._progress.count(record)
-            self._ledger.set_committed(record["batch"], totals)
-            for index in record.get("documents", ()):
-                self._status.table_committed(index["index"], index["rows"], None)
-                self._status.superseded(index["index"], index["superseded"])
+            self._ledger.set_committed(record.batch, totals)
+            for index in record.documents:
+                self._status.table_committed(index.index, index.rows, None)
+                self._status.superseded(index.index, index.superseded)
             with self._lock:
                 self._progress.forget(record)
-            self._status.freshness(max(0.0, time.time() - record["since"]))
+            self._status.freshness(max(0.0, time.time() - record.since))
         with self._lock:
             if self._progress.waiting()[0] == 0:
                 self._idle.set()
@@ -381,7 +376,7 @@ class Committer:
         self._status.staged(staged, size)
 
 
-def _write_mode(entries: Mapping[int, list[dict[str, Any]]]) -> WriteMode:
-    """Give the mode of staged batches; the merge modes take what was staged for equality deletes, too."""
-    modes = [entry.get("write_mode", EQUALITY_DELETE) for found in entries.values() for entry in found]
+def _write_mode(entries: Mapping[int, Entries]) -> WriteMode:
+    """Return the mode of staged batches; the merge modes take what was staged for equality deletes, too."""
+    modes = [entry.write_mode for found in entries.values() for entry in found]
     return next((mode for mode in reversed(modes) if mode != EQUALITY_DELETE), EQUALITY_DELETE)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from calve.convert.table import Table
-from calve.observe.words import many
-from calve.pipeline.job import DocumentJob, Job, SinkJob
+from calve.observe.humanize import many
+from calve.record.receipt import Receipt
+from calve.sinks.iceberg.job import TableJob
+from calve.sinks.job import SinkJob
+from calve.table.loaded import Table
+from calve.task.job import Job
 
-__all__ = ["GATHERED_BYTES", "Distribution"]
+__all__ = ["Distribution"]
 
-GATHERED_BYTES = {"none": 0, "auto": 512 << 10, "hash": 32 << 20}
-"""Parts with less bytes in memory are handed on, by `distribution`; about four times of what they are in a file."""
 _TASKS = 3
 _SAVED_FILES = 4
 _SAVED_SHARE = 0.6
@@ -44,7 +44,7 @@ class Distribution:
         self._told = ""
 
     def choose(self, job: Job, tasks: int) -> Job:
-        """Give the job with as many gathering tasks as the batch shall have."""
+        """Return the job with as many gathering tasks as the batch shall have."""
         if tasks < 2:
             self.reason = "written as they are: the batch is one task"
         elif not any(job.limits):
@@ -60,11 +60,11 @@ class Distribution:
             return dataclasses.replace(job, gatherers=tasks)
         return job
 
-    def learn(self, job: Job, receipts: Sequence[Mapping[str, Any]]) -> None:
+    def learn(self, job: Job, receipts: Sequence[Receipt]) -> None:
         """See what came of a job."""
-        handed_on = sum(receipt["handed_on"] for receipt in receipts)
-        files = sum(len(table["files"]) for receipt in receipts for table in receipt["tables"] if receipt["task"] < 0)
-        if not job.gatherers or not any(receipt["tables"] for receipt in receipts):
+        handed_on = sum(receipt.handed_on for receipt in receipts)
+        files = sum(len(table.files) for receipt in receipts if receipt.task < 0 for table in receipt.tables)
+        if not job.gatherers or not any(receipt.tables for receipt in receipts):
             return
         self._told = f"of {many(handed_on, 'small part')}, gathering made {many(files, 'file')}"
         self.reason = (
@@ -75,9 +75,9 @@ class Distribution:
         self._wait = 0 if worth or self._always else _PASSED_OVER
 
 
-def _has_parts(sink: SinkJob | DocumentJob) -> bool:
-    """Say whether a task may have small parts, although a batch of several tasks is never small itself."""
-    if not isinstance(sink, SinkJob) or not sink.gathers_bytes:
+def _has_parts(sink: SinkJob) -> bool:
+    """Return whether a task may have small parts, although a batch of several tasks is never small itself."""
+    if not isinstance(sink, TableJob) or not sink.gathers_bytes:
         return False
     tables = [table for table in sink.tables.values() if isinstance(table, Table)]
     return (

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from calve.event.envelope.shape import SHAPES
 from calve.settings import PipelineSettings
 from calve.settings.problems import Problem
-from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.settings import HttpSettings
 from calve.sources.iceberg.settings import IcebergSourceSettings
@@ -26,7 +25,10 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
         by_name: All pipelines, as they are written.
     """
     for one in pipelines:
-        yield from _keyless(one, by_name)
+        has_keys = isinstance(one.source.value, IcebergSourceSettings)
+        for sink in one.sinks:
+            for key, why in sink.value.faults(envelope_format(one), has_keys):
+                yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _one_port(pipelines)
     yield from _one_group(pipelines)
 
@@ -40,23 +42,6 @@ def envelope_format(settings: PipelineSettings) -> str | None:
     elif isinstance(source, FileSettings) and source.codec:
         name = source.codec.name
     return name if name in SHAPES else None
-
-
-def _keyless(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
-    """Find sinks whose new tables would have no key, by which rows are changed; mirrors have that of their source."""
-    if isinstance(whole.source.value, IcebergSourceSettings):
-        return
-    for sink in whole.sinks:
-        value = sink.value
-        if not isinstance(value, IcebergSettings) or not value.auto_create or value.identifier_columns:
-            continue
-        why = "operation" if value.operation is not None else "upsert" if value.upsert else envelope_format(whole)
-        if why:
-            message = (
-                f"a table that is created would have no key, which {why} needs: add identifier_columns: [...] with the "
-                "columns that say which row an event is about; for tables that exist, remove auto_create"
-            )
-            yield by_name[sink.pipeline].problem(f"{sink.path}.auto_create", message)
 
 
 def _one_port(pipelines: Sequence[PipelineSettings]) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """What a configuration may name, and how each part is opened.
 
-A source's module is imported when it is opened: a configuration is read without it.
+The module of a source or sink is imported when it is opened: a configuration is read without it.
 """
 
 from __future__ import annotations
@@ -16,25 +16,28 @@ import pyarrow as pa
 from calve.expression import compile_condition
 from calve.pipeline.faults import faults
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
-from calve.sinks.iceberg.settings import IcebergSettings
-from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.settings import HttpSettings
-from calve.sources.iceberg.reader import METADATA, ORIGIN
+from calve.sources.iceberg.metadata import METADATA, ORIGIN
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.source import Reader, Source
 
 if TYPE_CHECKING:
-    from calve.pipeline.table_sink import CatalogOf
+    from pyspark.sql import SparkSession
+
+    from calve.sinks.settings import SinkSettings
+    from calve.sinks.sink import CatalogOf, Opening, Sink
 
 __all__ = [
     "PLUGINS",
     "accepts",
     "metadata_of",
     "narrowed",
+    "open_sink",
     "open_source",
     "origin_of",
+    "probe_sink",
     "reads_tables",
 ]
 
@@ -112,16 +115,27 @@ _SOURCES = {
     ),
 }
 
+_SINKS = (
+    "iceberg",
+    "opensearch",
+)
+"""The kinds of sinks, each a folder: `calve.sinks.<name>` (`calve.sinks.sink` says what is in it)."""
+
+
+def _sink_module(name: str, part: str) -> Any:
+    return importlib.import_module(f"calve.sinks.{name}.{part}")
+
+
 PLUGINS = Plugins(
     sources={**{name: kind.settings for name, kind in _SOURCES.items()}, "pipeline": FromPipeline},
-    sinks={"iceberg": IcebergSettings, "opensearch": OpenSearchSettings, "pipeline": ToPipeline},
+    sinks={**{name: _sink_module(name, "settings").SETTINGS for name in _SINKS}, "pipeline": ToPipeline},
     condition=compile_condition,
     faults=faults,
 )
 
 
 def metadata_of(settings: PipelineSettings) -> Mapping[str, pa.DataType]:
-    """Give the metadata attributes that the events of a pipeline's source carry, and their types."""
+    """Return the metadata attributes that the events of a pipeline's source carry, and their types."""
     return _SOURCES[settings.source.name].metadata(settings.source.value)
 
 
@@ -136,12 +150,12 @@ def reads_tables(settings: PipelineSettings) -> bool:
 
 
 def origin_of(settings: PipelineSettings) -> tuple[str, ...]:
-    """Give the metadata attributes that say which part of a pipeline's source an event came from; none: it is one."""
+    """Return the metadata attributes that say which part of a pipeline's source an event came from; none: it is one."""
     return _SOURCES[settings.source.name].origin
 
 
 def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -> Reader:
-    """Give the reader that builds the metadata attributes that expressions use, and those that cost nothing."""
+    """Return the reader that builds the metadata attributes that expressions use, and those that cost nothing."""
     return _SOURCES[settings.source.name].narrow(reader, used)
 
 
@@ -149,3 +163,23 @@ def open_source(settings: PipelineSettings, folder: Path, catalog_of: CatalogOf)
     """Make a pipeline's source; `<state>/<pipeline>/<source>` is its folder. Nothing is reached before `start`."""
     name = settings.source.name
     return _SOURCES[name].open(settings.source.value, folder / name, settings.name, catalog_of)
+
+
+def open_sink(opening: Opening) -> Sink:
+    """Make one of a pipeline's sinks. Nothing is reached before `Sink.open`."""
+    sink: Sink = _sink_module(opening.entry.name, "sink").open(opening)
+    return sink
+
+
+def probe_sink(name: str, settings: SinkSettings, spark: SparkSession | None) -> None:
+    """Try whether what a sink names answers and can be written; everything is left as it was.
+
+    Args:
+        name: The sink's kind.
+        settings: As parsed.
+        spark: There if the sink has tables.
+
+    Raises:
+        CalveError: It does not.
+    """
+    _sink_module(name, "sink").probe(settings, spark)

@@ -6,22 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from calve.commit.ledger import Ledger
-from calve.durable import local_path, try_folder
+from calve.durable import try_folder
 from calve.errors import CalveError
+from calve.ledger.ledger import Ledger
 from calve.settings import PipelineSettings
-from calve.sinks.iceberg.settings import IcebergSettings
-from calve.sinks.opensearch.settings import OpenSearchSettings
-from calve.sources.file.listing import Listing
 from calve.sources.file.settings import FileSettings
-from calve.sources.http.server import try_port
 from calve.sources.http.settings import HttpSettings
 
-__all__ = ["EMBEDDED", "local_folders", "problems", "sink_folders"]
-
-_SQLITE = "jdbc:sqlite:"
-EMBEDDED = "lakehouse"
-"""The folder of the catalog of a sink that names none."""
+__all__ = ["local_folders", "problems"]
 
 
 def problems(pipelines: Sequence[PipelineSettings], state: Path, once: bool) -> Iterator[tuple[str, CalveError]]:
@@ -43,25 +35,7 @@ def problems(pipelines: Sequence[PipelineSettings], state: Path, once: bool) -> 
 
 def local_folders(settings: PipelineSettings) -> list[Path]:
     """Return the folders on this machine that the sinks write to, as far as the settings tell."""
-    return list(dict.fromkeys(folder for sink in settings.sinks for folder in sink_folders(sink.value)))
-
-
-def sink_folders(settings: IcebergSettings | OpenSearchSettings) -> list[Path]:
-    """Return those of one sink."""
-    places = [settings.dlq_prefix, *(_stores(settings) if isinstance(settings, IcebergSettings) else ())]
-    return [folder for place in places if place and (folder := local_path(place))]
-
-
-def _stores(settings: IcebergSettings) -> Iterator[str]:
-    """Yield where a catalog in a file is, and where new tables are stored."""
-    catalog = settings.catalog
-    uri = EMBEDDED if catalog is None else catalog.get("uri", "")
-    if catalog is None:
-        yield EMBEDDED
-    elif uri.startswith(_SQLITE):
-        yield str(Path(uri.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]).parent)
-    if settings.auto_create:
-        yield settings.table_location or (catalog or {}).get("warehouse", "")
+    return list(dict.fromkeys(folder for sink in settings.sinks for folder in sink.value.local_folders))
 
 
 def _ledger_and_source(settings: PipelineSettings, folder: Path, once: bool) -> None:
@@ -69,8 +43,12 @@ def _ledger_and_source(settings: PipelineSettings, folder: Path, once: bool) -> 
     with closing(Ledger.open(folder / "ledger", settings.name)) as ledger:
         source = settings.source.value
         if isinstance(source, HttpSettings) and not once:
+            from calve.sources.http.server import try_port
+
             try_port(source)
         if isinstance(source, FileSettings) and once and not source.s3 and ledger.last_batch == 0:
+            from calve.sources.file.listing import Listing
+
             Listing(source, settings.name).require()
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from calve.errors import CalveError, UnprocessableError, WorkerLostError
-from calve.pipeline.isolation import Excluded, Isolation, Window, position
+from calve.task.isolation import Excluded, Isolation, Window, position
 
 __all__ = ["PROBES", "Quarantine", "may_lie_in_events"]
 

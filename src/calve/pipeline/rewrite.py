@@ -12,24 +12,26 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from msgspec.structs import replace
 from py4j.protocol import Py4JJavaError
 
-from calve.acknowledge.completeness import target_of
-from calve.commit.catalog import Catalog
-from calve.commit.fence import Mark, Target, rehearse
-from calve.commit.ledger import Ledger
+from calve.catalog.catalog import Catalog
+from calve.commit.fence import CommitTarget, Mark, rehearse
 from calve.errors import CalveError, CommitError, UnprocessableError
+from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
-from calve.pipeline import job
 from calve.pipeline.batch import Again, Receipts, Writer, unprocessable
-from calve.pipeline.isolation import Isolation
 from calve.pipeline.quarantine import Quarantine
+from calve.record.receipt import Receipt
+from calve.record.staged import StagedBatch
+from calve.record.target import BranchRef, TableRef
+from calve.record.written import Rejects, TableFiles
+from calve.task.isolation import Isolation
 
 __all__ = ["Entries", "Rewriter", "Rewritten"]
 
-Entries = list[dict[str, Any]]
+Entries = list[TableFiles]
 """What a staged record has of one table."""
 _FEW = 8
 """So many events may be all of a batch and still be the reason; where more fail and none works, the table is."""
@@ -58,8 +60,8 @@ class Rewriter:
         self,
         ledger: Ledger,
         writer: Writer,
-        sinks_of: Callable[[tuple[str, str, str]], frozenset[job.Target]],
-        publish: Callable[[Sequence[Mapping[str, Any]]], None],
+        sinks_of: Callable[[BranchRef], frozenset[TableRef]],
+        publish: Callable[[Sequence[Rejects]], None],
         reports: BugReports,
     ) -> None:
         self._ledger = ledger
@@ -70,7 +72,12 @@ class Rewriter:
         self._numbers = itertools.count(1)
 
     def rewrite(
-        self, catalog: Catalog, target: Target, mark: Mark, waiting: Mapping[int, Entries], error: UnprocessableError
+        self,
+        catalog: Catalog,
+        target: CommitTarget,
+        mark: Mark,
+        waiting: Mapping[int, Entries],
+        error: UnprocessableError,
     ) -> dict[int, Rewritten]:
         """Rewrite those of the batches that wait for a commit of a table which cannot be committed.
 
@@ -92,13 +99,13 @@ class Rewriter:
 
     def _without_bad_events(self, table: _Table, old: Entries, error: UnprocessableError) -> Rewritten:
         planned, staged = self._ledger.begun(table.batch), self._ledger.staged(table.batch)
-        key = target_of(old[0])
+        key = old[0].ref
         sinks = self._sinks_of(key)
         if planned is None or staged is None or not sinks:
             raise _held(table.target, error) from error
         if (known := _entries([staged], key)) != old:  # rewritten before; only its dead letters were not published
-            self._publish(staged["rejects"])
-            return Rewritten(known, {"UNPROCESSABLE": unprocessable([staged])[table.target.identifier]})
+            self._publish(staged.rejects)
+            return Rewritten(known, {"UNPROCESSABLE": unprocessable(staged.rejects)[table.target.identifier]})
 
         def attempt(isolation: Isolation) -> Receipts:
             receipts = self._writer.attempt(table.batch, planned, isolation, Again(sinks, next(self._numbers)))
@@ -113,12 +120,12 @@ class Rewriter:
         self._reports.begins(table.batch, error)
         quarantine = Quarantine(attempt, lambda: self._writer.count(table.batch, planned))
         receipts = quarantine.run(error)
-        entries, rejects = _entries(receipts, key), [one for receipt in receipts for one in receipt["rejects"]]
-        counts = unprocessable(receipts)
+        entries, rejects = _entries(receipts, key), [one for receipt in receipts for one in receipt.rejects]
+        counts = unprocessable(rejects)
         if not entries and counts.total() > _FEW:
             raise _held(table.target, error) from error
-        tables = [one for one in staged["tables"] if target_of(one) != key] + entries
-        record = {**staged, "tables": tables, "rejects": staged["rejects"] + rejects}
+        tables = [one for one in staged.tables if one.ref != key] + entries
+        record = replace(staged, tables=tables, rejects=staged.rejects + rejects)
         self._ledger.stage_again(table.batch, record)
         self._publish(rejects)
         table.remove_files(old)
@@ -131,26 +138,26 @@ class _Table:
     """A table, and one batch that is staged for it."""
 
     catalog: Catalog
-    target: Target
+    target: CommitTarget
     mark: Mark
     batch: int
 
     def rehearse(self, entries: Entries) -> None:
         """Try whether files can become a snapshot."""
-        rehearse(self.catalog, self.target, self.mark, {self.batch: [file for one in entries for file in one["files"]]})
+        rehearse(self.catalog, self.target, self.mark, {self.batch: [file for one in entries for file in one.files]})
 
     def remove_files(self, entries: Entries) -> None:
         """Delete files that nothing refers to; what cannot be deleted is left for the removal of orphans."""
         with contextlib.suppress(CalveError, Py4JJavaError):
             io = self.catalog.load_java(self.target.identifier).io()
-            for path in [file["file-path"] for one in entries for file in one["files"]]:
+            for path in [file["file-path"] for one in entries for file in one.files]:
                 io.deleteFile(path)
 
 
-def _entries(receipts: Iterable[Mapping[str, Any]], key: tuple[str, str, str]) -> Entries:
-    return [one for receipt in receipts for one in receipt["tables"] if target_of(one) == key]
+def _entries(found: Iterable[Receipt | StagedBatch], key: BranchRef) -> Entries:
+    return [one for each in found for one in each.tables if one.ref == key]
 
 
-def _held(target: Target, error: CalveError) -> CommitError:
+def _held(target: CommitTarget, error: CalveError) -> CommitError:
     hint = error.hint or "Its files are kept, and the commit is tried again; other tables go on"
     return CommitError(error.message, step="commit", target=target.identifier, hint=hint)

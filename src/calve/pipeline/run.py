@@ -1,10 +1,11 @@
 """Runs the pipelines of a configuration in one process, each on a thread of its own.
 
-What only a pipeline needs is imported while Spark starts.
+What only a pipeline needs is imported once its settings are known to work.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 import zlib
@@ -17,20 +18,18 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark.sql import SparkSession
 
-from calve.commit import storage
+from calve.catalog import storage
 from calve.engine import session
 from calve.engine.master import check_master
 from calve.errors import CalveError, InvariantError, SettingsError
 from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.plugins import reads_tables
-from calve.pipeline.preflight import EMBEDDED, problems
+from calve.pipeline.preflight import problems
 from calve.settings import PipelineSettings
-from calve.settings.catalog import shown_uri
-from calve.sinks.iceberg.settings import IcebergSettings
 
 if TYPE_CHECKING:
-    from calve.commit.catalog import Catalog
+    from calve.catalog.catalog import Catalog
 
 __all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder"]
 
@@ -55,8 +54,8 @@ class Catalogs:
         self._catalogs: dict[str, Catalog] = {}
 
     def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
-        """Give the catalog of some properties, and a key for it that is the same in every run."""
-        from calve.commit.catalog import Catalog
+        """Return the catalog of some properties, and a key for it that is the same in every run."""
+        from calve.catalog.catalog import Catalog
 
         key = catalog_key(properties)
         whole = msgspec.json.encode(dict(sorted(properties.items()))).decode()
@@ -80,7 +79,7 @@ def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
 
 
 def state_folder(options: RunOptions) -> Path:
-    """Give the state folder.
+    """Return the state folder.
 
     Raises:
         SettingsError: It is not local.
@@ -113,8 +112,8 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     if found:
         return 1
     _tell_places(pipelines, state)
-    threading.Thread(target=importlib.import_module, args=("calve.pipeline.flow",), daemon=True).start()
-    preload = (*session.PRELOADED, "calve.pipeline.task")
+    _import_rest(pipelines)
+    preload = (*session.PRELOADED, "calve.task.task", *({"duckdb"} if any(map(_evaluates, pipelines)) else ()))
     reading = session.READING if any(map(reads_tables, pipelines)) else {}
     spark = session.start(options.master, reading | options.conf, needs_s3(pipelines), preload)
     try:
@@ -133,22 +132,30 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         session.stop(spark)
 
 
+def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
+    """Import what pipelines need to run; an error comes again in the pipeline that needs the module.
+
+    Never while Spark starts: it forks, and sets variables of the environment, which C libraries read when they are
+    loaded (decision 21).
+    """
+    sinks = {f"calve.sinks.{sink.name}.sink" for one in pipelines for sink in one.sinks}
+    sources = {f"calve.sources.{one.source.name}.source" for one in pipelines}
+    for name in ("calve.pipeline.driver", *sorted(sources | sinks)):
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
+def _evaluates(pipeline: PipelineSettings) -> bool:
+    """Return whether tasks evaluate SQL: for routes, names of tables, changes of rows or documents."""
+    return bool(pipeline.routes) or not all(sink.value.appends for sink in pipeline.sinks)
+
+
 def _tell_places(pipelines: Sequence[PipelineSettings], state: Path) -> None:
-    """Say where the state is kept and where tables go, before anybody waits."""
+    """Log where the state is kept and where tables go, before anybody waits."""
     Log().info(f"state is kept in {state}")
     for one in pipelines:
-        places = dict.fromkeys(_place(sink.value) for sink in one.sinks if isinstance(sink.value, IcebergSettings))
-        for place in places:
+        for place in dict.fromkeys(sink.value.shown_place for sink in one.sinks if sink.value.has_tables):
             Log(one.name).info(f"tables are in {place}")
-
-
-def _place(settings: IcebergSettings) -> str:
-    catalog = settings.catalog
-    if catalog is None:
-        return str(Path(EMBEDDED).absolute())
-    kind = catalog.get("type") or catalog.get("catalog-impl", "")
-    where = shown_uri(catalog.get("uri") or catalog.get("warehouse", ""))
-    return f"the catalog {catalog.get('name', 'iceberg')} ({' '.join(filter(None, (kind, where)))})"
 
 
 def _run_one(
@@ -162,11 +169,11 @@ def _run_one(
     log = Log(settings.name)
     folder = state_folder(options) / settings.name
     try:
-        from calve.pipeline.flow import End, Flow
-        from calve.pipeline.layout import Layout
+        from calve.pipeline.driver import Driver, RunMode
+        from calve.pipeline.wiring import Wiring
 
-        end = End(options.once, options.give_up_after.total_seconds())
-        Flow(spark, Layout(settings, folder, catalogs.get), folder, end, watch).run()
+        mode = RunMode(options.once, options.give_up_after.total_seconds())
+        Driver(spark, Wiring(settings, folder, catalogs.get), folder, mode, watch).run()
     except CalveError as error:
         failed.append(settings.name)
         watch.failed(settings.name, str(error))

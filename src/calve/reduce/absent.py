@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.convert.column_names import folded
+from calve.arrays import Mask
+from calve.columns.names import folded
 from calve.convert.converter import ConvertOptions
 from calve.event import duck
 from calve.event.columns import EVENT, JSON
-from calve.event.letter import letters, line
+from calve.event.dead_letter import letters, line
 from calve.event.reject import Code, reject_rows
-from calve.event.sound import as_text
+from calve.event.validate_json import as_text
 from calve.reduce.key import ABSENT, EVENTS, Key
 
 __all__ = ["ABSENT_TYPE", "LACKING", "Absences", "lacks", "nothing_lacking"]
@@ -24,7 +24,6 @@ ABSENT_TYPE = pa.list_(pa.int32())
 """Of a row: the field ids of the top-level columns that its event lacks; all of them are null in the row."""
 LACKING = pa.schema([(ABSENT, ABSENT_TYPE), (EVENTS, pa.list_(pa.large_binary()))])
 """Of a row: what it lacks; and, where that is a required column, the dead letters of its events, as lines of JSON."""
-_Rows = npt.NDArray[np.int64]
 
 
 class Absences:
@@ -46,7 +45,7 @@ class Absences:
         self._known = frozenset(field.name for field in key.required.schema.fields)
 
     def of(self, events: pa.Table, row: pa.Array, rows: pa.Table, updates: pa.Array) -> pa.Table:
-        """Give what each row's event lacks (`LACKING`), where it is an update; nothing where it is none.
+        """Return what each row's event lacks (`LACKING`), where it is an update; nothing where it is none.
 
         Args:
             events: The events: `json`, or `event` where that is JSON.
@@ -72,7 +71,7 @@ class Absences:
         return pa.table([absent, self._letters(events, row, absent)], schema=LACKING)
 
     def _letters(self, events: pa.Table, row: pa.Array, absent: pa.Array) -> pa.Array:
-        """Give the dead letter of each event that lacks a required column, as a list."""
+        """Return the dead letter of each event that lacks a required column, as a list."""
         lists: list[list[bytes]] = [[]]
         codes = np.zeros(len(absent), np.int64)
         for name, number in self._required.items():
@@ -96,12 +95,12 @@ _SHAPES = f"SELECT names, list(row) AS rows FROM (SELECT json_keys({JSON}) AS na
 
 
 def nothing_lacking(rows: int) -> pa.Table:
-    """Give `LACKING` of rows that lack nothing."""
+    """Return `LACKING` of rows that lack nothing."""
     return pa.table([pa.array([[]], field.type).take(pa.repeat(0, rows)) for field in LACKING], schema=LACKING)
 
 
-def lacks(absent: pa.Array, number: int) -> npt.NDArray[np.bool_]:
-    """Say of each row whether it lacks the column of a field id."""
+def lacks(absent: pa.Array, number: int) -> Mask:
+    """Mask the rows that lack the column of a field id."""
     mask = np.zeros(len(absent), bool)
     here = pc.equal(pc.list_flatten(absent), pa.scalar(number, pa.int32()))
     mask[pc.list_parent_indices(absent).filter(here).to_numpy()] = True

@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.arrays import Mask, RowNumbers
+from calve.convert.build import seal
 from calve.event import duck
 from calve.event.operation import Operation
 from calve.reduce.absent import ABSENT_TYPE, lacks
 from calve.reduce.key import ABSENT, EVENTS
 
 __all__ = ["Composed", "compose"]
-
-_Rows = npt.NDArray[np.int64]
 
 
 class Composed(NamedTuple):
@@ -36,15 +36,15 @@ class Composed(NamedTuple):
     rows: pa.Table
     absent: pa.Array
     events: pa.Array
-    fresh: npt.NDArray[np.bool_]
+    fresh: Mask
 
 
 class _Events(NamedTuple):
     """The events of some keys, key by key and in order: the number of the key, its `Operation`, its row (-1: none)."""
 
-    key: _Rows
+    key: RowNumbers
     operation: npt.NDArray[np.int8]
-    row: _Rows
+    row: RowNumbers
 
 
 def compose(found: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, ids: dict[str, int]) -> Composed:
@@ -79,7 +79,7 @@ def compose(found: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, 
             bare |= still[number] & (not field.nullable)
     told = np.flatnonzero(usable & bare[events.key])
     letters = _joined(duck.whole(lacking.column(EVENTS)).take(pa.array(events.row[told])), events.key[told], len(last))
-    return Composed(pa.table(columns, schema=rows.schema), _lists(still, len(last)), letters, fresh)
+    return Composed(seal(pa.table(columns, schema=rows.schema)), _lists(still, len(last)), letters, fresh)
 
 
 def _events(found: pa.Table, last: pa.Table) -> _Events:
@@ -91,15 +91,15 @@ def _events(found: pa.Table, last: pa.Table) -> _Events:
     return _Events(*(events.column(name).to_numpy() for name in ("number", "operation", "row")))
 
 
-def _joined(lists: pa.Array, keys: _Rows, count: int) -> pa.Array:
+def _joined(lists: pa.Array, keys: RowNumbers, count: int) -> pa.Array:
     """Join the lists of each key, in order; `keys` say whose each is, and go up."""
     sizes = np.bincount(keys, pc.list_value_length(lists).to_numpy(zero_copy_only=False), count)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     return pa.ListArray.from_arrays(offsets, lists.flatten(), type=lists.type)
 
 
-def _lists(still: dict[int, npt.NDArray[np.bool_]], count: int) -> pa.Array:
-    """Give masks by field id as a list of field ids for each row."""
+def _lists(still: dict[int, Mask], count: int) -> pa.Array:
+    """Return masks by field id as a list of field ids for each row."""
     parts = [np.flatnonzero(mask) for mask in still.values()]
     at = np.concatenate([np.zeros(0, np.int64), *parts])
     numbers = np.repeat(np.array(list(still), np.int32), [len(part) for part in parts])

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, IntegerType, ListType, NestedField, StructType
 
-from calve.convert.arrow_schema import arrow_schema
-from calve.convert.schema import VariantType, path_of
-from calve.convert.table import Table
 from calve.errors import SchemaConflictError
+from calve.table.arrow_schema import arrow_schema
+from calve.table.loaded import Table
+from calve.table.schema import VariantType, path_of
 
 __all__ = ["ABSENT", "ABSENT_ID", "EVENTS", "Key", "identified"]
 
@@ -123,23 +123,23 @@ class Key:
         return arrow_schema(self.schema)
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Give the key of typed rows: the columns of `schema`, nested as the table has them."""
+        """Return the key of typed rows: the columns of `schema`, nested as the table has them."""
         columns = [_cast(rows.column(field.name), field) for field in self.arrow_schema]
         return pa.table(columns, schema=self.arrow_schema)
 
     def staged(self, rows: pa.Table) -> pa.Table:
-        """Give updates that lack columns, with `ABSENT` and `EVENTS` as the last ones, as `partial` has them."""
+        """Return updates that lack columns, with `ABSENT` and `EVENTS` as the last ones, as `partial` has them."""
         schema = arrow_schema(self.partial.schema)
         added = [rows.column(name).cast(schema.field(name).type) for name in (ABSENT, EVENTS)]
         return pa.table([*rows.columns[:-2], *added], schema=schema)
 
     def flat(self, keys: pa.Table) -> list[pa.ChunkedArray]:
-        """Give the leaves of the key as columns that can be grouped by."""
+        """Return the leaves of the key as columns that can be grouped by."""
         return [_leaf(keys, path_of(self.schema, number)) for number in self.ids]
 
 
 def identified(schema: Schema, columns: Sequence[str]) -> Schema:
-    """Give a new table's schema its identifier fields, which Iceberg wants to be required.
+    """Add the identifier fields to a new table's schema, which Iceberg wants to be required.
 
     Raises:
         SchemaConflictError: There is no such column, or it is of a type that cannot be a key.
@@ -200,7 +200,7 @@ def _json(schema: Schema, fields: Sequence[NestedField]) -> str:
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Give a column the type of the key: a struct loses the fields that are not part of it."""
+    """Cast a column to the type of the key: a struct loses the fields that are not part of it."""
     if not pa.types.is_struct(field.type):
         return column
     inner = [_cast(pc.struct_field(column, each.name), each) for each in field.type]

@@ -87,10 +87,10 @@ class Changes:
         self._note(keys, operations, order, pa.nulls(len(keys), pa.int64()))
 
     def net(self) -> Net:
-        """Give what the changes add up to."""
+        """Return what the changes add up to."""
         if not self._found:
-            no_keys = self._key.arrow_schema.empty_table()
-            return Net(self._schema.empty_table(), pa.array([], pa.bool_()), no_keys, no_keys)
+            no_keys = _empty(self._key.arrow_schema)
+            return Net(_empty(self._schema), pa.array([], pa.bool_()), no_keys, no_keys)
         found = pa.concat_tables(self._found)
         found = found.append_column("at", pa.array(np.arange(len(found), dtype=np.int64))).sort_by("order")
         names = [name for name in found.column_names if name.startswith("key_")]
@@ -101,20 +101,20 @@ class Changes:
         deleted = pc.true_unless_null(older) if self._upsert else pc.not_equal(older, pa.scalar(0, pa.int8()))
         remains = pc.not_equal(net.column("operation_last"), pa.scalar(int(Operation.DELETE), pa.int8()))
         left = net.append_column("deleted", deleted).filter(remains).sort_by("row_last")
-        rows = pa.concat_tables(self._rows) if self._rows else self._schema.empty_table()
+        rows = pa.concat_tables(self._rows) if self._rows else _empty(self._schema)
         gone = net.filter(pc.and_not(deleted, remains)).column("at_first")
         if self._lacking and len(left):
             return self._kept(found, left, rows, gone)
         return self._net(rows.take(left.column("row_last").combine_chunks()), left, gone)
 
     def _net(self, rows: pa.Table, left: pa.Table, gone: pa.ChunkedArray) -> Net:
-        """Give what remains: rows of the keys in `left`, and keys that go, by the place of an event of each."""
+        """Return what remains: rows of the keys in `left`, and keys that go, by the place of an event of each."""
         keys = pa.concat_tables(self._keys)
         replaced = left.column("deleted").combine_chunks()
         return Net(rows, replaced, keys.take(left.filter(replaced).column("at_first")), keys.take(gone))
 
     def _kept(self, found: pa.Table, left: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
-        """Give what remains where updates may lack columns."""
+        """Return what remains where updates may lack columns."""
         lacking = pa.concat_tables(self._lacking)
         absent = duck.whole(lacking.column(ABSENT))
         last = left.column("row_last").combine_chunks()
@@ -136,3 +136,8 @@ class Changes:
         flat = {f"key_{number}": column for number, column in enumerate(self._key.flat(keys))}
         self._keys.append(keys)
         self._found.append(pa.table({**flat, "operation": operations, "order": order, "row": rows}))
+
+
+def _empty(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; `Schema.empty_table` knows no lists of UUIDs (Arrow 26)."""
+    return pa.Table.from_batches([], schema=schema)

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.convert.converter import Converted, Converter, ConvertOptions
-from calve.convert.table import Table
 from calve.event import duck
-from calve.event.columns import EVENT, JSON, OPERATION, ORDER, SCHEMA
+from calve.event.columns import EVENT, JSON, OPERATION, ORDER, SCHEMA, TYPED
 from calve.event.operation import Operation
 from calve.event.reject import Code, reject_rows
-from calve.event.sound import is_same
+from calve.event.validate_json import is_same
 from calve.reduce.absent import Absences
 from calve.reduce.key import Key
 from calve.reduce.net import Changes, Net
+from calve.table.loaded import Table
 
 __all__ = ["Reducer"]
 
@@ -67,7 +67,7 @@ class Reducer:
         return replace(written, row=pa.concat_arrays([written.row, removed.row]), rejects=rejects)
 
     def net(self) -> Net:
-        """Give what all changes add up to."""
+        """Return what all changes add up to."""
         return self._changes.net()
 
     def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> Converted:
@@ -107,7 +107,7 @@ class Reducer:
         return self._told(converted, positions, (Code.REQUIRED_MISSING, Code.NO_MATCHING_FIELDS))
 
     def _told(self, converted: Converted, positions: pa.Array | None, codes: tuple[Code, ...]) -> Converted:
-        """Give positions among all events, and call a missing key by its name."""
+        """Return positions among all events, and call a missing key by its name."""
         found = []
         for reject in converted.rejects.to_pylist():
             lacks = reject["code"] in codes and (not reject["field"] or self._is_key(reject["field"]))
@@ -125,7 +125,9 @@ class Reducer:
 
 def _part(events: pa.Table, positions: pa.Array) -> pa.Table:
     """Take what conversion needs of some events; text that is in two columns is copied once."""
-    part = events.select([name for name in (EVENT, ORDER, SCHEMA) if name in events.column_names]).take(positions)
+    part = events.select([name for name in (EVENT, TYPED, ORDER, SCHEMA) if name in events.column_names]).take(
+        positions
+    )
     if JSON not in events.column_names:
         return part
     if is_same(duck.whole(events[EVENT]), duck.whole(events[JSON])):

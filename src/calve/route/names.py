@@ -11,7 +11,7 @@ _LONGEST = 255
 
 
 def fault(name: str) -> str | None:
-    """Say what is wrong with a table name, or None for a sound one.
+    """Return what is wrong with a table name, or None for a sound one.
 
     A name is a namespace of one or more levels and the table's own name, joined by dots. Slashes and control characters
     are refused because catalogs make paths of names.

@@ -1,4 +1,4 @@
-"""Gives each event of a batch its tables: route conditions and `${…}` table names, in one SELECT."""
+"""Finds the tables of each event of a batch: route conditions and `${…}` table names, in one SELECT."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from calve.compiled import events as core
 from calve.event import duck
-from calve.event.columns import JSON, OPERATION, SINK
+from calve.event.columns import JSON, OPERATION, PICKED, SINK, TYPED
 from calve.event.operation import Operation, operation_sql
 from calve.event.reject import Code, reject_rows
-from calve.event.sound import whole_array
+from calve.event.typed import is_typed
+from calve.event.validate_json import whole_array
 from calve.expression import Condition, Format
 from calve.route.names import fault
 
@@ -68,9 +69,13 @@ class SinkRoute:
     @property
     def metadata(self) -> frozenset[str]:
         """The metadata attributes that anything of it asks for."""
-        asked = [condition.metadata for gate in self.gates for condition in gate.conditions.values()]
-        asked += [text.metadata for text in (self.table, self.operation) if text is not None]
-        return frozenset().union(*asked)
+        return frozenset().union(*(each.metadata for each in self.read))
+
+    @property
+    def read(self) -> list[Condition | Format]:
+        """Everything that is evaluated for an event."""
+        conditions = [condition for gate in self.gates for condition in gate.conditions.values()]
+        return [*conditions, *(text for text in (self.table, self.operation) if text is not None)]
 
 
 @dataclass
@@ -91,14 +96,16 @@ class Routed:
     operations: dict[int, pa.Array] = field(default_factory=dict)
 
     def rows(self, rows: pa.Table, number: int, positions: pa.Array | None = None) -> pa.Table:
-        """Give the rows of a part out of those that were routed, with `_operation` if the sink has the setting."""
+        """Return the rows of a part out of those that were routed, with `_operation` if the sink has the setting."""
+        if PICKED in rows.column_names:
+            rows = rows.drop_columns([PICKED])
         if number in self.operations:
             rows = rows.append_column(OPERATION, self.operations[number])
         return rows if positions is None else rows.take(positions)
 
 
 def names_by_table(text: Format, tables: Sequence[str]) -> dict[str, str]:
-    """Give the name that rows of each source table are written under, where only `iceberg_table_name` decides it."""
+    """Return the name that rows of each source table are written under, where only `iceberg_table_name` decides it."""
     if text.static is not None:
         return dict.fromkeys(tables, text.static)
     if not tables or text.metadata != {_TABLE_NAME}:
@@ -113,12 +120,17 @@ class Router:
 
     Args:
         sinks: The pipeline's sinks, in order.
+
+    Attributes:
+        fields: All fields of an event that are read; None where it may be any of them, or metadata.
+        reads_fields: Whether fields of an event may be read; where its metadata says it all, typed rows need no text.
     """
 
     def __init__(self, sinks: list[SinkRoute]) -> None:
         self._sinks = sinks
         self._columns = _columns(sinks)
-        self._fields = _fields(sinks)
+        self.fields = _fields(sinks)
+        self.reads_fields = any(each.fields is None or each.fields for sink in sinks for each in sink.read)
 
     @property
     def is_static(self) -> bool:
@@ -126,7 +138,7 @@ class Router:
         return not self._columns
 
     def route(self, rows: pa.Table) -> Routed:
-        """Route rows that have a `json` column of valid JSON objects (not needed when `is_static`)."""
+        """Route rows that have a `json` column of valid JSON objects (not needed unless `reads_fields`)."""
         found = self._evaluate(rows) if self._columns else pa.table({})
         routed = Routed([], {})
         taken = None
@@ -148,14 +160,21 @@ class Router:
         """Evaluate all columns, once for each distinct choice of the fields that they read."""
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
         sql = f"select {columns} from events"
-        picked = core.pick(whole_array(rows[JSON]), self._fields) if self._fields else None
-        if picked is None:
+        if is_typed(rows):
+            return duck.run(sql, events=rows.drop_columns([TYPED]))
+        if PICKED in rows.column_names:
+            picked = duck.whole(rows[PICKED])
+            numbers, texts = picked.indices, picked.dictionary
+        elif found := core.pick(whole_array(rows[JSON]), self.fields) if self.fields else None:
+            numbers, texts = found
+            if pc.any(pc.less(numbers, 0)).as_py():
+                return duck.run(sql, events=rows)
+        else:
             return duck.run(sql, events=rows)
-        numbers, texts = picked
         return duck.run(sql, events=pa.table({JSON: texts})).take(numbers)
 
     def _place(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
-        """Give the rows of a mask their tables; give the rejects."""
+        """Set the tables of the rows of a mask; return the rejects."""
         sink = self._sinks[number]
         chosen = None if mask is None else _positions(mask)
         if sink.table.static is not None:
@@ -193,7 +212,7 @@ def _operations(routed: Routed, number: int, found: pa.Table, mask: pa.Array | N
 
 
 def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
-    """Give the SELECT's columns: `sink_<n>`: is the row taken, `table_<n>`: where to, `operation_<n>`: to do what."""
+    """Return the SELECT's columns: `sink_<n>`: is the row taken, `table_<n>`: where to, `operation_<n>`: to do what."""
     columns = {}
     for number, sink in enumerate(sinks):
         if sink.gates:
@@ -209,9 +228,7 @@ def _fields(sinks: list[SinkRoute]) -> list[str] | None:
     """Return the fields of an event that anything of the sinks reads; None where they may read any, or metadata."""
     names: set[str] = set()
     for sink in sinks:
-        read: list[Condition | Format] = [each for gate in sink.gates for each in gate.conditions.values()]
-        read += [each for each in (sink.table, sink.operation) if each is not None]
-        for each in read:
+        for each in sink.read:
             if each.fields is None or each.metadata or any("\0" in name for name in each.fields):
                 return None
             names |= each.fields

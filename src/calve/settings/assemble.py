@@ -1,4 +1,4 @@
-"""Puts one pipeline together from its node: source, processors, routes and sinks."""
+"""Builds one pipeline from its node: source, processors, routes and sinks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LISTS = {"processor": ("processor", "processors"), "route": ("route", "routes")}
 """Keys of a pipeline that have two spellings."""
 NOT_SUPPORTED = {
     "tags_target_key": "is not supported: events carry no tags in Calve",
-    "forward_to": "is not supported: name a second sink with a route instead",
+    "forward_to": "is not supported: use a second sink with a route instead",
 }
 """Common sink keys of Data Prepper that Calve refuses, with the reason."""
 
@@ -43,7 +43,7 @@ class Assembly:
 
     Attributes:
         binder: Collects the errors and warnings.
-        ends: Source and sinks, as far as they are right, even if the pipeline is not; None: not even a map was found.
+        ends: Valid source and sinks, even if the pipeline is invalid; None if the node is not a map.
     """
 
     def __init__(self, plugins: Plugins, name: str) -> None:
@@ -53,7 +53,7 @@ class Assembly:
         self._name = name
 
     def pipeline(self, node: Node) -> PipelineSettings | None:
-        """Build the pipeline, or None if something is wrong."""
+        """Return the pipeline, or None if something is wrong."""
         if not isinstance(node.value, dict):
             self.binder.wrong(node.place, self._name, f"expected a map with `source` and `sink`, found {kind(node)}")
             return None
@@ -145,7 +145,7 @@ class Assembly:
     def _route(self, name: str, node: Node, path: str, found: dict[str, str]) -> None:
         text = scalar_text(node)
         if name == DEFAULT_ROUTE:
-            self.binder.wrong(node.at, self._path(path), "this name is reserved for events that no route takes")
+            self.binder.wrong(node.at, self._path(path), "this name is reserved for events that match no route")
         elif name in found:
             self.binder.wrong(node.at, self._path(path), f"the route {shown(name)} is given a second time")
         else:
@@ -168,7 +168,7 @@ class Assembly:
         return Plugin(name, self.binder.record(known[name], child, self._path(here)), here, child.at.line)
 
     def _named(self, node: Node, path: str, what: str, known: Mapping[str, type]) -> tuple[str, Node] | None:
-        """Take a map with one plugin apart: its name, and its settings."""
+        """Return the name and the settings of the one plugin in a map."""
         if not isinstance(node.value, dict) or not node.value:
             self._wrong(
                 node, path, f"expected a {what} by name, e.g. `{min(known, default='name')}:`, found {kind(node)}"
@@ -211,7 +211,7 @@ class Assembly:
 
 
 def _sound(plugins: list[Any]) -> list[Any]:
-    """Give None for each plugin with something wrong."""
+    """Return the plugins, with None for each invalid one."""
     return [None if INVALID in (one, getattr(one, "value", None)) else one for one in plugins]
 
 
@@ -231,7 +231,7 @@ def _filtered(node: Node, wanted: Any) -> Node:
 
 
 def _places(node: Node) -> dict[str, Any]:
-    """Give the place of every key path, with `processor` and `route` for both spellings and `route.name`."""
+    """Return the location of every key path, with `processor` and `route` for both spellings, and `route.name`."""
     places = {}
     for path, place in paths(node):
         for key, (_, plural) in LISTS.items():

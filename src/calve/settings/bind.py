@@ -1,4 +1,4 @@
-"""Turns nodes into values of settings classes, and collects all that is wrong with them."""
+"""Turns nodes into values of settings classes, and collects all errors."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from calve.settings.shape import Choice, Either, Entries, Items, Leaf, Record, S
 __all__ = ["INVALID", "Binder"]
 
 INVALID: Any = object()
-"""What a value that was wrong becomes; the problem has been told."""
+"""Stands for an invalid value, whose problem has been recorded."""
 
 
 class Binder:
-    """Binds nodes to shapes; every finding goes to `problems`, nothing is raised.
+    """Binds nodes to shapes; errors go to `problems`, nothing is raised.
 
     Attributes:
-        problems: What was found so far.
-        warnings: What is odd but no error.
+        problems: The errors so far.
+        warnings: The warnings so far.
     """
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class Binder:
         self.warnings: list[Problem] = []
 
     def record(self, settings: type, node: Node, path: str, others: Iterable[str] = ()) -> Any:
-        """Make an instance of a settings class from a map (or nothing), or `INVALID`.
+        """Return an instance of a settings class from a map (or nothing), or `INVALID`.
 
         Args:
             settings: A frozen dataclass of options.
             node: A map; null and an empty text are an empty one.
             path: The key path of the node.
-            others: Keys which are allowed as well and bound by somebody else.
+            others: Further allowed keys, which are bound elsewhere.
         """
         if node.broken:
             return INVALID
@@ -56,7 +56,7 @@ class Binder:
         return INVALID if len(self.problems) > before else made
 
     def value(self, shape: Shape, node: Node, path: str, option: Option) -> Any:
-        """Make the value of one option, or `INVALID`."""
+        """Return the value of one option, or `INVALID`."""
         if node.broken:
             return INVALID
         if isinstance(shape, Either):
@@ -76,7 +76,7 @@ class Binder:
         return self._unexpected(shape, node, path, option)
 
     def wrong(self, place: Location, path: str, message: str) -> Any:
-        """Note a problem and give `INVALID`."""
+        """Record a problem and return `INVALID`."""
         self.problems.append(Problem(place, path, message))
         return INVALID
 
@@ -91,7 +91,7 @@ class Binder:
         return True
 
     def known_keys(self, node: Node, path: str, allowed: Iterable[str], listed: Iterable[str]) -> None:
-        """Note every key of a map which is not allowed; `listed` are those to name in the message."""
+        """Record every key of a map that is not allowed; the message names the keys in `listed`."""
         wanted = set(allowed)
         for key, place in node.keys.items():
             if key not in wanted:
@@ -108,8 +108,6 @@ class Binder:
         bound = self.value(shape_of(option.type), child, here, option.option)
         if bound is INVALID:
             return INVALID
-        if option.option.later and bound != option.default:
-            return self.wrong(child.at, here, "is not available in this version of Calve")
         if option.option.check and not self.passes(option.option.check, bound, child.place, here):
             return INVALID
         return bound
@@ -147,7 +145,7 @@ class Binder:
         return self._whole((shape, value), (), node, path, option)
 
     def _whole(self, made: tuple[Shape, Any], parts: Iterable[Any], node: Node, path: str, option: Option) -> Any:
-        """Check the limits of a value whose parts are all right."""
+        """Check the limits of a value with valid parts."""
         shape, value = made
         if any(part is INVALID for part in parts):
             return INVALID

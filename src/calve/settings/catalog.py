@@ -1,11 +1,16 @@
-"""What a map of Iceberg's catalog properties must have."""
+"""Checks of Iceberg's catalog properties."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-__all__ = ["catalog_faults", "shown_uri"]
+__all__ = ["EMBEDDED", "catalog_faults", "catalog_folder", "shown_catalog", "shown_uri"]
+
+EMBEDDED = "lakehouse"
+"""The folder of the catalog of a sink that names none."""
+_SQLITE = "jdbc:sqlite:"
 
 _NEEDS = {
     "rest": ("uri",),
@@ -16,7 +21,7 @@ _NEEDS = {
     "nessie": ("uri",),
     "bigquery": (),
 }
-"""Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each cannot do without."""
+"""Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each requires."""
 
 
 _URIS = {
@@ -24,19 +29,22 @@ _URIS = {
     "jdbc": ("jdbc:",),
     "hive": ("thrift://",),
 }
-"""How `uri` begins, by the type of catalog."""
+"""Valid beginnings of `uri`, by the type of catalog."""
 
 
 def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
-    """Tell what is wrong with the option `catalog`, as `check` of a settings class does; None is Calve's own."""
+    """Yield errors of the option `catalog`, like `check` of a settings class; None is the embedded catalog."""
     if catalog is None:
         return
     kind = catalog.get("type", "").lower()
     known = ", ".join(_NEEDS)
     if ("type" in catalog) == ("catalog-impl" in catalog):
-        yield "catalog", f"needs either `type` ({known}) or `catalog-impl`; without `catalog` there is Calve's own"
+        yield (
+            "catalog",
+            f"needs either `type` ({known}) or `catalog-impl`; without `catalog` Calve uses its embedded catalog",
+        )
     elif kind and kind not in _NEEDS:
-        yield "catalog.type", f"must be one of {known}; give `catalog-impl` for a class of another"
+        yield "catalog.type", f"must be one of {known}; for any other catalog set `catalog-impl`"
     for key in _NEEDS.get(kind, ()):
         if not catalog.get(key):
             yield "catalog", f"a catalog of type {kind} needs `{key}`"
@@ -46,5 +54,24 @@ def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str
 
 
 def shown_uri(uri: str) -> str:
-    """Return a URI without what may be secret: a user's password and the parameters."""
+    """Return a URI without possible secrets: the user's password and the parameters."""
     return re.sub(r"//[^/@]*@", "//", uri.partition("?")[0])
+
+
+def shown_catalog(catalog: Mapping[str, str] | None) -> str:
+    """Return where tables of a catalog are, as a user reads it, without secrets."""
+    if catalog is None:
+        return str(Path(EMBEDDED).absolute())
+    kind = catalog.get("type") or catalog.get("catalog-impl", "")
+    where = shown_uri(catalog.get("uri") or catalog.get("warehouse", ""))
+    return f"the catalog {catalog.get('name', 'iceberg')} ({' '.join(filter(None, (kind, where)))})"
+
+
+def catalog_folder(catalog: Mapping[str, str] | None) -> str:
+    """Return the folder of a catalog that is a local file; an empty text for any other."""
+    if catalog is None:
+        return EMBEDDED
+    uri = catalog.get("uri", "")
+    if not uri.startswith(_SQLITE):
+        return ""
+    return str(Path(uri.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]).parent)

@@ -1,8 +1,8 @@
-"""Pipelines that take their events from another one: checked at both ends, and joined into one with all the sinks.
+"""Pipelines that are fed by another pipeline: checked at both ends, and joined into one pipeline with all sinks.
 
-A connector is another branch of the same stream. So the pipelines behind it become a part of the first one: their
-sinks are its sinks, each behind the routes of every pipeline on the way. Nothing lies between them that could lose or
-double an event (docs/decisions/0013).
+A connector is another branch of the same stream. So the pipelines after it become a part of the first one: their
+sinks are its sinks, each with the routes of every pipeline on the way. No queue between them can lose or duplicate
+events (docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -19,26 +19,30 @@ __all__ = ["Ends", "FromPipeline", "ToPipeline", "faults", "joined"]
 
 @dataclass(frozen=True)
 class FromPipeline:
-    """Takes the events that a sink of another pipeline of the configuration sends here."""
+    """Receives the events that a sink of another pipeline in the configuration sends to this pipeline."""
 
-    name: str = option(doc="That pipeline; one of its sinks is `pipeline` with the name of this one.", minimum=1)
+    name: str = option(
+        doc="The other pipeline. One of its sinks must be `pipeline` with the name of this pipeline.", minimum=1
+    )
 
 
 @dataclass(frozen=True)
 class ToPipeline:
-    """Sends events to another pipeline of the configuration; both run as one, under the name of the first."""
+    """Sends events to another pipeline in the configuration; both run as one, under the name of the first."""
 
-    name: str = option(doc="That pipeline; its source is `pipeline` with the name of this one.", minimum=1)
+    name: str = option(
+        doc="The other pipeline. Its source must be `pipeline` with the name of this pipeline.", minimum=1
+    )
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Where a pipeline begins and ends, as far as that could be read.
+    """Source and sinks of a pipeline, as far as they could be read.
 
     Attributes:
-        source: None: it was wrong.
-        sinks: None for each that was wrong.
-        places: Where each key path stands.
+        source: None if it was wrong.
+        sinks: None for each sink that was wrong.
+        places: The location of each key path.
     """
 
     name: str
@@ -48,22 +52,22 @@ class Ends:
 
     @property
     def upstream(self) -> str | None:
-        """The pipeline it takes its events from; None: it has a source of its own, or a wrong one."""
+        """The pipeline that feeds it; None if it has a source of its own, or a wrong one."""
         return self.source.value.name if self.source and isinstance(self.source.value, FromPipeline) else None
 
     def connectors(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each pipeline it sends to, and the key path of this name."""
+        """Yield the name of each pipeline that it feeds, and the key path of this name."""
         for sink in self.sinks:
             if sink and isinstance(sink.value, ToPipeline):
                 yield sink.value.name, f"{sink.path}.name"
 
     def problem(self, path: str, message: str) -> Problem:
-        """Make an error about a key path."""
+        """Return an error about a key path."""
         return Problem(self.places[path], f"{self.name}.{path}", message)
 
 
 def faults(ends: Sequence[Ends], names: Collection[str]) -> Iterator[Problem]:
-    """Find connectors whose other end is missing, is another one, or is their own.
+    """Yield errors of connectors whose other end is missing or wrong, and of loops.
 
     Args:
         ends: Of every pipeline that could be read.
@@ -77,7 +81,7 @@ def faults(ends: Sequence[Ends], names: Collection[str]) -> Iterator[Problem]:
 
 
 def joined(pipelines: Sequence[PipelineSettings]) -> tuple[list[PipelineSettings], list[Problem]]:
-    """Join pipelines whose connectors are sound; give those that have a source of their own, and what is wrong."""
+    """Join pipelines with valid connectors; return those with a source of their own, and the errors."""
     by_name = {one.name: one for one in pipelines}
     roots = [one for one in pipelines if not isinstance(one.source.value, FromPipeline)]
     whole = [_whole(one, by_name) for one in roots]
@@ -92,7 +96,9 @@ def _of_source(one: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -
     if upstream not in names:
         yield one.problem(path, unknown("pipeline", upstream, {*names} - {one.name}))
     elif (other := by_name.get(upstream)) and all(other.sinks) and one.name not in dict(other.connectors()):
-        yield one.problem(path, f"{upstream} sends nothing here; add `- pipeline: {{name: {one.name}}}` to its sinks")
+        yield one.problem(
+            path, f"{upstream} has no sink for this pipeline; add `- pipeline: {{name: {one.name}}}` to its sinks"
+        )
 
 
 def _of_sinks(one: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -> Iterator[Problem]:
@@ -100,19 +106,19 @@ def _of_sinks(one: Ends, by_name: Mapping[str, Ends], names: Collection[str]) ->
     for name, path in one.connectors():
         other = by_name.get(name)
         if name in met:
-            yield one.problem(path, f"{name} gets these events already; name all its routes at one sink")
+            yield one.problem(path, f"{name} already receives these events; list all its routes in one sink")
         elif name not in names:
             yield one.problem(path, unknown("pipeline", name, {*names} - {one.name}))
         elif other and other.source and other.upstream != one.name:
             takes = f"from {other.upstream}" if other.upstream else f"from its own source, {other.source.name}"
             yield one.problem(
-                path, f"{name} takes its events {takes}; its source must be `pipeline: {{name: {one.name}}}`"
+                path, f"{name} reads its events {takes}; its source must be `pipeline: {{name: {one.name}}}`"
             )
         met.add(name)
 
 
 def _circles(by_name: Mapping[str, Ends]) -> Iterator[Problem]:
-    """Follow each pipeline to its source; a circle is told once."""
+    """Follow each pipeline to its source; report each loop once."""
     known: set[str] = set()
     for start in by_name:
         way: list[str] = []
@@ -123,7 +129,7 @@ def _circles(by_name: Mapping[str, Ends]) -> Iterator[Problem]:
             at = by_name[at].upstream
         if at is not None and at in way:
             circle = [*way[way.index(at) :], at]
-            message = f"events go round in a circle: {' → '.join(reversed(circle))}"
+            message = f"the pipelines form a loop: {' → '.join(reversed(circle))}"
             yield by_name[at].problem("source.pipeline.name", message)
 
 
@@ -142,7 +148,7 @@ def _whole(root: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> P
 
 
 def _behind(connector: SinkEntry, inner: SinkEntry) -> SinkEntry:
-    """Give a sink as it is seen from before the connector: further routes, and fewer fields."""
+    """Return a sink as seen from before the connector: with more routes and fewer fields."""
     include = [key for key in inner.include_keys if not connector.include_keys or key in connector.include_keys]
     return replace(
         inner,
@@ -155,9 +161,7 @@ def _behind(connector: SinkEntry, inner: SinkEntry) -> SinkEntry:
 def _processed(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
     for one in (by_name[name] for name in whole.feeds):
         if one.processors:
-            message = (
-                f"a pipeline that takes its events from another can have no processors yet; move them to {whole.name}"
-            )
+            message = f"a pipeline that is fed by another cannot have processors yet; move them to {whole.name}"
             yield one.problem("processor", message)
 
 
@@ -166,5 +170,5 @@ def _fieldless(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings])
         own = next(one for one in by_name[sink.pipeline].sinks if one.path == sink.path)
         included = bool(own.include_keys or sink.include_keys)
         if included and not {*sink.include_keys} - {*sink.exclude_keys}:
-            message = "writes no field: include_keys and exclude_keys here and on the way leave none"
+            message = "writes no field: include_keys and exclude_keys of this and earlier pipelines leave none"
             yield by_name[sink.pipeline].problem(sink.path, message)

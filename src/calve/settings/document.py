@@ -1,4 +1,4 @@
-"""Reads YAML text into nodes: every key and value with its place, `${env:NAME}` replaced, duplicate keys refused."""
+"""Reads YAML text into nodes: every key and value with its location. Replaces `${env:NAME}`, rejects duplicate keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Document:
         environment: Where `${env:NAME}` looks.
 
     Attributes:
-        problems: What was wrong without making the rest unreadable.
+        problems: Errors after which the rest could still be read.
     """
 
     def __init__(self, text: str, file: str, environment: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ class Document:
         """Read the text.
 
         Raises:
-            SettingsErrors: It is no YAML, with the one place where that shows.
+            SettingsErrors: It is not YAML, with the location of the first error.
         """
         try:
             self._events = self._tokens()
@@ -66,12 +66,12 @@ class Document:
     def _document(self) -> Node:
         next(self._events)  # the stream's start
         if isinstance(next(self._events), yaml.StreamEndEvent):
-            self._refuse(Location(self._file), "the file is empty; it must hold at least one pipeline")
+            self._refuse(Location(self._file), "the file is empty; it must contain at least one pipeline")
         root = self._node(next(self._events), 0)
         next(self._events)  # the document's end
         following = next(self._events)
         if isinstance(following, yaml.DocumentStartEvent):
-            self._refuse(self._place(following.start_mark), "a second document; a file holds one")
+            self._refuse(self._place(following.start_mark), "a second YAML document; a file contains only one")
         return root
 
     def _node(self, event: Any, depth: int) -> Node:
@@ -126,7 +126,7 @@ class Document:
         text: str = event.value
         before = len(self.problems)
         if _UNSOUND.search(text):
-            self._note(where, "a character that no text may hold (\\0 or half a surrogate pair)")
+            self._note(where, "an invalid character (\\0 or half a surrogate pair)")
         if _AWS_SECRET.search(text):
             self._note(where, "${{aws_secrets:…}} is not supported; use ${env:NAME}")
         if _ENVIRONMENT.search(text):
@@ -152,7 +152,7 @@ class Document:
         what = ", ".join(part for part in (error.context, error.problem) if part)
         mark = error.problem_mark or error.context_mark
         line = self._text.split("\n")[mark.line : mark.line + 1] if mark else []
-        hint = "; text that holds ${…} needs quotes here" if line and "${" in line[0] else ""
+        hint = "; text with ${…} needs quotes here" if line and "${" in line[0] else ""
         return f"this is not YAML: {what}{hint}"
 
 

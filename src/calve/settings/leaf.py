@@ -1,4 +1,4 @@
-"""Reads one scalar as what an option wants, and holds values against an option's limits."""
+"""Reads one scalar as the type of an option, and checks an option's limits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["choice_text", "outside", "read_leaf", "scalar_text"]
 
 
 def scalar_text(node: Node) -> str:
-    """Give a scalar as text, with environment variables replaced."""
+    """Return a scalar as text, with environment variables replaced."""
     return node.value if isinstance(node.value, str) else node.text
 
 
 def choice_text(node: Node) -> str:
-    """Give the word that a scalar chooses; nothing chooses `null`."""
+    """Return the choice of a scalar; an empty value is `null`."""
     return "null" if node.value is None else scalar_text(node)
 
 
@@ -29,7 +29,7 @@ def read_leaf(shape: Leaf, node: Node, option: Option) -> Any:
     """Read a scalar that is not null.
 
     Raises:
-        ValueError: It is something else; the text says what was expected.
+        ValueError: It has another type; the text says what was expected.
     """
     text = scalar_text(node)
     value: Any = resolve(text) if node.from_environment else node.value
@@ -53,7 +53,7 @@ def read_leaf(shape: Leaf, node: Node, option: Option) -> Any:
 
 
 def outside(shape: Shape, value: Any, option: Option) -> str | None:
-    """Say which limit of an option a value breaks; lists, maps and texts are measured by their length."""
+    """Return a message about a violated limit, or None; for lists, maps and texts the length is checked."""
     measured: Any = len(value) if isinstance(value, str | list | tuple | dict) else value
     found = "" if option.secret or measured is not value else f", not {_limit(shape, value, value)}"
     if option.minimum is not None and measured < option.minimum:

@@ -31,7 +31,7 @@ class Node:
         text: A scalar as it was written, before `${env:…}` was replaced.
         keys: Where each key of a map stands.
         from_environment: `value` is text that holds environment variables, so it may stand for a number or a boolean.
-        broken: A problem with it has been told already; nothing more needs to be said.
+        broken: A problem with it has been reported already.
         size: How many nodes there are below, itself counted; aliases count each time.
     """
 
@@ -51,7 +51,7 @@ class Node:
 
 
 def resolve(text: str) -> Scalar:
-    """Give a plain (unquoted) scalar its type: YAML 1.2's core schema, decimal numbers only; so `yes` is a text."""
+    """Return the value of a plain (unquoted) scalar, by YAML 1.2's core schema, decimal only; so `yes` is a text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
@@ -60,7 +60,7 @@ def resolve(text: str) -> Scalar:
 
 
 def kind(node: Node) -> str:
-    """Say what a node is, for an error: `a list`, `nothing`, `true`, the text in quotes."""
+    """Return a description of a node for errors: `a list`, `nothing`, `true`, the text in quotes."""
     if node.value is None:
         return "nothing"
     if isinstance(node.value, dict):
@@ -71,7 +71,7 @@ def kind(node: Node) -> str:
 
 
 def plain(node: Node) -> object:
-    """Give the value with nothing but Python's own types."""
+    """Return the value in built-in Python types."""
     if isinstance(node.value, dict):
         return {key: plain(child) for key, child in node.value.items()}
     if isinstance(node.value, list):

@@ -22,31 +22,29 @@ Size = NewType("Size", int)
 
 
 class Rules(TypedDict, total=False):
-    """What an option may say beside its default and its meaning; see `Option`."""
+    """Rules of an option, besides its default and its meaning; see `Option`."""
 
     minimum: float | timedelta
     maximum: float | timedelta
     secret: bool
     aliases: tuple[str, ...]
-    later: bool
     unit: Literal["ms", "s"]
     check: Callable[[Any], object]
 
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of one option beside its name, type and default.
+    """The properties of one option, besides its name, type and default.
 
     Attributes:
         doc: Its meaning, for the schema, the reference and the editor.
-        minimum: The smallest value; of a list, a map or a text: the smallest length.
-        maximum: The largest one.
-        secret: The value is never shown, neither in a repr nor in an error.
+        minimum: The smallest value; for a list, a map or a text the smallest length.
+        maximum: The largest value or length.
+        secret: The value is never shown, in a repr or in an error.
         aliases: Other names of the key.
-        later: Not built yet: any value but the default is an error.
-        unit: What a number without a unit means where a duration is expected; without it such a number is an error.
-        check: Looks at a value on its own; the `SettingsError` it raises is reported where the value stands, the
-            `doubts` of what it returns as warnings.
+        unit: The unit of a plain number as a duration; without it a plain number is an error.
+        check: Checks a value alone; its `SettingsError` is reported at the location of the value, the `doubts` of
+            its result as warnings.
     """
 
     doc: str = ""
@@ -54,7 +52,6 @@ class Option:
     maximum: float | timedelta | None = None
     secret: bool = False
     aliases: tuple[str, ...] = ()
-    later: bool = False
     unit: Literal["ms", "s"] | None = None
     check: Callable[[Any], object] | None = None
 
@@ -102,7 +99,7 @@ def option(default: Any = MISSING, doc: str = "", **rules: Unpack[Rules]) -> Any
 
 @functools.cache
 def declared(settings: type) -> Mapping[str, Declared]:
-    """Give the options of a settings class by key, in the order in which they are declared."""
+    """Return the options of a settings class by key, in the order of their declaration."""
     hints = typing.get_type_hints(settings)
     return {
         field.name: Declared(field.name, hints[field.name], _default(field), field.metadata.get("option", Option()))
@@ -112,7 +109,7 @@ def declared(settings: type) -> Mapping[str, Declared]:
 
 
 def summary(settings: type) -> str:
-    """Give the first line of a settings class's docstring."""
+    """Return the first line of the docstring of a settings class."""
     text = settings.__doc__ or ""
     return "" if text.startswith(f"{settings.__name__}(") else text.strip().split("\n")[0]
 

@@ -80,7 +80,7 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
 
 def _check_top_level(name: str, node: Node, problems: list[Problem], warnings: list[Problem]) -> None:
     if name != "version":
-        warnings.append(Problem(node.at, name, "is ignored; Calve has no such extensions"))
+        warnings.append(Problem(node.at, name, "is ignored; Calve has no extensions"))
         return
     version = _VERSION.fullmatch(node.text)
     if version is None:

@@ -1,4 +1,4 @@
-"""What a configuration says: pipelines of plugins, each knowing where it stands in its file."""
+"""The parsed configuration: pipelines of plugins, each with its location in the file."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = [
 ]
 
 DEFAULT_ROUTE = "_default"
-"""The route of the events that no other route takes."""
+"""The route of events that match no other route."""
 
 
 @dataclass(frozen=True)
 class Plugins:
-    """What a configuration may name: settings classes by plugin.
+    """The plugins that a configuration may use: settings classes by name.
 
     Attributes:
         sources: Settings classes of sources.
         sinks: Settings classes of sinks.
         processors: Settings classes of processors.
-        condition: Compiles a route's condition; the `SettingsError` it raises is reported where the condition stands.
-        faults: Yields what is wrong with whole pipelines, given those with a source of their own and all by name.
+        condition: Compiles the condition of a route; its `SettingsError` is reported at the condition's location.
+        faults: Yields errors of whole pipelines, given those with a source of their own and all by name.
     """
 
     sources: Mapping[str, type] = field(default_factory=dict)
@@ -52,44 +52,48 @@ class Plugins:
 class PipelineKeys:
     """One pipeline, from a source to its sinks."""
 
-    workers: int = option(1, "How many workers the pipeline has; accepted for compatibility.", minimum=1)
+    workers: int = option(1, "Accepted for compatibility with Data Prepper; no effect.", minimum=1)
     delay: timedelta = option(
-        timedelta(seconds=3), "How long Data Prepper waits for its buffer; accepted for compatibility.", unit="ms"
+        timedelta(seconds=3), "Accepted for compatibility with Data Prepper; no effect.", unit="ms"
     )
-    buffer: dict[str, Any] | None = option(None, "Data Prepper's buffer; ignored, because Calve needs none.")
+    buffer: dict[str, Any] | None = option(
+        None, "Accepted for compatibility with Data Prepper; no effect, because Calve needs no buffer."
+    )
 
 
 @dataclass(frozen=True)
 class SinkKeys:
-    """What every sink takes beside its own keys."""
+    """Keys of every sink, in addition to its own."""
 
-    routes: list[str] = option([], "The sink takes the events of these routes; without routes it takes all.")
+    routes: list[str] = option(
+        [], "The sink receives the events of these routes; without routes it receives all events."
+    )
     include_keys: list[str] = option(
         [],
-        "Only these top-level fields of an event are written, spelled exactly as in the event. Routes, table names and "
-        "dead letters have the whole event.",
+        "Only these top-level fields of an event are written, with the exact spelling of the event. Routes, table "
+        "names and dead letters see the whole event.",
     )
     exclude_keys: list[str] = option(
-        [], "These top-level fields of an event are not written; like `include_keys`, which excludes it."
+        [], "These top-level fields of an event are not written. Cannot be combined with `include_keys`."
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse both lists together, and paths as keys, as Data Prepper does."""
+        """Reject both lists together, and paths as keys, as Data Prepper does."""
         if self.include_keys and self.exclude_keys:
-            yield "exclude_keys", "include_keys and exclude_keys cannot both be given; keep one"
+            yield "exclude_keys", "include_keys and exclude_keys cannot be combined; keep one"
         for name in ("include_keys", "exclude_keys"):
             for index, key in enumerate(getattr(self, name)):
                 if "/" in key:
                     yield f"{name}[{index}]", "a key is the name of a top-level field and cannot contain `/`"
 
     def oddities(self, needs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Warn of fields that are left out although the sink needs them.
+        """Yield warnings about omitted fields that the sink needs.
 
         Args:
-            needs: What each of these fields is for.
+            needs: The purpose of each such field.
         """
         for field_name, purpose in needs.items():
-            said = f"leaves out the field of {purpose}: every event will be rejected"
+            said = f"omits the field of {purpose}: every event will be rejected"
             if self.include_keys and field_name not in self.include_keys:
                 yield "include_keys", said
             elif field_name in self.exclude_keys:
@@ -115,12 +119,12 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Gate:
-    """What one pipeline lets through on an event's way to a sink.
+    """The routes of one pipeline that an event must match on its way to a sink.
 
     Attributes:
         pipeline: Its name.
         conditions: All its routes: conditions by name.
-        routes: Names of those of which one must match; `_default`: none of all does.
+        routes: Names of routes of which one must match; `_default` matches if no route does.
     """
 
     pipeline: str
@@ -133,8 +137,8 @@ class SinkEntry(Plugin):
     """A sink.
 
     Attributes:
-        pipeline: The pipeline it stands in, which `path` begins below.
-        gates: What an event must pass, pipeline by pipeline; none where it takes all.
+        pipeline: The pipeline that contains it; `path` is relative to it.
+        gates: What an event must match, pipeline by pipeline; empty if it takes all events.
         routes: Names of the routes of its pipeline whose events it takes; empty: all events.
         include_keys: If not empty, only these top-level fields are written.
         exclude_keys: These top-level fields are not written.
@@ -152,17 +156,17 @@ class PipelineSettings:
     """One pipeline.
 
     Attributes:
-        name: Its name, fit for a folder.
-        source: Where events come from.
+        name: Its name, valid as the name of a folder.
+        source: The source of the events.
         sinks: At least one.
         routes: Conditions by route, in the order of the file.
-        processors: In their order.
-        workers: As in the file; nothing depends on it.
-        delay: As in the file; nothing depends on it.
-        file: The file it stands in.
+        processors: In order.
+        workers: As in the file; no effect.
+        delay: As in the file; no effect.
+        file: The file that contains it.
         line: The line of its name.
-        places: Where each key path stands; ask `where`.
-        feeds: The pipelines that take their events from it, also through others; their sinks are among its own.
+        places: The location of each key path; see `where`.
+        feeds: The pipelines that it feeds, directly or through others; their sinks are among its own.
     """
 
     name: str
@@ -179,24 +183,24 @@ class PipelineSettings:
 
     @property
     def title(self) -> str:
-        """Its name, and those of the pipelines that run as a part of it."""
+        """Its name, and the names of the pipelines that run as a part of it."""
         return f"{self.name} (feeds {', '.join(self.feeds)})" if self.feeds else self.name
 
     def where(self, path: str) -> Location:
-        """Find where a key path stands, e.g. `sink[0].iceberg.table_identifier` or `route.errors`.
+        """Return the location of a key path, e.g. `sink[0].iceberg.table_identifier` or `route.errors`.
 
-        A path that is not in the file gives the place of the longest part of it that is.
+        For a path that is not in the file, it is the location of its longest part that is.
         """
         return nearest(self.places, path) or Location(self.file, self.line)
 
     def problem(self, path: str, message: str) -> Problem:
-        """Make an error about a key path, to be raised in a `SettingsErrors`."""
+        """Return an error about a key path, to be raised in a `SettingsErrors`."""
         return Problem(self.where(path), f"{self.name}.{path}" if path else self.name, message)
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """All pipelines with a source of their own, in the order of the files, and what is odd but no error."""
+    """All pipelines with a source of their own, in the order of the files, and the warnings."""
 
     pipelines: list[PipelineSettings]
     warnings: list[Problem]

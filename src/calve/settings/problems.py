@@ -1,4 +1,4 @@
-"""Where something stands in a YAML file, and what is wrong there."""
+"""Locations in YAML files, and the errors at them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Problem:
 
 
 class SettingsErrors(SettingsError):  # noqa: N818 - several of them
-    """All that is wrong in a configuration, sorted by place, one line each.
+    """All errors of a configuration, sorted by location, one line each.
 
     Attributes:
         problems: At least one.
@@ -51,12 +51,12 @@ class SettingsErrors(SettingsError):  # noqa: N818 - several of them
         return SettingsErrors, (self.problems,)
 
     def to_dict(self) -> dict[str, str]:
-        """Give the errors as JSON values, as one `SettingsError`."""
+        """Return the errors as JSON values, as one `SettingsError`."""
         return {**super().to_dict(), "error": "SettingsError"}
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Say that a name is not known, which one may be meant, and which ones there are."""
+    """Return a message about an unknown name, with a similar name and all known names."""
     names = sorted(set(known))
     folded = {known_name.lower(): known_name for known_name in names}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
@@ -65,6 +65,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """Quote a text of the user's for a message: one line, not too long."""
+    """Quote a user's text for a message: on one line, shortened."""
     short = text if len(text) <= limit else text[: limit - 1] + "…"
     return "'" + "".join(c if c.isprintable() else "?" for c in short) + "'"

@@ -16,21 +16,23 @@ __all__ = ["reference"]
 
 _HEAD = """# Configuration reference
 
-Made from the settings classes by `make docs`; do not edit. Durations are written `500ms`, `30s`, `5m`, `1h` or `PT5M`,
-sizes `64mb`, `1gb`. `${env:NAME}` and `${env:NAME:-default}` in any value read the environment.
+Generated from the settings classes by `make docs`; do not edit. Durations are written `500ms`, `30s`, `5m`, `1h` or
+`PT5M`, sizes `64mb` or `1gb`. `${env:NAME}` and `${env:NAME:-default}` in any value read the environment. The default
+`none` means that the key is not set.
 """
 
 _PARTS = (
-    "| `source` | a map | **required** | One source by name, where events come from. |",
-    "| `processor` | a list | none | Processors by name, in their order. Also called `processors`. |",
-    "| `route` | a list | none | Conditions by name: `- errors: '/status >= 500'`; `_default` is what no other takes. "
-    "Also called `routes`. |",
-    "| `sink` | a list | **required** | Sinks by name, where events go. |",
+    "| `source` | a map | **required** | The source of the events: one source by name. |",
+    "| `processor` | a list | none | Processors by name, in order. Also called `processors`. *Not available in this "
+    "version.* |",
+    "| `route` | a list | none | Conditions by name: `- errors: '/status >= 500'`; `_default` is every event that "
+    "matches no other route. Also called `routes`. |",
+    "| `sink` | a list | **required** | The destinations of the events: sinks by name. |",
 )
 
 
 def reference(plugins: Plugins) -> str:
-    """Give the reference: pipelines, then every source, processor and sink, each with a table of its options."""
+    """Return the reference: pipelines, then every source, processor and sink, each with a table of options."""
     parts = [_HEAD, _section("## A pipeline", PipelineKeys, _PARTS), _section("## Every sink", SinkKeys)]
     for title, known in (
         ("Source", plugins.sources),
@@ -92,8 +94,6 @@ def _meaning(option: Option, shape: Shape) -> str:
         notes.append(f"{', '.join(limits)}.".capitalize())
     if option.unit:
         notes.append(f"A plain number is in {'milliseconds' if option.unit == 'ms' else 'seconds'}.")
-    if option.later:
-        notes.append("*Not available in this version.*")
     return " ".join(notes)
 
 

@@ -98,9 +98,6 @@ def _properties(settings: type) -> dict[str, Any]:
 
 
 def _option(option: Declared) -> dict[str, Any]:
-    if option.option.later:
-        description = f"Not available in this version. {option.option.doc}"
-        return {"description": description, "const": yaml_value(option.default)}
     described = {"description": option.option.doc, **_shape(shape_of(option.type), option.option)}
     default = None if option.required else yaml_value(option.default)
     if shape_of(option.type) == Leaf("size") and default is not None:
@@ -148,7 +145,7 @@ def _elements(option: Option) -> Option:
 
 
 def _limits(what: str, option: Option) -> dict[str, Any]:
-    """Name an option's limits as JSON Schema does: `minimum`, `minLength`, `minItems`, `minProperties`."""
+    """Return an option's limits as in JSON Schema: `minimum`, `minLength`, `minItems`, `minProperties`."""
     names = (f"min{what}", f"max{what}") if what else ("minimum", "maximum")
     return {
         name: limit for name, limit in zip(names, (option.minimum, option.maximum), strict=True) if limit is not None

@@ -57,7 +57,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Either:
-    """One of several shapes, told apart by what YAML has there; with `optional`, null as well."""
+    """One of several shapes, chosen by the YAML value; with `optional`, null is allowed too."""
 
     shapes: tuple[Shape, ...]
     optional: bool
@@ -111,7 +111,7 @@ def shape_of(annotation: Any) -> Shape:
 
 
 def words(shape: Shape) -> str:
-    """Say what a shape is, in words for an error or the reference."""
+    """Return a description of a shape for errors and the reference."""
     if isinstance(shape, Leaf):
         return _WORDS[shape.name]
     if isinstance(shape, Choice):

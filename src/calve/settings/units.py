@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them, both ways."""
+"""Reads and writes durations and sizes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def size(text: str) -> int:
     if not match[2]:
         raise ValueError("a size needs a unit: b, kb, mb, gb or tb, e.g. 64mb")
     if match[2].lower() not in _BYTES:
-        raise ValueError(f"{match[2]} is no unit of size; use b, kb, mb, gb or tb")
+        raise ValueError(f"{match[2]} is not a unit of size; use b, kb, mb, gb or tb")
     return round(float(match[1]) * _BYTES[match[2].lower()])
 
 

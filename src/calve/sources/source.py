@@ -90,9 +90,9 @@ class Reader(Protocol):
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the events of a split in order.
 
-        Columns: `EVENT`; optionally `MALFORMED`; every other column is a metadata attribute under its own name
-        (what `getMetadata("…")` finds). All batches of a source have one schema, at most `READ_ROWS` rows and about
-        `READ_BYTES` bytes.
+        Columns: `EVENT`, or `TYPED` beside `SCHEMA`; optionally `MALFORMED`; every other column is a metadata attribute
+        under its own name (what `getMetadata("…")` finds). Batches of other columns are converted apart, so few should
+        differ. A batch has at most `READ_ROWS` rows and about `READ_BYTES` bytes.
 
         Raises:
             SourceError: The split cannot be read; nothing of it may count as read.
@@ -121,11 +121,11 @@ class Source(Protocol):
         ...
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Say what waits behind a position; cheap, called a few times a second."""
+        """Return what waits behind a position; cheap, called a few times a second."""
         ...
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Give the next batch behind a position, about `max_bytes` at most, or None when nothing waits."""
+        """Return the next batch behind a position, about `max_bytes` at most, or None when nothing waits."""
         ...
 
     def acknowledge(self, planned: Planned) -> None:
@@ -142,12 +142,13 @@ class Beginning:
     """Where a new state begins to read; one of these is given.
 
     Attributes:
-        at: `earliest`: all that is there; `latest`: what comes from now on.
+        at: `earliest`: all that is there; `latest`: what comes from now on; `group`: what Kafka's consumer group has
+            not committed.
         offsets: The next offset, by topic and partition.
         timestamp_ms: The first event at or after this time, in milliseconds since the epoch.
     """
 
-    at: Literal["earliest", "latest"] | None = None
+    at: Literal["earliest", "latest", "group"] | None = None
     offsets: Mapping[str, Mapping[int, int]] | None = None
     timestamp_ms: int | None = None
 
@@ -199,7 +200,7 @@ class OfTables(Protocol):
     """A source whose events are rows of Iceberg tables, so that their types are known."""
 
     def tables(self, planned: Planned) -> list[SourceTable]:
-        """Give the tables of a batch's events."""
+        """Return the tables of a batch's events."""
         ...
 
 

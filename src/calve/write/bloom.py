@@ -19,7 +19,7 @@ _LEAST_BYTES = 32
 def bloom_options(
     blooms: Mapping[str, Bloom], max_bytes: int, rows: pa.Table, paths: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Give pyarrow's `bloom_filter_options`.
+    """Return pyarrow's `bloom_filter_options`.
 
     Args:
         blooms: By column.

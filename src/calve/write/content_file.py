@@ -15,9 +15,9 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 from pyiceberg.types import UUIDType
 
-from calve.convert.arrow_schema import METADATA, VALUE
-from calve.convert.schema import is_variant
-from calve.convert.table import Table
+from calve.table.arrow_schema import METADATA, VALUE
+from calve.table.loaded import Table
+from calve.table.schema import is_variant
 from calve.write.partition import Partition
 from calve.write.properties import WriteProperties
 from calve.write.statistics import Gauge
@@ -113,7 +113,7 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
 
 
 def metrics_modes(schema: Schema, modes: Mapping[str, str], sorted_columns: Sequence[str]) -> dict[str, str]:
-    """Give the metrics modes as Iceberg's Java infers them.
+    """Return the metrics modes as Iceberg's Java infers them.
 
     Of a wide table only the first 100 columns have metrics by default; sorted columns always have bounds by default.
     """

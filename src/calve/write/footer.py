@@ -43,7 +43,7 @@ class Marking:
         return len(data)
 
     def tell(self) -> int:
-        """Give the position in the file."""
+        """Return the position in the file."""
         return int(self._sink.tell()) + len(self._held or b"")
 
     def flush(self) -> None:
@@ -60,7 +60,7 @@ class Marking:
 
 
 def marked(end: bytes, field_ids: Collection[int]) -> bytes:
-    """Give the end of a Parquet file with the logical type at the groups of these field ids.
+    """Return the end of a Parquet file with the logical type at the groups of these field ids.
 
     Args:
         end: The last bytes of a file, its whole footer among them.
@@ -77,7 +77,7 @@ def marked(end: bytes, field_ids: Collection[int]) -> bytes:
 
 
 def _groups(data: bytes, at: int, field_ids: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Give the end of each schema element of these ids, and its last field."""
+    """Return the end of each schema element of these ids, and its last field."""
     at = next(place for field, _, place in _fields(data, at) if field == _SCHEMA)
     count, at = _list_size(data, at)
     for _ in range(count):
@@ -91,7 +91,7 @@ def _groups(data: bytes, at: int, field_ids: Collection[int]) -> Iterator[tuple[
 
 
 def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """Give number, type and place of each field of a struct."""
+    """Return number, type and place of each field of a struct."""
     number = 0
     while data[at] != _STOP:
         delta, kind = data[at] >> 4, data[at] & 15
@@ -105,7 +105,7 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _skip(data: bytes, at: int, kind: int) -> int:
-    """Give the place after a value of a schema element; there are no lists in it."""
+    """Return the place after a value of a schema element; there are no lists in it."""
     if kind in _FIXED_BYTES:
         return at + _FIXED_BYTES[kind]
     if kind == _STRUCT:

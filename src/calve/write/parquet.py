@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
-from calve.convert.arrow_schema import METADATA
 from calve.durable import is_lasting, local_path, try_folder
 from calve.errors import CalveError, SetupError, WriteError
+from calve.table.arrow_schema import METADATA
 from calve.write.bloom import bloom_options
 from calve.write.content_file import Closed
 from calve.write.footer import Marking
@@ -128,7 +128,7 @@ class ParquetFile:
         return size_bytes
 
     def take(self, less_than_bytes: int) -> list[pa.Table] | None:
-        """Give the rows up if they are so few and nothing of the file was written: then there is no file."""
+        """Drop the rows if they are so few and nothing of the file was written: then there is no file."""
         if self._writer is not None or self._sink is not None or self.pending_bytes >= less_than_bytes:
             return None
         return self._pending
@@ -176,7 +176,7 @@ class ParquetFile:
         self._marking.release()
 
     def discard(self) -> None:
-        """Give the file up; what is there of it is removed if it can be."""
+        """Abandon the file; what is there of it is removed if possible."""
         self._pending = []
         if self._sink is not None:
             for undo in (self._sink.close, lambda: remove(self.path, self._io_properties)):

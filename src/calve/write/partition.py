@@ -18,7 +18,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, TimestampNanoType, TimestamptzNanoType
 from pyiceberg.utils.datetime import datetime_to_micros, time_to_micros
 
-from calve.convert.table import Table
+from calve.table.loaded import Table
 from calve.write.transform import Transformed
 
 __all__ = ["UNPARTITIONED", "Partition", "Partitioner", "json_value"]
@@ -44,7 +44,7 @@ class Partition:
     path: str
 
     def to_path(self) -> str:
-        """Give the path under the name that PyIceberg's location providers ask for."""
+        """Return the path under the name that PyIceberg's location providers ask for."""
         return self.path
 
 
@@ -88,7 +88,7 @@ class Partitioner:
         return known
 
     def _value(self, number: int, value: Any) -> Any:
-        """Give a transformed value the Python type of the transform's result."""
+        """Convert a transformed value to the Python type of the transform's result."""
         result = self._columns[number].result
         if isinstance(value, int) and isinstance(result, (TimestampNanoType, TimestamptzNanoType)):
             return _nanos_text(value) + ("+00:00" if isinstance(result, TimestamptzNanoType) else "")
@@ -111,7 +111,7 @@ def _cut(part: str) -> str:
 
 
 def _key(column: pa.Array) -> pa.Array:
-    """Give a column as what Python can hold: its datetimes have no nanoseconds."""
+    """Return a column as what Python can hold: its datetimes have no nanoseconds."""
     return column.view(pa.int64()) if column.type in _NANOS else column
 
 
@@ -121,7 +121,7 @@ def _nanos_text(value: int) -> str:
 
 
 def _internal(value: Any) -> Any:
-    """Give a value as Iceberg keeps it: days and microseconds since the epoch."""
+    """Return a value as Iceberg keeps it: days and microseconds since the epoch."""
     if isinstance(value, datetime.datetime):
         return datetime_to_micros(value)
     if isinstance(value, datetime.date):
@@ -130,9 +130,9 @@ def _internal(value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """Give a single value as JSON (Iceberg specification, "JSON single-value serialization").
+    """Return a single value as JSON (Iceberg specification, "JSON single-value serialization").
 
-    JSON has no infinity and no NaN: these become `["Infinity"]`, which `commit.content_files` reads.
+    JSON has no infinity and no NaN: these become `["Infinity"]`, which `catalog.attempt` reads.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return ({math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN"),)

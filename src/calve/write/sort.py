@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.types import UUIDType
 
-from calve.convert.table import Table
 from calve.errors import UnsupportedError
+from calve.table.loaded import Table
 from calve.write.transform import Transformed
 
 __all__ = ["UNSORTED", "Sorter"]
@@ -47,7 +47,7 @@ class Sorter:
         ]
 
     def sort(self, rows: pa.Table) -> pa.Table:
-        """Give the rows in the table's order; equal ones keep theirs."""
+        """Return the rows in the table's order; equal ones keep theirs."""
         if not self._keys:
             return rows
         keys = pa.table({str(number): _comparable(key(rows)) for number, key in enumerate(self._keys)})
@@ -55,7 +55,7 @@ class Sorter:
 
 
 def _keys(table: Table) -> list[Transformed]:
-    """Give what rows are sorted by; nothing where a column was dropped, or a transform is of a later Iceberg."""
+    """Return what rows are sorted by; nothing where a column was dropped, or a transform is of a later Iceberg."""
     try:
         return [Transformed(table.schema, field.source_id, field.transform) for field in table.sort_order.fields]
     except (UnsupportedError, ValueError):

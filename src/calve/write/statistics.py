@@ -63,7 +63,7 @@ class Gauge:
         self._order: list[_Column] | None = None
 
     def read(self, metadata: Any) -> Statistics:
-        """Give the statistics of a file.
+        """Return the statistics of a file.
 
         Args:
             metadata: Its `pyarrow.parquet.FileMetaData`.
@@ -82,7 +82,7 @@ class Gauge:
 
 
 def _start(chunk: Any) -> int:
-    """Give where a row group begins, by its first column."""
+    """Return where a row group begins, by its first column."""
     data: int = chunk.data_page_offset
     return min(chunk.dictionary_page_offset, data) if chunk.has_dictionary_page else data
 
@@ -103,7 +103,7 @@ def _measure(column: _Column, chunks: Sequence[Any], found: Statistics) -> None:
 
 
 def _ends(told: Sequence[Any], bounds: _Bounds) -> tuple[Any, Any] | None:
-    """Give the least and the greatest value; None where there is none, or where a row group has values it doesn't tell.
+    """Return the least and the greatest value; None if there is none, or if a row group has values without statistics.
 
     Of values above 4 kB Arrow tells none: bounds of the other row groups would not hold for these.
     """
@@ -124,7 +124,7 @@ def _column(wanted: StatisticsCollector) -> _Column:
 
 
 def _bounds(kind: iceberg.PrimitiveType, length: int | None) -> _Bounds | None:
-    """Give how a type is bounded; None for one that is not (the specification has its own bounds for geometries)."""
+    """Return how a type is bounded; None for one that is not (the specification has its own bounds for geometries)."""
     match kind:
         case iceberg.BooleanType():
             return _packed("<?")
@@ -162,12 +162,12 @@ def _packed(form: str, *, has_nan: bool = False) -> _Bounds:
 
 
 def _unscaled(value: int | bytes) -> int:
-    """Give a decimal's unscaled value, which Parquet stores as a number or as big-endian bytes."""
+    """Return a decimal's unscaled value, which Parquet stores as a number or as big-endian bytes."""
     return value if isinstance(value, int) else int.from_bytes(value, "big", signed=True)
 
 
 def _shortest(value: int) -> bytes:
-    """Give two's complement in as few bytes as hold it, big-endian."""
+    """Return two's complement in as few bytes as hold it, big-endian."""
     bits = (value if value >= 0 else ~value).bit_length()
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
 
@@ -177,7 +177,7 @@ def _text_lower(value: bytes, length: int) -> bytes:
 
 
 def _text_upper(value: bytes, length: int) -> bytes | None:
-    """Give the text, or the first so many code points, the last of which that can be incremented is, and ends it."""
+    """Return the text, or its first `length` code points with the last incrementable one incremented."""
     if len(value) <= length or len(text := value.decode()) <= length:
         return value
     kept = text[:length].rstrip(chr(_LAST_CODE_POINT))

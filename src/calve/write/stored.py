@@ -10,12 +10,12 @@ __all__ = ["stored", "stored_schema"]
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Give the columns that are stored, in structs too; where there would be none, all of them are."""
+    """Return the columns that are stored, in structs too; where there would be none, all of them are."""
     return pa.schema(_kept(schema))
 
 
 def stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give the rows as they are stored; without a copy where that is all of them."""
+    """Return the rows as they are stored; without a copy where that is all of them."""
     return rows if rows.schema.equals(schema) else rows.select(schema.names).cast(schema)
 
 

@@ -10,8 +10,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, Transform, VoidTransform
 from pyiceberg.types import IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
 
-from calve.convert.schema import path_of
 from calve.errors import UnsupportedError
+from calve.table.schema import path_of
 
 __all__ = ["Transformed"]
 
@@ -47,7 +47,7 @@ class Transformed:
             ) from error
 
     def __call__(self, rows: pa.Table) -> pa.Array:
-        """Give the transformed column as one array."""
+        """Return the transformed column as one array."""
         column = rows.column(self._path[0])
         for name in self._path[1:]:
             column = pc.struct_field(column, name)
@@ -59,7 +59,7 @@ class Transformed:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Give a column the type that the transforms know."""
+    """Cast a column to the type that the transforms know."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     return column.cast(pa.binary()) if pa.types.is_large_binary(column.type) else column

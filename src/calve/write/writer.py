@@ -10,17 +10,18 @@ import msgspec
 import pyarrow as pa
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 
-from calve.convert.arrow_schema import arrow_schema
-from calve.convert.table import Table
 from calve.durable import local_path, sync
 from calve.errors import CalveError
+from calve.record.target import Stream
 from calve.stop_point import meet, reach
+from calve.table.arrow_schema import arrow_schema
+from calve.table.loaded import Table
 from calve.write.content_file import Described, data_file
 from calve.write.finish import Finishing
-from calve.write.outbox import Outbox
 from calve.write.parquet import ParquetFile, ParquetLayout, remove
 from calve.write.partition import Partition, Partitioner
 from calve.write.properties import WriteProperties
+from calve.write.shuffle import Shuffle
 from calve.write.sort import Sorter
 from calve.write.stored import stored_schema
 
@@ -32,13 +33,13 @@ _PART_BYTES = 4096
 """What keeping any rows costs, however few they are."""
 _ASKING = ("write.", "encryption.")
 """How the properties begin that ask something of the writer."""
-_Key = tuple[Hashable, Partition]
+_Key = tuple[Stream, Partition]
 
 
 class UnwrittenFileError(Exception):
-    """A file could not be finished, for a reason that nobody foresaw (its cause); `key` names its table."""
+    """A file of a stream (`key`) could not be finished, for a reason that nobody foresaw (its cause)."""
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, key: Stream) -> None:
         super().__init__(key)
         self.key = key
 
@@ -74,7 +75,7 @@ class _TableWriter(NamedTuple):
 
 
 def check(table: Table, properties: dict[str, str]) -> tuple[str, ...]:
-    """Say what of a table's properties cannot be read, before any file is written; runs on the driver.
+    """Return what of a table's properties cannot be read, before any file is written; runs on the driver.
 
     Args:
         table: The table.
@@ -97,19 +98,19 @@ class Writers:
     Args:
         name: Makes file names unique for this pipeline, batch, task and attempt; never the same twice.
         max_open: Files open at once; beyond it the one that was used longest ago is closed.
-        outbox: Takes the rows of files that would be small; keys are then as it knows them.
+        shuffle: Takes the rows of files that would be small.
     """
 
-    def __init__(self, name: str, max_open: int, outbox: Outbox | None = None) -> None:
+    def __init__(self, name: str, max_open: int, shuffle: Shuffle | None = None) -> None:
         self._name = name
-        self._outbox = outbox
+        self._shuffle = shuffle
         self._max_open = max_open
         self._alike: dict[Hashable, _Alike] = {}
-        self._tables: dict[Hashable, _TableWriter] = {}
+        self._tables: dict[Stream, _TableWriter] = {}
         self._files: dict[_Key, ParquetFile] = {}
         self._open: dict[_Key, None] = {}  # those that have something on disk, in the order of their last use
         self._kept_bytes = 0
-        self._written: dict[Any, Written] = {}
+        self._written: dict[Stream, Written] = {}
         self._count = 0
         self._made: list[tuple[str, dict[str, str]]] = []
         self._folders: set[str] = set()
@@ -117,7 +118,7 @@ class Writers:
 
     def write(
         self,
-        key: Hashable,
+        key: Stream,
         table: Table,
         properties: dict[str, str],
         rows: pa.Table,
@@ -126,8 +127,8 @@ class Writers:
         """Write typed rows of one table.
 
         Args:
-            key: Under which `close` gives what was written.
-            table: The table; the same one for a key each time.
+            key: What the rows are.
+            table: The table; the same one for a stream each time.
             properties: The table's properties with `write_properties` laid over them.
             rows: Columns as `arrow_schema(table.schema)` gives them; perhaps a part of many tables' rows.
             equality_ids: For equality deletes: the field ids of the key, which `table` is reduced to.
@@ -141,8 +142,8 @@ class Writers:
         if self._kept_bytes > _KEPT_BYTES:
             self._flush()
 
-    def close(self) -> dict[Any, Written]:
-        """Close every file and give what was written, by key."""
+    def close(self) -> dict[Stream, Written]:
+        """Close every file and return what was written, by stream."""
         self._hand_on(list(self._files))
         for key in list(self._files):
             self._close(key)
@@ -205,15 +206,15 @@ class Writers:
         self._kept_bytes = 0
 
     def _hand_on(self, keys: Sequence[_Key]) -> None:
-        """Give the rows of files that would be small to the outbox, if there is one."""
-        if self._outbox is None:
+        """Hand the rows of files that would be small to the shuffle, if there is one."""
+        if self._shuffle is None:
             return
         for key in keys:
-            target: Any = key[0]
-            if rows := self._files[key].take(self._outbox.limit(target)):
-                self._outbox.add(target, key[1].path, rows)
+            stream, partition = key
+            if rows := self._files[key].take(self._shuffle.limit(stream)):
+                self._shuffle.add(stream, partition.path, rows)
                 del self._files[key]
-        self._outbox.pack()
+        self._shuffle.pack()
 
     def _close(self, key: _Key) -> None:
         file = self._files.pop(key)

@@ -10,10 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from calve.compiled.library import missing
 from calve.event.envelope import decoder
 from calve.event.envelope.decoder import Decoded, Decoder, Envelopes
 from calve.event.envelope.exact import Wanted, decode, text_of
+from calve.event.envelope.schema import field_of
 from calve.event.envelope.shape import SHAPES
+from compiled_core import needs_core
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
 
 ABOUT = frozenset({"debezium_source_db", "debezium_source_table", "debezium_source_ts_ms", "debezium_op"})
@@ -205,6 +208,7 @@ def test_a_value_that_postgres_did_not_tell_is_absent() -> None:
         assert changes(decoded([one])) == [("update", {"id": 1})]
 
 
+@needs_core
 def test_rows_that_postgres_told_in_part_are_decoded_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = [field("id", "int64"), field("note", "string"), field("day", "int32", "io.debezium.time.Date")]
     rows = [{"id": number, "note": TOAST if number % 2 else "x", "day": 0} for number in range(10)]
@@ -271,7 +275,6 @@ def test_a_number_of_any_length_harms_nobody(number: str) -> None:
 
 
 def test_numbers_of_nested_rows_keep_every_digit() -> None:
-    """DuckDB prints such rows again, and its numbers with a fraction keep 15 digits for certain."""
     chance = random.Random(11)
     numbers = ["10000000000000000.5", "12345678901234567e-3", "1234567890123456E-1", "0.3000000000000001", "1e5"]
     for _ in range(5_000):
@@ -316,10 +319,58 @@ def test_a_column_called_payload_or_schema_is_only_a_column() -> None:
     assert [row for _, row in changes(decoded([envelope("c", None, row) for row in rows]))] == rows
 
 
+KEYS = [
+    ("1", "1", False),
+    ("1", "2", True),
+    ('"a.e"', '"a.e"', False),
+    ('"\\u0061"', '"a"', False),
+    ("1", "null", True),
+    ("0.10000000000000000001", "0.10000000000000000002", True),
+    ("1e2", "2e2", True),
+    ("null", "5", False),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "is_another"), KEYS)
+def test_a_key_has_changed_where_its_text_has(old: str, new: str, is_another: bool) -> None:
+    value = f'{{"before":{{"id":{old}}},"after":{{"id":{new}}},"op":"u"}}'.encode()
+    assert [word for word, _ in changes(decoded([value] * 2))] == (
+        ["delete", "update"] if is_another else ["update"]
+    ) * 2
+
+
+@pytest.mark.parametrize("number", ["12345678901234.123456789", "0.30000000000000000004", "1.50", "1E5", "-0.0"])
+def test_a_number_stays_as_it_was_written(number: str) -> None:
+    value = text(envelope("c", None, {"id": 7, "in": {"n": "N"}})).replace(b'"N"', number.encode())
+    [row] = decoded([value]).rows.to_pylist()
+    assert row["event"] == f'{{"id":7,"in":{{"n":{number}}}}}'.encode()
+
+
 def test_half_a_surrogate_pair_reaches_conversion_as_it_came() -> None:
     [row] = decoded([b'{"op":"c","after":{"id":1,"a":"\\ud800"}}']).rows.to_pylist()
     assert row["event"] == b'{"id":1,"a":"\\ud800"}'
     assert json.loads(row["json"])["id"] == 1
+
+
+def test_half_a_surrogate_pair_in_metadata_is_replaced() -> None:
+    [row] = decoded([b'{"op":"c","after":{"id":1},"source":{"table":"a\\ud800","db":["\\udc00"]}}']).rows.to_pylist()
+    assert (row["debezium_source_table"], row["debezium_source_db"]) == ("a\ufffd", '["\ufffd"]')
+
+
+def test_half_a_surrogate_pair_in_a_schema_takes_its_field_out_of_it() -> None:
+    columns = [field("id", "int64"), field("\ud800", "int32", "io.debezium.time.Date")]
+    value = json.dumps(wrapped(columns, envelope("c", None, {"id": 1, "\ud800": 5}))).encode()
+    [row] = decoded([value]).rows.to_pylist()
+    assert row["event"] == b'{"id":1,"\\ud800":5}'
+    assert [each.name for each in field_of(row["_schema"]).fields] == ["id"]
+
+
+def test_each_row_keeps_its_envelope_where_one_gives_two_rows_and_another_none() -> None:
+    move = envelope("u", {"id": 1}, {"id": 2})
+    found = decoded([move, {"schema": None, "payload": None}])
+    assert changes(found) == [("delete", {"id": 1}), ("update", {"id": 2})]
+    assert found.rows["_original"].to_pylist() == [text(move)] * 2
+    assert found.rows["row"].to_pylist() == [0, 0]
 
 
 MAXWELL = [
@@ -362,7 +413,7 @@ def test_all_at_once_means_what_one_by_one_means(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(decoder, "decode", lambda *given: slow.append(1) or decode(*given))
     found = Decoder(Envelopes("debezium", WANTED)).decode(events(values))
     assert [(word, json.loads(row)) for word, row in wanted] == changes(found)
-    assert 0 < len(slow) < len(values) // 2  # most are proven
+    assert missing() or 0 < len(slow) < len(values) // 2  # without the core all are decoded one by one
 
 
 def _made_up(chosen: random.Random, columns: list[dict[str, Any]]) -> Any:

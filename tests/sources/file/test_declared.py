@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from pyiceberg.schema import Schema
 
+from calve.columns.infer import infer
 from calve.convert.converter import Converted, Converter, ConvertOptions
-from calve.convert.definition import schema_from_columns
-from calve.convert.infer import infer
-from calve.event.sound import sound
+from calve.event.validate_json import sound
 from calve.sources.file.parquet import read_parquet
 from calve.sources.file.rows import Rows
+from calve.table.definition import schema_from_columns
 from convert.tables import table_of
+from sources.file import texts
 
 TIMES = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))
 INSTANTS = TIMES.map(lambda value: value.replace(tzinfo=dt.UTC))
@@ -130,7 +131,7 @@ def events(rows: pa.Table) -> pa.Table:
     """Write a Parquet file and read it as the source does."""
     out = io.BytesIO()
     parquet.write_table(rows, out, row_group_size=2)
-    found = pa.Table.from_batches(read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell()))
+    found = texts.rows(read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell()))
     assert found["malformed"].null_count == len(found)
     return found
 
@@ -289,13 +290,13 @@ def test_int96_is_a_moment_of_any_year_and_loses_no_nanosecond(finest: int) -> N
     )
     out = io.BytesIO()
     parquet.write_table(rows, out, use_deprecated_int96_timestamps=True)
-    found = pa.Table.from_batches(read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell()))
+    found = texts.rows(read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell()))
     schema = infer(found).to_schema()
-    texts = [json.loads(event)["t"] for event in found["event"].to_pylist()]
+    shown = [json.loads(event)["t"] for event in found["event"].to_pylist()]
     assert str(schema.find_type("t")) == ("string" if finest else "timestamptz")
-    assert texts[0] == "2026-01-02T03:04:05.678901" + ("001Z" if finest else "Z")
-    assert finest or texts[3] == "9999-12-31T23:59:59.999999Z"
-    assert json.loads(found["event"][0].as_py())["l"] == texts[:1]
+    assert shown[0] == "2026-01-02T03:04:05.678901" + ("001Z" if finest else "Z")
+    assert finest or shown[3] == "9999-12-31T23:59:59.999999Z"
+    assert json.loads(found["event"][0].as_py())["l"] == shown[:1]
 
 
 def test_an_enum_is_text() -> None:
@@ -307,6 +308,6 @@ def test_an_enum_is_text() -> None:
     assert data.count(text) == 1
     data = data.replace(text, b"\x18\x01e\x25\x08\x4c\x4c\x00\x00")
     assert parquet.read_schema(io.BytesIO(data)).field("e").type == pa.binary()
-    found = pa.Table.from_batches(read_parquet(pa.BufferReader(data), Rows("f"), 0, len(data)))
+    found = texts.rows(read_parquet(pa.BufferReader(data), Rows("f"), 0, len(data)))
     assert [json.loads(event) for event in found["event"].to_pylist()] == rows.to_pylist()
     assert str(infer(found).to_schema().find_type("e")) == "string"

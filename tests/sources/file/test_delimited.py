@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calve.convert.infer import infer
+from calve.columns.infer import infer
 from calve.sources.file.delimited import read_csv
 from calve.sources.file.rows import Rows
 from calve.sources.file.settings import CsvCodec

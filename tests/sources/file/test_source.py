@@ -170,9 +170,9 @@ def test_a_changed_file_is_told_once_and_not_read_again(tmp_path: Path, caplog: 
     path.write_bytes(b"{}\n" * 100)
     for _ in range(3):
         assert not files.backlog(first.position)
-    assert [record.message for record in caplog.records if "has changed since it was read" in record.message] == [
-        f"{path} has changed since it was read and is not read again; use a new name"
-    ]
+    [told] = [record for record in caplog.records if "has changed since it was read" in record.message]
+    assert told.message == f"{path} has changed since it was read and is not read again; use a new name"
+    assert told.calve_pipeline == "p"  # type: ignore[attr-defined]
 
 
 def test_a_file_that_may_not_be_read_is_told_and_read_when_it_may(
@@ -198,7 +198,7 @@ def test_a_file_of_unknown_codec_is_told_and_the_others_go_on(tmp_path: Path, ca
     files = opened(tmp_path)
     files.start(None, once=True)
     assert names(files.plan(None, ALL)) == ["a.ndjson"]
-    assert "name it in `codec`" in caplog.text
+    assert "set `codec`" in caplog.text
 
 
 def test_a_file_named_in_full_must_exist_with_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.commit.catalog import Catalog
+from calve.catalog.catalog import Catalog
 from calve.errors import NoTargetError, PositionLostError, SettingsError
+from calve.event.typed import with_text
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.iceberg.source import IcebergSource
@@ -79,7 +81,7 @@ def changes(source: IcebergSource, planned: Planned) -> list[tuple[str, int, str
     found = []
     for split in planned.splits:
         for batch in source.reader.read(split):
-            for row in batch.to_pylist():
+            for row in with_text(pa.Table.from_batches([batch])).to_pylist():
                 event = json.loads(row["event"])
                 found.append((row["iceberg_operation"], event["id"], event["v"]))
     return found

@@ -12,8 +12,9 @@ import pyarrow as pa
 from calve.event.envelope.logical import placeholder, render, whole
 from calve.event.envelope.schema import Field, row_schema, schema_of
 from calve.event.envelope.shape import Shape
+from calve.event.exact_json import MalformedError, dump, parse_object
 from calve.event.reject import Code, cut
-from calve.event.strict import MalformedError, dump, parse_object
+from calve.event.validate_json import without_half_surrogates
 
 __all__ = ["Change", "RefusedError", "Wanted", "decode", "text_of"]
 
@@ -102,7 +103,7 @@ def _changes(
 
 
 def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
-    """Give the envelope, and the schema of its rows if it has one."""
+    """Return the envelope, and the schema of its rows if it has one."""
     if not shape.wrapped or "payload" not in value or value.keys() - {"schema", "payload"}:
         return value, None
     return value["payload"], row_schema(value.get("schema"))
@@ -140,7 +141,7 @@ def _attribute(envelope: dict[str, Any], shape: Shape, name: str) -> Any:
     attribute = shape.metadata[name]
     value = _at(envelope, attribute.path)
     if attribute.kind != pa.int64():
-        return value if value is None or type(value) is str else dump(value)
+        return None if value is None else without_half_surrogates(value if type(value) is str else dump(value))
     number = whole(value)
     return number if number is not None and -(2**63) <= number < 2**63 else None
 

@@ -1,197 +1,89 @@
-"""Many envelopes at once: one SELECT gives the operation, the row and its proof; what has none is for `exact`.
-
-Where rows can be seen to lie in the bytes (`slices`), they are cut out, and the SELECT gives the rest.
-"""
+"""Envelopes decoded by the compiled core, as far as it is certain; all others are for `exact`."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from calve.event import duck
-from calve.event.columns import JSON
+from calve.arrays import RowNumbers
+from calve.compiled import events as core
+from calve.event.columns import SCHEMA
+from calve.event.envelope.core_spec import OPERATIONS, format_spec, meaning_spec
 from calve.event.envelope.exact import Wanted
-from calve.event.envelope.layers import Layers, pointer, quoted
-from calve.event.envelope.logical import needs_care
-from calve.event.envelope.rebuild import Rebuild
-from calve.event.envelope.schema import Field
-from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, UNAVAILABLE, Shape
-from calve.event.envelope.slices import slices
+from calve.event.envelope.schema import Field, row_schema
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE, Shape
+from calve.event.exact_json import parse_object
 
-__all__ = ["Taken", "cut", "take"]
+__all__ = ["FastDecoder", "Taken"]
 
-_Mask = npt.NDArray[np.bool_]
-_LAST = 3
-"""The layer above those of `Rebuild`."""
+_REMEMBERED = 1_000
+"""Schemas, before all are forgotten."""
 
 
 class Taken(NamedTuple):
     """What was decoded.
 
     Attributes:
-        good: Which of the envelopes were; the other attributes have one value for each of these.
-        rows: The rows as JSON objects (string).
-        metadata: The attributes that are wanted, and `operation`.
+        parts: The rows: `at` (the envelope's position), `event` and `json` (the row), `_schema`, and the metadata.
+        silent: How many envelopes are about no row.
+        left: The positions of all others.
     """
 
-    good: _Mask
-    rows: pa.Array
-    metadata: dict[str, pa.Array]
+    parts: list[pa.Table]
+    silent: int
+    left: RowNumbers
 
 
-def cut(name: str, texts: pa.Array, schema: Field | None, wanted: Wanted) -> Taken | None:
-    """Decode envelopes whose rows can be cut out as they are; arguments and errors are those of `take`.
-
-    Returns:
-        None where no row can be: the format or the schema is not made for it.
-    """
-    shape = SHAPES[name]
-    if not shape.whole_before or (schema and needs_care(schema)):
-        return None
-    names = _asked(shape, wanted)
-    found = duck.run(_select_cut(name, names, tuple(sorted(wanted.keys))), events=pa.table({JSON: texts}))
-    lie, gone = slices(texts, shape.before[1:], shape.after[1:]), _mask(found["gone"])
-    good = _mask(found["ok"]) & np.where(gone, lie.before, lie.after)
-    return Taken(good, lie.rows(good, gone), _metadata(shape, found, names, pa.array(good)))
-
-
-def take(name: str, texts: pa.Array, schema: Field | None, wanted: Wanted, partly: bool = False) -> Taken:
-    """Decode envelopes.
+class FastDecoder:
+    """Decodes the envelopes of one task.
 
     Args:
-        name: The format's.
-        texts: The envelopes.
-        schema: Of their rows, if they tell it.
+        shape: Their format.
         wanted: What to give beside the rows.
-        partly: Take rows too that lack values which the source did not tell; it needs the schema.
-
-    Raises:
-        NoJsonError: A text is no JSON.
+        number: Gives the number of a row's schema.
     """
-    shape = SHAPES[name]
-    careful = schema if schema and (partly or needs_care(schema)) else None
-    names = _asked(shape, wanted)
-    sql = _select(name, (careful, partly), names, tuple(sorted(wanted.keys)))
-    found = duck.run(sql, events=pa.table({JSON: texts}))
-    good, rows = _mask(found["ok"]), duck.whole(found["row"]).cast(pa.string())
-    if careful and shape.whole_before:
-        good, rows = _rebuilt(good, rows, _mask(found["raw"]), (careful, partly))
-    mask = pa.array(good)
-    return Taken(good, rows.filter(mask), _metadata(shape, found, names, mask))
 
+    def __init__(self, shape: Shape, wanted: Wanted, number: Callable[[Field | None], int | None]) -> None:
+        names = sorted(wanted.metadata & shape.metadata.keys())
+        self._spec = format_spec(shape, names, sorted(wanted.keys))
+        self._metadata = pa.schema([(name, shape.metadata[name].kind) for name in names])
+        self._number = number
+        self._numbers: list[int | None] = []
+        self._core = core.envelopes(self._spec, self._metadata)
 
-def _asked(shape: Shape, wanted: Wanted) -> tuple[str, ...]:
-    return tuple(sorted(wanted.metadata & shape.metadata.keys()))
+    def decode(self, events: pa.Array, rows: RowNumbers) -> Taken:
+        """Decode the events (binary or string) at some positions."""
+        parts, silent = [], 0
+        if len(self._numbers) >= _REMEMBERED:
+            self._numbers, self._core = [], core.envelopes(self._spec, self._metadata)
+        for _ in range(2):  # the second time with the schemas that the first one met
+            texts = events if len(rows) == len(events) else events.take(pa.array(rows))
+            found = self._core.decode(texts) if self._core and len(rows) else None
+            if found is None:
+                break
+            parts += [self._part(rows[found.rows], found)] if len(found.rows) else []
+            silent += len(found.silent)
+            rows = np.delete(rows, np.concatenate([found.rows, found.silent]))
+            if not sum(map(self._learn, found.unknown)):
+                break
+        return Taken(parts, silent, rows)
 
+    def _part(self, at: RowNumbers, found: core.Decoded) -> pa.Table:
+        operations = pa.DictionaryArray.from_arrays(found.operations, OPERATIONS).cast(pa.string())
+        numbers = pa.array([*self._numbers, None], pa.int32())  # -1, for none, becomes the last one
+        schemas = numbers.take(pa.array(found.schemas % len(numbers)))
+        told = {"at": pa.array(at), "event": found.texts, "json": found.texts, SCHEMA: schemas}
+        metadata = dict(zip(self._metadata.names, found.metadata, strict=True))
+        return pa.table({**told, OPERATION_ATTRIBUTE: operations, **metadata})
 
-def _metadata(shape: Shape, found: pa.Table, names: tuple[str, ...], mask: pa.Array) -> dict[str, pa.Array]:
-    kinds = {OPERATION_ATTRIBUTE: pa.string()} | {each: shape.metadata[each].kind for each in names}
-    return {each: duck.whole(found[each]).filter(mask).cast(kind) for each, kind in kinds.items()}
-
-
-def _rebuilt(good: _Mask, rows: pa.Array, raw: _Mask, kind: tuple[Field, bool]) -> tuple[_Mask, pa.Array]:
-    """Render the rows that deletes name, which the first SELECT gave as they are."""
-    raw = raw & good
-    if not raw.any():
-        return good, rows
-    found = duck.run(_rebuild(*kind), events=pa.table({JSON: rows.filter(pa.array(raw))}))
-    good = good.copy()
-    good[raw] = _mask(found["ok"])
-    return good, pc.replace_with_mask(rows, pa.array(raw), duck.whole(found["row"]).cast(pa.string()))
-
-
-def _mask(column: pa.ChunkedArray) -> _Mask:
-    mask: _Mask = np.array(duck.whole(column).to_numpy(zero_copy_only=False), bool)
-    return mask
-
-
-@lru_cache(256)
-def _select(name: str, kind: tuple[Field | None, bool], metadata: tuple[str, ...], keys: tuple[str, ...]) -> str:
-    """Give the SELECT over a relation `events` with the column `json`.
-
-    Columns: `operation`, `row`, `ok` (the row is proven), `raw` (the row is the one before a delete, as it came), and
-    the metadata.
-    """
-    shape, layers, (schema, partly) = SHAPES[name], Layers(), kind
-    operation, before = _operation(shape, layers), layers.text(shape.before)
-    if schema:
-        rebuilt = Rebuild(schema, shape.after, layers, partly)
-        after, proofs = rebuilt.text, rebuilt.proofs
-    else:
-        after = layers.text(shape.after)
-        proofs = [f"starts_with({after}, '{{')"]
-    proofs += [_same_key(shape, layers, keys)] if keys else []
-    deleted = layers.column(1, f"coalesce({operation} = 'delete' AND {str(shape.whole_before).lower()}, false)")
-    row = layers.column(_LAST, f"CASE WHEN {deleted} THEN {before} ELSE {after} END")
-    proof = f"CASE WHEN {deleted} THEN starts_with({before}, '{{') ELSE {' AND '.join(proofs)} END"
-    told = f"NOT contains({row}, {quoted(UNAVAILABLE)})" if shape.wrapped and not partly else f"{row} IS NOT NULL"
-    columns = {
-        OPERATION_ATTRIBUTE: operation,
-        "row": row,
-        "ok": f"coalesce({operation} IS NOT NULL AND ({proof}) AND {told}, false)",
-        "raw": deleted,
-        **{each: _attribute(shape, each, layers) for each in metadata},
-    }
-    return layers.select(columns)
-
-
-@lru_cache(256)
-def _select_cut(name: str, metadata: tuple[str, ...], keys: tuple[str, ...]) -> str:
-    """The same without the rows; `ok`: the row may be taken as it lies in the text, `gone`: it is a delete's."""
-    shape, layers = SHAPES[name], Layers()
-    operation = _operation(shape, layers)
-    told = f"NOT {layers.look(f'contains(json, {quoted(UNAVAILABLE)})')}"
-    gone = layers.column(1, f"coalesce({operation} = 'delete', false)")
-    same = f"({gone} OR ({' AND '.join([_same_key(shape, layers, keys), *_unrounded(shape, layers, keys)])}))"
-    columns = {
-        OPERATION_ATTRIBUTE: operation,
-        "ok": f"coalesce({operation} IS NOT NULL AND {told} AND {same if keys else 'true'}, false)",
-        "gone": gone,
-        **{each: _attribute(shape, each, layers) for each in metadata},
-    }
-    return layers.select(columns)
-
-
-@lru_cache(256)
-def _rebuild(schema: Field, partly: bool) -> str:
-    layers = Layers()
-    rebuilt = Rebuild(schema, "", layers, partly)
-    return layers.select({"row": rebuilt.text, "ok": f"coalesce({' AND '.join(rebuilt.proofs)}, false)"})
-
-
-def _operation(shape: Shape, layers: Layers) -> str:
-    words = " ".join(f"WHEN {_json(text)} THEN {quoted(meant)}" for text, meant in shape.words.items())
-    return layers.column(0, f"CASE {layers.text(shape.operation)} {words} END")
-
-
-def _json(text: str) -> str:
-    return quoted(f'"{text}"')
-
-
-def _same_key(shape: Shape, layers: Layers, keys: tuple[str, ...]) -> str:
-    """Give SQL of whether an envelope changes none of these columns."""
-    changed = []
-    for key in keys:
-        old, new = layers.text(shape.before + pointer(key)), layers.text(shape.after + pointer(key))
-        changed.append(f"coalesce({old} <> 'null' AND {old} <> {new}, false)")
-    return f"NOT ({' OR '.join(changed)})"
-
-
-def _unrounded(shape: Shape, layers: Layers, keys: tuple[str, ...]) -> list[str]:
-    """Give SQL of whether these columns' values are no fractions, of which two can look the same."""
-    olds = [layers.text(shape.before + pointer(key)) for key in keys]
-    return [
-        f"coalesce(starts_with({old}, '\"') OR NOT (contains({old}, '.') OR contains({old}, 'e')), true)"
-        for old in olds
-    ]
-
-
-def _attribute(shape: Shape, name: str, layers: Layers) -> str:
-    attribute = shape.metadata[name]
-    text = layers.text(attribute.path)
-    return f"json_extract_string({text}, '$')" if attribute.kind == pa.string() else f"try_cast({text} AS BIGINT)"
+    def _learn(self, schema: bytes) -> bool:
+        """Tell the core what a schema says of rows; False if it cannot be told."""
+        assert self._core is not None
+        field = row_schema(parse_object(schema))
+        if self._core.learn(schema, meaning_spec(field)) < 0:
+            return False
+        self._numbers.append(self._number(field))
+        return True

@@ -14,7 +14,7 @@ from typing import Any
 
 from calve.event.envelope.schema import Field
 from calve.event.envelope.shape import UNAVAILABLE
-from calve.event.strict import Number
+from calve.event.exact_json import Number
 
 __all__ = [
     "DECIMAL",
@@ -59,18 +59,18 @@ _DAYS = (datetime.date.min.toordinal() - 719_163, datetime.date.max.toordinal() 
 
 
 def needs_care(schema: Field) -> bool:
-    """Say whether a value of this schema, or one inside it, has to be rendered."""
+    """Return whether a value of this schema, or one inside it, has to be rendered."""
     special = schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
     return special or any(needs_care(each) for each in schema.fields)
 
 
 def placeholder(value: Any) -> bool:
-    """Say whether a value stands for one that the source did not tell."""
+    """Return whether a value stands for one that the source did not tell."""
     return value in PLACEHOLDERS
 
 
 def render(value: Any, schema: Field | None) -> Any:
-    """Give a parsed value as its schema means it; what does not fit the schema stays as it is."""
+    """Return a parsed value as its schema means it; what does not fit the schema stays as it is."""
     if value is None or schema is None or not needs_care(schema):
         return value
     if schema.logical == DECIMAL:
@@ -94,7 +94,7 @@ def render(value: Any, schema: Field | None) -> Any:
 
 
 def whole(number: Any) -> int | None:
-    """Give a parsed number as an integer; None for anything else, and for more digits than any type has."""
+    """Return a parsed number as an integer; None for anything else, and for more digits than any type has."""
     usual = type(number) is Number and len(number) <= _MOST_DIGITS and number.removeprefix("-").isdecimal()
     return int(number) if usual else None
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from calve.event.validate_json import without_half_surrogates
+
 __all__ = ["Field", "field_of", "row_schema", "schema_of", "text_of"]
 
 _PRECISION = "connect.decimal.precision"
@@ -38,7 +40,7 @@ class Field:
 
 
 def row_schema(envelope: Any) -> Field | None:
-    """Give the schema of the rows in an envelope, from the envelope's schema; None where it does not tell."""
+    """Return the schema of the rows in an envelope, from the envelope's schema; None where it does not tell."""
     found = schema_of(envelope)
     rows = (
         [each for each in found.fields if each.name in ("after", "before") and each.kind == "struct"] if found else []
@@ -60,12 +62,15 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
     elif kind == "map":
         parts = [schema_of(schema.get("values"))]
     logical, given = schema.get("name"), schema.get("parameters")
+    logical = logical if isinstance(logical, str) else ""
+    if any(without_half_surrogates(text) != text for text in (name, kind, logical)):
+        return None  # no column has such a name
     parameters: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     keys = schema.get("keys")
     return Field(
         name,
         kind,
-        logical if isinstance(logical, str) else "",
+        logical,
         _small(parameters.get("scale")),
         tuple(part for part in parts if part is not None),
         _small(parameters.get(_PRECISION)),

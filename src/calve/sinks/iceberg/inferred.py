@@ -17,12 +17,12 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from calve.convert.column_types import ColumnTypes
-from calve.convert.definition import partition_spec_fields
-from calve.convert.evolve import unclear
-from calve.convert.infer import Inferred
-from calve.convert.node import Kind
+from calve.columns.declared_types import ColumnTypes
+from calve.columns.evolve import unclear
+from calve.columns.infer import Inferred
+from calve.columns.node import Kind
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.table.definition import partition_spec_fields
 
 __all__ = ["fitted", "unclear_columns"]
 

@@ -11,10 +11,10 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType
 
-from calve.convert.column_types import ColumnTypes
-from calve.convert.fields import ALL_FIELDS, Fields
-from calve.convert.schema import read_schema
+from calve.columns.declared_types import ColumnTypes
+from calve.columns.fields import ALL_FIELDS, Fields
 from calve.sources.source import SourceTable
+from calve.table.schema import read_schema
 
 __all__ = ["NONE", "Mirrors"]
 
@@ -35,22 +35,22 @@ class Mirrors:
         self._sources: dict[str, list[SourceTable]] = {}
 
     def set(self, tables: Iterable[SourceTable], names: Mapping[str, str]) -> None:
-        """Say which tables the rows of a batch are of, and under which names they are written."""
+        """Set which tables the rows of a batch are of, and under which names they are written."""
         self._sources = {}
         for table in tables:
             if table.name in names:
                 self._sources.setdefault(names[table.name], []).append(self._narrowed(table))
 
     def names(self) -> list[str]:
-        """Give the names of the sink's tables that are mirrors."""
+        """Return the names of the sink's tables that are mirrors."""
         return list(self._sources)
 
     def of(self, name: str) -> list[SourceTable]:
-        """Give the tables whose rows a table gets."""
+        """Return the tables whose rows a table gets."""
         return self._sources.get(name, [])
 
     def schema(self, name: str) -> Schema | None:
-        """Give the schema of a new table; None where it is no mirror."""
+        """Return the schema of a new table; None where it is no mirror."""
         sources = self.of(name)
         if not sources:
             return None

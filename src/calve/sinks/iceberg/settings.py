@@ -1,29 +1,30 @@
-"""The options of the Iceberg sink: the keys of Data Prepper's RFC, and Calve's own."""
+"""The options of the Iceberg sink: the keys of Data Prepper's RFC, and Calve's own.
+
+What needs Iceberg's types (`declared`) is imported only where a configuration has types or partitions.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pyiceberg.schema import Schema
-from pyiceberg.types import UnknownType
-
-from calve.convert.column_types import ColumnTypes
 from calve.convert.date_formats import date_format
-from calve.convert.definition import partition_spec_fields, schema_from_columns
-from calve.convert.event_time import fault as faulty_time
-from calve.convert.type_text import parse_type
+from calve.dead_letters.settings import S3DeadLetters, prefix
 from calve.errors import SettingsError
 from calve.expression import Format, compile_format
 from calve.route.names import fault
 from calve.settings import Size, option
-from calve.settings.catalog import catalog_faults
-from calve.sinks.dead_letters import S3DeadLetters, prefix
+from calve.settings.catalog import catalog_faults, catalog_folder, shown_catalog
+from calve.sinks.iceberg.new_table import SchemaOf, TableSchema
+from calve.sinks.settings import SinkSettings
 
-__all__ = ["Column", "DeadLetters", "IcebergSettings", "PartitionField", "SchemaOf", "TableSchema"]
+if TYPE_CHECKING:
+    from calve.columns.declared_types import ColumnTypes
+
+__all__ = ["DeadLetters", "IcebergSettings"]
 
 _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
@@ -58,67 +59,14 @@ def _check_key(columns: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table that is created."""
-
-    name: str = option(doc="Its name.", minimum=1)
-    type: str = option(
-        doc="Iceberg's name of the type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`, `variant`.",
-        check=parse_type,
-    )
-    required: bool = option(False, "Whether an event without a value for it is rejected.")
-
-
-@dataclass(frozen=True)
-class PartitionField:
-    """One field of a partition spec."""
-
-    column: str = option(doc="The column it is made of.", minimum=1)
-    transform: str = option(
-        "identity",
-        "`identity`, `year`, `month`, `day`, `hour`, `bucket[16]`, `truncate[4]` or `void`.",
-        check=lambda text: partition_spec_fields([{"column": "…", "transform": text}]),
-    )
-
-
-@dataclass(frozen=True)
-class TableSchema:
-    """The table to create when it does not exist."""
-
-    columns: list[Column] = option(doc="The columns.", minimum=1)
-    partition_spec: list[PartitionField] = option([], "How the table is partitioned.")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a column that is named twice, and partitions that the columns do not allow."""
-        names = [column.name for column in self.columns]
-        repeated = [index for index, name in enumerate(names) if name in names[:index]]
-        for index in repeated:
-            yield f"columns[{index}].name", f"the column {names[index]} is given a second time"
-        for index, column in enumerate(self.columns):
-            if column.required and isinstance(parse_type(column.type), UnknownType):
-                yield f"columns[{index}].required", "a column of type unknown holds nothing but null"
-        if not repeated:
-            schema = schema_from_columns([asdict(column) for column in self.columns])
-            fields = [asdict(field) for field in self.partition_spec]
-            yield from _check_partitions("partition_spec", fields, schema)
-
-
-@dataclass(frozen=True)
-class SchemaOf(TableSchema):
-    """The columns of some of the tables that are named by events."""
-
-    tables: str = option(doc="The tables, as a name or a pattern with `*` and `?`, e.g. `shop.order*`.", minimum=1)
-
-
-@dataclass(frozen=True)
 class DeadLetters:
     """Where rejected events go, if it is more than a path."""
 
-    s3: S3DeadLetters | None = option(None, "A folder in S3; the same as the text `s3://bucket/prefix`.")
+    s3: S3DeadLetters | None = option(None, "A folder in S3; the same as `dlq: s3://bucket/prefix`.")
     table: str | None = option(
         None,
-        "An Iceberg table in the sink's catalog, as `namespace.table`: each rejected event is a row of it, exactly "
-        "once. Made where it does not exist, partitioned by the day of `timestamp`.",
+        "An Iceberg table in the sink's catalog, as `namespace.table`. Each rejected event becomes one row, exactly "
+        "once. Calve creates a missing table, partitioned by the day of `timestamp`.",
         check=_check_letter_table,
     )
 
@@ -131,130 +79,141 @@ class DeadLetters:
 
 
 @dataclass(frozen=True)
-class IcebergSettings:
+class IcebergSettings(SinkSettings):
     """Writes events to Apache Iceberg tables, each exactly once."""
 
+    has_tables = True
+
     table_identifier: str = option(
-        doc="The table, as `namespace.table`. With `${…}` (`logs.${/kind}`) it is found for each event.",
+        doc="The table, as `namespace.table`. With `${…}` (`logs.${/kind}`) each event selects its table.",
         check=_check_table_name,
     )
     catalog: dict[str, str] | None = option(
         None,
         "Iceberg's catalog properties: `type` or `catalog-impl`, `uri`, `warehouse` and so on, and `name` (default "
-        "`iceberg`). Absent: a catalog of Calve's own in `./lakehouse`.",
+        "`iceberg`). Default: the embedded catalog in `./lakehouse`.",
         secret=True,
     )
     operation: str | None = option(
         None,
-        "What each event does to its row, e.g. `${/op}`: `index`, `insert`, `create`, `c`, `i`, `r` or empty inserts; "
-        "`update`, `u` updates; `delete`, `d` deletes; whatever the case. Absent: every event is inserted.",
+        "The operation of each event, e.g. `${/op}`. `index`, `insert`, `create`, `c`, `i`, `r` or an empty value "
+        "insert; `update`, `u` update; `delete`, `d` delete; in any case. Default: every event is inserted.",
         check=compile_format,
     )
     identifier_columns: list[str] = option(
         [],
-        "The key that updates and deletes find a row by, dotted where nested; absent: the table's identifier fields. "
-        "A table that is created gets them as its identifier fields.",
+        "The key of a row for updates and deletes; nested fields are dotted. Default: the table's identifier fields. "
+        "A new table gets these columns as its identifier fields.",
         check=_check_key,
     )
-    upsert: bool = option(False, "An INSERT replaces an existing row of the same key.")
+    upsert: bool = option(False, "An INSERT replaces an existing row with the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
         "equality-delete",
-        "How updates and deletes are written: as the keys of rows that go, as position deletes or deletion vectors, or "
-        "by rewriting the files that have these rows. May be changed at any time.",
+        "How older rows are removed: by equality deletes, by position deletes or deletion vectors, or by rewriting "
+        "their files. May be changed at any time.",
     )
     partial_updates: Literal["null", "keep"] = option(
         "null",
-        "What columns become that the event of an UPDATE lacks: null, or `keep`, what the older row has. `keep` needs "
-        "`write_mode: merge-on-read` or `copy-on-write`.",
+        "Columns that the event of an UPDATE lacks: `null` sets them to null, `keep` keeps the values of the older "
+        "row. `keep` needs `write_mode: merge-on-read` or `copy-on-write`.",
     )
     equality_delete_limit: int | None = option(
         500_000,
-        "Rows of equality deletes beyond which a table's are converted, in the pipeline's process and beside its "
-        "batches; 0 or null: never.",
+        "If a table has more rows of equality deletes, the pipeline converts them, in parallel with its batches. 0 "
+        "or null: never.",
         minimum=0,
     )
     auto_create: bool = option(
-        False, "Create a table that does not exist: from `schema`, or else from the events of the first batch."
+        False, "Create a missing table from `schema` or, without one, from the events of the first batch."
     )
-    schema_evolution: bool = option(False, "Add a column for each field that the table does not have.")
-    schema: TableSchema | None = option(None, "The table to create; only for a `table_identifier` without `${…}`.")
+    schema_evolution: bool = option(False, "Add a column for each new field.")
+    schema: TableSchema | None = option(
+        None, "The schema of the table to create; only for a `table_identifier` without `${…}`."
+    )
     schemas: list[SchemaOf] = option(
         [],
-        "Schemas for tables that `auto_create` makes, by their names: the first one whose `tables` matches is used. "
-        "Tables without a match are created from events.",
+        "Schemas of tables that `auto_create` creates, by table name. The first entry whose `tables` matches is "
+        "used. Tables without a match are created from events.",
     )
     column_types: dict[str, str] = option(
         {},
-        "Types of columns that are created from events, for new tables and by `schema_evolution`, e.g. "
-        '`{total: "decimal(12,2)", "*_at": timestamptz, "items.element.price": double}`: dotted names, or patterns '
-        "with `*` and `?`; an exact name wins, then the first pattern. Columns that exist stay as they are.",
+        "Types of columns that Calve creates, in new tables and by `schema_evolution`, e.g. `{total: "
+        '"decimal(12,2)", "*_at": timestamptz, "items.element.price": double}`. Keys are dotted names or patterns '
+        "with `*` and `?`; an exact name has priority, then the first matching pattern. Existing columns do not "
+        "change.",
     )
     infer_timestamps: bool = option(
-        True, "Texts that are all ISO 8601 date-times become a `timestamptz` column; false: a `string`."
+        True, "If all texts of a new column are ISO 8601 date-times, it is a `timestamptz`; with false, a `string`."
     )
     timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = option(
         "ms",
-        "What numbers count since 1970 in columns of timestamps. `auto` goes by their size: below 10^11 seconds, below "
-        "10^14 milliseconds, below 10^17 microseconds, else nanoseconds.",
+        "The unit of numbers (since 1970) in timestamp columns. `auto` depends on the number: below 10^11 seconds, "
+        "below 10^14 milliseconds, below 10^17 microseconds, otherwise nanoseconds.",
     )
     timestamp_formats: list[str] = option(
         [],
-        "Java's date patterns, e.g. `dd/MMM/yyyy:HH:mm:ss Z`, tried in order for texts in columns of timestamps and "
-        "dates that are no ISO 8601; UTC where the text has no offset.",
+        "Java date patterns for texts in timestamp and date columns that are not ISO 8601, e.g. "
+        "`dd/MMM/yyyy:HH:mm:ss Z`, tried in order. A text without an offset is in UTC.",
         check=lambda patterns: [date_format(pattern) for pattern in patterns],
     )
     partition_by: list[str] = option(
         [],
-        'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`; a column that is '
-        "partitioned by time becomes a `timestamptz`.",
+        'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`. A column with a '
+        "time transform becomes a `timestamptz`.",
     )
-    table_properties: dict[str, str] = option({}, "Iceberg table properties of tables that are created.")
-    table_location: str | None = option(
-        None, "Where a table that is created is stored; absent: the catalog decides.", minimum=1
-    )
+    table_properties: dict[str, str] = option({}, "Iceberg table properties of new tables.")
+    table_location: str | None = option(None, "The location of a new table. Default: the catalog decides.", minimum=1)
     commit_interval: timedelta = option(
         timedelta(minutes=5),
-        "How often written events become visible in the table. A run's first rows of a table do at once, and so does a "
-        "backlog when it is read to its end.",
+        "Interval at which written events become visible in the table. The first rows of a table in a run, and the "
+        "end of a backlog, are committed at once.",
     )
     flush_interval: timedelta = option(
         timedelta(minutes=5),
-        "How long events wait at most before they are written. What waits when the pipeline starts is read at once.",
+        "Maximum time that events wait before they are written. Events that wait when the pipeline starts are read "
+        "at once.",
     )
     ack_poll_interval: timedelta = option(
-        timedelta(seconds=5), "Accepted for compatibility; a commit acknowledges its events at once."
+        timedelta(seconds=5),
+        "Accepted for compatibility with Data Prepper; no effect, because a commit acknowledges its events at once.",
     )
-    commit_size: Size = option(Size(1 << 30), "Commit earlier when this much is written.", minimum=1)
-    max_batch_bytes: Size = option(Size(256 << 20), "The most that one batch reads from its source.", minimum=1)
+    commit_size: Size = option(Size(1 << 30), "Commit earlier when this amount of data is written.", minimum=1)
+    max_batch_bytes: Size = option(
+        Size(256 << 20), "Maximum amount of data that one batch reads from its source.", minimum=1
+    )
     on_type_mismatch: Literal["null", "dlq"] | None = option(
         None,
-        "What becomes of a value that does not fit an optional column: `null` sets it to null, `dlq` makes its event a "
-        "dead letter. Absent: `dlq` for tables whose columns Calve inferred from values, `null` for all others.",
+        "A value that does not fit an optional column: `null` sets it to null, `dlq` makes its event a dead letter. "
+        "Default: `dlq` for tables whose columns Calve inferred from values, `null` for all others.",
     )
-    case_insensitive: bool = option(False, "Match fields to columns whatever their case, if the exact name is missing.")
+    case_insensitive: bool = option(False, "Match fields to columns in any case, if no column has the exact name.")
     branch: str | None = option(
         None,
-        "The branch of the table to write to; absent: `main`. One that does not exist begins where `main` is then.",
+        "The branch of the table to write to. Default: `main`. A missing branch is created from the current `main`.",
         check=_check_branch,
     )
-    write_properties: dict[str, str] = option({}, "Iceberg's write properties, in place of the table's own.")
+    write_properties: dict[str, str] = option({}, "Iceberg write properties that override the table's own.")
     max_open_writers: int = option(
-        256, "Files that one task keeps open; beyond it the largest idle one is closed.", minimum=1
+        256,
+        "Maximum number of files that one task keeps open; beyond it the task closes the largest idle file.",
+        minimum=1,
     )
     distribution: Literal["auto", "none", "hash"] = option(
         "auto",
-        "Who writes small parts of a partition or table that several tasks of a batch have: `none`, each task its own; "
-        "`hash`, one task all of them, as one file; `auto`, as `hash`, below about 128 kB, if that saves files.",
+        "How small parts of a partition or table are written if several tasks of a batch have some: `none`, each "
+        "task writes its own file; `hash`, one task writes all parts as one file; `auto`, like `hash` for parts "
+        "below about 128 kB, if this saves files.",
     )
     event_time: str | None = option(
         None,
-        "The column of type timestamp, timestamptz or date (`at`, or `place.at` in a struct) that says when an event "
-        "happened; snapshots then tell through which time the table is complete.",
+        "The column with the time of an event (`at`, or `place.at` in a struct), of type timestamp, timestamptz or "
+        "date. Each snapshot then has the time through which the table is complete.",
         minimum=1,
     )
     dlq: str | DeadLetters | None = option(
         None,
-        "Where rejected events go: a folder, an object-store prefix, or a `table`. Absent: `<state>/<pipeline>/dlq`.",
+        "The destination of rejected events: a folder, an object-store prefix, or a `table`. Default: "
+        "`<state>/<pipeline>/dlq`.",
     )
 
     @property
@@ -270,6 +229,8 @@ class IcebergSettings:
     @property
     def inferred_types(self) -> ColumnTypes:
         """The types of columns that are created from events."""
+        from calve.columns.declared_types import ColumnTypes
+
         return ColumnTypes(self.column_types, self.infer_timestamps)
 
     @property
@@ -298,6 +259,32 @@ class IcebergSettings:
         """The table that rejected events go to, or None for files."""
         return self.dlq.table if isinstance(self.dlq, DeadLetters) else None
 
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Where a catalog in a file is, and where new tables are stored."""
+        tables = self.table_location or (self.catalog or {}).get("warehouse", "")
+        return catalog_folder(self.catalog), tables if self.auto_create else ""
+
+    @property
+    def shown_place(self) -> str:
+        """The catalog, as a user reads it."""
+        return shown_catalog(self.catalog)
+
+    @property
+    def appends(self) -> bool:
+        """Whether events only become new rows of one table."""
+        return not (self.dynamic or self.changes)
+
+    def faults(self, stream: str | None, has_keys: bool) -> Iterator[tuple[str, str]]:
+        """Refuse new tables without a key, if rows are changed by it."""
+        why = "operation" if self.operation is not None else "upsert" if self.upsert else stream
+        if why and self.auto_create and not self.identifier_columns and not has_keys:
+            yield (
+                "auto_create",
+                f"a table that is created would have no key, which {why} needs: add identifier_columns: [...] with the "
+                "columns that say which row an event is about; for tables that exist, remove auto_create",
+            )
+
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse what cannot be meant: a bad name, half a catalog, keys that exclude each other."""
         yield from catalog_faults(self.catalog)
@@ -306,11 +293,8 @@ class IcebergSettings:
                 "schema",
                 "needs a table_identifier without ${…}: tables named by events are created from their events",
             )
-        if self.schema and self.event_time and (bad := faulty_time(schema_from_columns(self.columns), self.event_time)):
-            yield "event_time", bad
-        for name, kind in self.column_types.items():
-            yield from _check_type(f"column_types.{name}", kind)
-        yield from _check_partitions("partition_by", self.partition_by)
+        if self.schema or self.column_types or self.partition_by:
+            yield from self._check_declared()
         yield from self._check_format_version()
         if self.schema and self.partition_by:
             yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
@@ -329,6 +313,16 @@ class IcebergSettings:
         if self.dlq_table == self.table_identifier:
             yield "dlq.table", "is the table that the events go to; name another one"
 
+    def _check_declared(self) -> Iterator[tuple[str, str]]:
+        from calve.sinks.iceberg.declared import partition_faults, time_fault, type_fault
+
+        if self.schema and self.event_time and (bad := time_fault(self.columns, self.event_time)):
+            yield "event_time", bad
+        for name, kind in self.column_types.items():
+            if bad := type_fault(kind):
+                yield f"column_types.{name}", bad
+        yield from partition_faults("partition_by", self.partition_by)
+
     def _check_format_version(self) -> Iterator[tuple[str, str]]:
         version = self.table_properties.get("format-version", "2")
         if version not in ("1", "2", "3"):
@@ -337,7 +331,7 @@ class IcebergSettings:
             yield "table_properties.format-version", "must be 2 or 3: version 1 knows no row-level deletes"
 
     def needs(self) -> dict[str, str]:
-        """Give the fields without which every event is rejected, as far as the settings tell, and what they are for.
+        """Return the fields without which every event is rejected, as far as the settings tell, and what they are for.
 
         With `case_insensitive` a field may be spelled in many ways, and none is named.
         """
@@ -350,20 +344,4 @@ class IcebergSettings:
         return found
 
 
-def _check_type(key: str, kind: str) -> Iterator[tuple[str, str]]:
-    try:
-        parse_type(kind)
-    except SettingsError as error:
-        yield key, str(error)
-
-
-def _check_partitions(
-    key: str, entries: Sequence[str | Mapping[str, Any]], schema: Schema | None = None
-) -> Iterator[tuple[str, str]]:
-    for index, entry in enumerate(entries):
-        if entry in entries[:index]:
-            yield f"{key}[{index}]", "this partition field is given a second time"
-        try:
-            partition_spec_fields([entry], schema)
-        except SettingsError as error:
-            yield f"{key}[{index}]", str(error)
+SETTINGS = IcebergSettings

@@ -18,15 +18,11 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from calve.commit.catalog import Catalog
-from calve.commit.follow import follow
-from calve.commit.merge import EQUALITY_DELETE
-from calve.convert.definition import partition_spec_fields, schema_from_columns
+from calve.catalog.catalog import Catalog
+from calve.columns.evolve import plan_evolution
+from calve.columns.infer import Inferred
+from calve.commit.mirror_schema import follow
 from calve.convert.event_time import fault as faulty_time
-from calve.convert.evolve import plan_evolution
-from calve.convert.infer import Inferred
-from calve.convert.schema import VariantType
-from calve.convert.table import INFERRED, Absent, Table
 from calve.errors import (
     CalveError,
     CommitError,
@@ -38,11 +34,15 @@ from calve.errors import (
 )
 from calve.event.reject import Code
 from calve.observe.log import Log
+from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
 from calve.sinks.iceberg.inferred import fitted, unclear_columns
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.source import SourceTable
+from calve.table.definition import partition_spec_fields, schema_from_columns
+from calve.table.loaded import INFERRED, Absent, Table
+from calve.table.schema import VariantType
 from calve.write.writer import check
 
 __all__ = ["SinkTargets", "missing"]
@@ -83,7 +83,8 @@ class SinkTargets:
 
         Raises:
             NoTargetError: It does not exist, and `auto_create` is off.
-            SchemaConflictError: It cannot be created as the settings want it, or its `event_time` is no time.
+            SchemaConflictError: It cannot be created as the settings want it, or its `event_time` is no time
+                although its columns were not inferred from events.
             UnsupportedError: It asks for files that Calve cannot write.
         """
         if self._static is None:
@@ -99,7 +100,7 @@ class SinkTargets:
         if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
             hint = "Set identifier_columns to the columns that say which row an event is about"
             raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
-        if bad := self._faulty_time(table):
+        if not table.is_inferred and (bad := self._faulty_time(table)):  # else events decided it, and stop nothing
             hint = "Name another column, or add this one to the table"
             message = f"event_time of the table {self._static}: {bad}"
             raise SchemaConflictError(message, step="start", target=self._static, hint=hint)
@@ -107,12 +108,12 @@ class SinkTargets:
         self._keep(self._static, table)
 
     def known(self) -> dict[str, Table | Absent]:
-        """Give a copy of what is known, for the tasks of a batch."""
+        """Return a copy of what is known, for the tasks of a batch."""
         with self._lock:
             return dict(self._tables)
 
     def has(self, name: str) -> bool:
-        """Say whether the sink has met a table."""
+        """Return whether the sink has met a table."""
         with self._lock:
             return isinstance(self._tables.get(name), Table)
 
@@ -129,20 +130,35 @@ class SinkTargets:
             if self._follow(name):
                 self.refresh(name)
 
-    def refresh(self, name: str) -> None:
-        """Load a known table again, because it was committed to and others may have changed it."""
-        if not self.has(name):
+    def refresh(self, name: str, found: Table | None = None) -> None:
+        """Take a known table anew after a commit, because others may have changed it.
+
+        The committer's threads and the pipeline's, which adds columns, do this at the same time: only a table that was
+        loaded after the other one's change replaces what is known, so that no column is forgotten.
+
+        Args:
+            name: The table's identifier.
+            found: The table after the commit, which is not loaded if the commit changed only marks; None: it is loaded.
+        """
+        with self._lock:
+            known = self._tables.get(name)
+        if not isinstance(known, Table):
             return  # it is another sink's: each commit would cost as many loads as there are sinks
+        if found is not None and known.differs_by_marks_only(found):
+            return  # what was worked out of its columns is kept
         table = self._load(name)
         try:
             self._check(table)
         except UnsupportedError:
             table = None  # the next batch meets it as an unknown one
         with self._lock:
-            if table is None:
-                self._tables.pop(name, None)
-            elif name in self._tables:
+            is_newer = self._tables.get(name) is known
+            if is_newer and table is not None:
                 self._tables[name] = self._keyed(table)
+            elif is_newer:
+                del self._tables[name]
+        if not is_newer:
+            self.refresh(name)
 
     def fit(self, name: str, inferred: Inferred | None) -> None:
         """Make a table fit what tasks found: load or create an unknown one, add columns to a known one.
@@ -191,7 +207,7 @@ class SinkTargets:
         return None if table is None else self._ready(table)
 
     def _found(self, name: str) -> Table | None:
-        """Give a table that exists, after what it mirrors."""
+        """Return a table that exists, after what it mirrors."""
         table = self._load(name)
         return self._load(name) if table is not None and self._follow(name) else table
 
@@ -200,14 +216,16 @@ class SinkTargets:
         sources = self.mirrors.of(name)
         if not self.settings.schema_evolution or self._followed.get(name) == sources:
             return False
-        done = [each for source in sources for each in follow(self.catalog, name, source)]
+        key = self.settings.identifier_columns
+        has_deletes = self.settings.changes and self.settings.write_mode == EQUALITY_DELETE
+        done = [each for source in sources for each in follow(self.catalog, name, source, key, has_deletes)]
         self._followed[name] = sources
         if done:
             self._say(f"the table {name} follows its source: {', '.join(done[:5])}")
         return bool(done)
 
     def _ready(self, table: Table) -> Table:
-        """Give a table what changes need beyond appends.
+        """Return a table ready for changes, which need more than appends.
 
         Raises:
             SchemaConflictError: Its format version knows no deletes.
@@ -317,7 +335,7 @@ class SinkTargets:
         return faulty_time(table.schema, self.settings.event_time) if self.settings.event_time else None
 
     def _keyed(self, table: Table | Absent) -> Table | Absent:
-        """Give a table; it is as good as absent where its rows are to be changed and it has no key."""
+        """Return a table; it is as good as absent where its rows are to be changed and it has no key."""
         if isinstance(table, Absent) or not self.settings.changes:
             return table
         bad = Key(table, self.settings.identifier_columns).fault

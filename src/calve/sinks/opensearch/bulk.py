@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from calve.arrays import RowNumbers, text_buffers
+from calve.backoff import delay
 from calve.errors import SinkUnavailableError
 from calve.sinks.opensearch.client import Answer, Client
 
@@ -30,8 +30,6 @@ _BRIEF = "errors"
 _DETAILED = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
 """What is asked for of an answer. A word for each document costs a node as much as a fifth of the writing; so there is
 one for all, and only where that is of an error are the lines sent again, for the details. They may be."""
-
-_Rows = npt.NDArray[np.int64]
 
 
 class Refused(NamedTuple):
@@ -88,7 +86,7 @@ class Bulk:
     Args:
         client: Of the cluster.
         size_bytes: Of a request, at most, if no single document is larger.
-        max_retries: How often a request is repeated before its documents are refused; None: until the patience ends.
+        max_retries: How often a request is repeated before its documents are refused; None: until the backoff ends.
         pause: Waits for some seconds.
         brief: Ask for details only after an error; a line that is sent again must not conflict with itself.
     """
@@ -117,7 +115,7 @@ class Bulk:
         """
         sent = Sent([])
         path = f"/{quote(index, safe='')}/_bulk?filter_path="
-        offsets = np.frombuffer(lines.buffers()[1], np.int64)[lines.offset : lines.offset + len(lines) + 1]
+        offsets, _ = text_buffers(lines)
         start = 0
         while start < len(lines):
             end = int(np.searchsorted(offsets, offsets[start] + self._size, "right")) - 1
@@ -133,25 +131,25 @@ class Bulk:
             SinkUnavailableError: There is none for too long.
             SinkRefusedError: The user is not accepted.
         """
-        patience = _Patience(None, self._pause)
+        tries = _Tries(None, self._pause)
         while True:
             answer = self.client.request(method, path, body)
             if not _passes(answer.status):
                 return answer
-            if not patience.wait(progress=False):
+            if not tries.wait(progress=False):
                 raise _unavailable(self.client.name, f"status {answer.status}")
 
-    def _part(self, path: str, lines: pa.LargeStringArray, rows: _Rows, sent: Sent) -> None:
+    def _part(self, path: str, lines: pa.LargeStringArray, rows: RowNumbers, sent: Sent) -> None:
         """Send some lines, and again those that are to be repeated."""
-        patience = _Patience(self._max_retries, self._pause)
+        tries = _Tries(self._max_retries, self._pause)
         while len(rows):
             left, why = self._once(path, lines, rows, sent)
-            if len(left) and not patience.wait(progress=len(left) < len(rows)):
+            if len(left) and not tries.wait(progress=len(left) < len(rows)):
                 self._give_up(left, why, sent)
                 return
             rows = left
 
-    def _once(self, path: str, lines: pa.LargeStringArray, rows: _Rows, sent: Sent) -> tuple[_Rows, str]:
+    def _once(self, path: str, lines: pa.LargeStringArray, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
         """Send lines; give those to send again, and why."""
         try:
             answer = self.client.request("POST", path + (_DETAILED if self._details else _BRIEF), _body(lines, rows))
@@ -167,47 +165,46 @@ class Bulk:
                 return self._once(path, lines, rows, sent)
         return _outcome(answer, rows, sent)
 
-    def _give_up(self, rows: _Rows, why: str, sent: Sent) -> None:
+    def _give_up(self, rows: RowNumbers, why: str, sent: Sent) -> None:
         if self._max_retries is None:
             raise _unavailable(self.client.name, why)
         limit = f"Number of retries reached the limit of max retries (configured value {self._max_retries}"
         sent.refused += [Refused(int(row), f"{limit}. Last exception message: {why})") for row in rows]
 
 
-class _Patience:
-    """Waits between tries; longer each time, with jitter."""
+class _Tries:
+    """Waits between tries, and says when there were enough."""
 
     def __init__(self, max_retries: int | None, pause: Callable[[float], None]) -> None:
         self._left = max_retries
         self._pause = pause
-        self._seconds = _FIRST_SECONDS
+        self._failures = 0
         self._waited = 0.0
 
     def wait(self, progress: bool) -> bool:
         """Wait after a failure; say whether to try again."""
         if progress:
-            self._seconds, self._waited = _FIRST_SECONDS, 0.0
+            self._failures, self._waited = 0, 0.0
         if self._left is not None:
             self._left -= 1
         if self._left == -1 or (self._left is None and self._waited >= _PATIENCE_SECONDS):
             return False
-        seconds = self._seconds * random.uniform(0.5, 1.5)
+        seconds = delay(self._failures, _FIRST_SECONDS, _LONGEST_SECONDS)
         self._pause(seconds)
         self._waited += seconds
-        self._seconds = min(self._seconds * 2, _LONGEST_SECONDS)
+        self._failures += 1
         return True
 
 
-def _body(lines: pa.LargeStringArray, rows: _Rows) -> Any:
-    """Give the lines' bytes; those that follow each other as a view of the array."""
+def _body(lines: pa.LargeStringArray, rows: RowNumbers) -> Any:
+    """Return the lines' bytes; those that follow each other as a view of the array."""
     if rows[-1] - rows[0] + 1 != len(rows):
         lines, rows = lines.take(pa.array(rows)), np.arange(len(rows))
-    offsets = np.frombuffer(lines.buffers()[1], np.int64)
-    first, last = offsets[lines.offset + rows[0]], offsets[lines.offset + rows[-1] + 1]
-    return memoryview(lines.buffers()[2])[first:last]
+    offsets, data = text_buffers(lines)
+    return data[offsets[rows[0]] : offsets[rows[-1] + 1]]
 
 
-def _outcome(answer: Answer, rows: _Rows, sent: Sent) -> tuple[_Rows, str]:
+def _outcome(answer: Answer, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
     """Note what was refused for good; give the lines to send again, and why."""
     if _passes(answer.status):
         return rows, f"status {answer.status}"

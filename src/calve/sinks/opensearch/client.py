@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 def access_of(settings: OpenSearchSettings) -> Access:
-    """Give what a sink's settings say about its nodes."""
+    """Return what a sink's settings say about its nodes."""
     return Access(
         hosts=tuple(host.rstrip("/") for host in settings.hosts),
         login=settings.login,
@@ -142,7 +142,7 @@ def _reason(raised: BaseException) -> str:
 
 
 def _certificate(raised: SSLError) -> str:
-    """Give the way out of a TLS failure that will not pass; empty for one that may."""
+    """Return the way out of a TLS failure that will not pass; empty for one that may."""
     cause = raised.args[0] if raised.args else None
     if isinstance(cause, ssl.SSLCertVerificationError):
         return "Give the authority's certificate with `cert`, or set `insecure: true`"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.convert.fields import Fields
+from calve.columns.fields import Fields
 from calve.event.columns import JSON, VERSION
 from calve.event.reject import Code, Reject, rejects_table
+from calve.record.written import IndexDocuments
 from calve.sinks.opensearch.bulk import Bulk, Refused, Sent
 from calve.sinks.opensearch.client import Access, Client
 from calve.sinks.opensearch.lines import Shape
@@ -81,9 +81,9 @@ class Documents:
         rejects = found if lines.rejects is None else pa.concat_tables([lines.rejects, found])
         return rejects.set_column(0, "row", pc.add(rejects["row"], first)) if first else rejects
 
-    def written(self) -> list[dict[str, Any]]:
-        """Give a receipt for each index: how many documents it got, and how many it has newer ones of."""
-        return [{"index": index, **counts} for index, counts in self._counts.items()]
+    def written(self) -> list[IndexDocuments]:
+        """Return what was written to each index."""
+        return [IndexDocuments(index, **counts) for index, counts in self._counts.items()]
 
     def _send(self, index: str, text: pa.LargeStringArray) -> Sent:
         """Send the lines that are not null."""
@@ -109,7 +109,7 @@ class Documents:
 
 
 def _requests(events: pa.Table, size_bytes: int) -> list[int]:
-    """Say where requests of about a size begin; rows that one event has become share a version, and a request."""
+    """Return where requests of about a size begin; rows that one event has become share a version, and a request."""
     rows = max(1, size_bytes * len(events) // max(events[JSON].nbytes + _HEAD_BYTES * len(events), 1))
     first_rows = np.flatnonzero(np.diff(events[VERSION].to_numpy(), prepend=-1))
     after = np.searchsorted(first_rows, np.arange(rows, len(events), rows))

@@ -50,12 +50,12 @@ def dated(text: str, moment: int) -> str:
 
 
 def pattern(text: str) -> str:
-    """Give the pattern of all names that an `index` may become."""
+    """Return the pattern of all names that an `index` may become."""
     return re.sub(r"\*+", "*", re.sub(r"[$%]\{[^}]*\}", "*", text))
 
 
 def fault(name: str) -> str | None:
-    """Say what is wrong with an index's name, or None for a sound one."""
+    """Return what is wrong with an index's name, or None for a sound one."""
     if not name:
         return "the index name is empty"
     if _BAD.search(name):
@@ -75,7 +75,7 @@ def normal(name: str) -> str:
 
 
 def normal_sql(name: str) -> str:
-    """Give the SQL of the same."""
+    """Return the SQL of the same."""
     return f"regexp_replace(regexp_replace(lower({name}), '{_STRIPPED}', '', 'g'), '{_LEADING}', '')"
 
 

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.convert.fields import Fields
+from calve.columns.fields import Fields
 from calve.event import duck
 from calve.event.columns import JSON, VERSION
 from calve.event.reject import Code, reject_rows
 from calve.expression import compile_condition, compile_format
-from calve.expression.scope import quote
 from calve.sinks.opensearch.settings import ACTIONS, KEYED, OpenSearchSettings
+from calve.sql import duckdb_text
 
 __all__ = ["Lines", "Shape", "compile_shape"]
 
@@ -143,15 +143,15 @@ _READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
 
 
 def _overwritten(ids: pa.ChunkedArray, text: pa.LargeStringArray) -> pa.BooleanArray:
-    """Say which events the next one, of the same document, overwrites."""
+    """Return which events the next one, of the same document, overwrites."""
     whole = duck.whole(ids)
     same = pc.and_(pc.equal(whole[:-1], whole[1:]), text[1:].is_valid())
     return pa.concat_arrays([pc.fill_null(same, False), pa.array([False] * min(len(ids), 1), pa.bool_())])
 
 
 def _fault() -> str:
-    keyed = ", ".join(map(quote, sorted(KEYED)))
-    known = ", ".join(map(quote, ACTIONS))
+    keyed = ", ".join(map(duckdb_text, sorted(KEYED)))
+    known = ", ".join(map(duckdb_text, ACTIONS))
     return (
         f"CASE WHEN coalesce(action, '') NOT IN ({known}) THEN 'action' "
         f"WHEN id IS NULL AND action IN ({keyed}) THEN 'key' "
@@ -169,7 +169,7 @@ def _keyed_line(version_type: str) -> str:
 
 
 def _placed_line(prefix: str) -> str:
-    start = quote(f'{{"create":{{"_id":"{prefix}')
+    start = duckdb_text(f'{{"create":{{"_id":"{prefix}')
     more = _optional("routing") + _optional("pipeline")
     place = "format('{:x}', place) || CASE WHEN nth = 0 THEN '' ELSE '-' || nth END"
     return f"""{start} || {place} || '"'{more} || '}}}}' || chr(10) || document || chr(10)"""

@@ -6,7 +6,7 @@ import fnmatch
 import json
 from typing import Any
 
-from calve.convert.fields import ALL_FIELDS, Fields
+from calve.columns.fields import ALL_FIELDS, Fields
 from calve.errors import SinkRefusedError, SinkUnavailableError
 from calve.sinks.opensearch.client import Client
 
@@ -34,7 +34,7 @@ _TYPES: dict[str, dict[str, Any]] = {
 
 
 def mapping_of(schema_json: str, fields: Fields = ALL_FIELDS) -> dict[str, Any]:
-    """Give the mapping for the rows of a schema (JSON, Iceberg specification, appendix C); maps are left dynamic."""
+    """Return the mapping for the rows of a schema (JSON, Iceberg specification, appendix C); maps are left dynamic."""
     columns = [field for field in json.loads(schema_json)["fields"] if field["name"] in fields]
     return {"_meta": _MADE, "properties": _properties(columns)}
 

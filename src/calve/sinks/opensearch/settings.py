@@ -10,11 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from calve.dead_letters.settings import FolderDeadLetters, prefix
 from calve.errors import SettingsError
 from calve.expression import compile_condition, compile_format
 from calve.settings import Size, option
-from calve.sinks.dead_letters import FolderDeadLetters, prefix
 from calve.sinks.opensearch.index_name import check_index
+from calve.sinks.settings import SinkSettings
 
 __all__ = ["ACTIONS", "Action", "Authentication", "OpenSearchSettings"]
 
@@ -24,7 +25,6 @@ KEYED = frozenset({"update", "upsert", "delete"})
 """Actions that need a `document_id`."""
 
 _HOST = re.compile(r"https?://[^/\s?#@]+(/[^\s?#]*)?")
-_LATER = "Not there yet."
 
 
 def _check_hosts(hosts: list[str]) -> None:
@@ -53,92 +53,91 @@ class Authentication:
 
 @dataclass(frozen=True)
 class Action:
-    """What is done with the events that a condition is true for."""
+    """The action for events that match a condition."""
 
     type: str = option(doc="`index`, `create`, `update`, `upsert`, `delete`, or an expression.", check=_check_action)
-    when: str | None = option(None, "The condition; absent: all events.", check=compile_condition)
+    when: str | None = option(None, "The condition. Default: all events.", check=compile_condition)
 
 
 @dataclass(frozen=True)
-class OpenSearchSettings:
-    """Writes events to OpenSearch indexes, each exactly once, older ones never over newer ones."""
+class OpenSearchSettings(SinkSettings):
+    """Writes events to OpenSearch indexes, each exactly once; an older event never overwrites a newer one."""
 
     hosts: list[str] = option(
-        doc="The nodes, as `https://name:9200`; when one does not answer, the next is asked.",
+        doc="The nodes, as `https://name:9200`. If one does not answer, Calve uses the next.",
         minimum=1,
         check=_check_hosts,
     )
     index: str = option(
-        doc="The index. With `${…}` it is found for each event; `%{yyyy.MM.dd}` is the day (UTC) of its batch.",
+        doc="The index. With `${…}` each event selects its index; `%{yyyy.MM.dd}` is the date (UTC) of its batch.",
         check=check_index,
     )
     index_type: Literal["custom", "management_disabled"] = option(
-        "custom", "`management_disabled`: never touch templates, whatever else is set."
+        "custom", "`management_disabled`: never create or change templates, whatever else is set."
     )
-    username: str | None = option(None, "The user, for basic authentication.", minimum=1)
+    username: str | None = option(None, "The user for basic authentication.", minimum=1)
     password: str | None = option(None, "The user's password.", secret=True)
-    authentication: Authentication | None = option(None, "User and password; the same as the two keys.")
-    cert: str | None = option(None, "The authority that signed the nodes' certificates: a PEM file.", minimum=1)
-    insecure: bool = option(False, "Do not check the nodes' certificates.")
-    connect_timeout: timedelta = option(timedelta(seconds=10), "How long a connection may take.", unit="ms")
-    socket_timeout: timedelta = option(timedelta(seconds=60), "How long an answer may take.", unit="ms")
+    authentication: Authentication | None = option(None, "User and password; the same as `username` and `password`.")
+    cert: str | None = option(None, "The CA certificate for the nodes: a PEM file.", minimum=1)
+    insecure: bool = option(False, "Do not verify the nodes' certificates.")
+    connect_timeout: timedelta = option(timedelta(seconds=10), "Maximum time to connect.", unit="ms")
+    socket_timeout: timedelta = option(timedelta(seconds=60), "Maximum time to wait for an answer.", unit="ms")
     document_id: str | None = option(
         None,
-        "The document's id, e.g. `${/id}`. Absent, or without a value: one made of the event's place in its source, so "
-        "that a replay doubles nothing.",
+        "The document's id, e.g. `${/id}`. Without a value Calve derives an id from the event's position in its "
+        "source, so a replay creates no duplicate.",
         check=compile_format,
     )
-    document_id_field: str | None = option(None, "An event's field as `document_id`; deprecated.", minimum=1)
+    document_id_field: str | None = option(
+        None, "A field with the document's id; deprecated, use `document_id`.", minimum=1
+    )
     document_version: str | None = option(
         None,
-        "A number that grows with each change of a document, e.g. `${/seq}`; an event with a smaller one than the "
-        "document has is passed over. Absent: the order of the events themselves.",
+        "A number that grows with each change of a document, e.g. `${/seq}`. An event with a smaller number than the "
+        "document's is skipped. Default: the order of the events.",
         check=compile_format,
     )
     document_version_type: Literal["external", "external_gte"] = option(
-        "external_gte", "Whether an event with the very version that the document has is written (`external_gte`)."
+        "external_gte", "`external_gte` also writes an event with the same version as the document's."
     )
     action: str = option(
         "index", "`index`, `create`, `update`, `upsert`, `delete`, or an expression.", check=_check_action
     )
     actions: list[Action] = option(
-        [], "Actions by condition; the first that is true counts, one without `when` always."
+        [], "Actions with conditions. The first one whose condition is true is used; one without `when` always matches."
     )
-    routing: str | None = option(None, "What decides on the shard, e.g. `${/tenant}`.", check=compile_format)
-    routing_field: str | None = option(None, "An event's field as `routing`; deprecated.", minimum=1)
-    pipeline: str | None = option(None, "The ingest pipeline of OpenSearch.", check=compile_format)
+    routing: str | None = option(
+        None, "The routing value, which selects the shard, e.g. `${/tenant}`.", check=compile_format
+    )
+    routing_field: str | None = option(None, "A field with the routing value; deprecated, use `routing`.", minimum=1)
+    pipeline: str | None = option(None, "The ingest pipeline in OpenSearch.", check=compile_format)
     template_type: Literal["v1", "index-template"] = option("v1", "The kind of template.")
     template_content: str | dict[str, Any] | None = option(
-        None, "An index template, as JSON or YAML; it is put at the start.", minimum=1
+        None, "An index template, as JSON or YAML. Calve creates it when the pipeline starts.", minimum=1
     )
     template_file: Path | None = option(None, "A file with an index template in JSON.")
     number_of_shards: int | None = option(None, "Shards of a new index.", minimum=1)
     number_of_replicas: int | None = option(None, "Replicas of a new index.", minimum=0)
-    normalize_index: bool = option(False, "Make index names fit: lower case, without characters that none may have.")
-    bulk_size: int = option(5, "MiB of a request at most; -1: up to 64.", minimum=-1, maximum=90)
+    normalize_index: bool = option(False, "Make index names valid: lower case, without forbidden characters.")
+    bulk_size: int = option(5, "Maximum size of a request in MiB; -1: 64.", minimum=-1, maximum=90)
     flush_timeout: int | timedelta = option(
         timedelta(seconds=60),
-        "How long events wait at most before they are written; -1: not at all. What waits when the pipeline starts is "
-        "read at once.",
+        "Maximum time that events wait before they are written; -1: no waiting. Events that wait when the pipeline "
+        "starts are read at once.",
     )
     max_retries: int | None = option(
         None,
-        "How often a request is repeated before its documents become dead letters; absent: until it works.",
+        "How often a request is retried before its documents become dead letters. Default: without limit.",
         minimum=1,
     )
     enable_request_compression: bool = option(False, "Compress requests (gzip).")
-    max_batch_bytes: Size = option(Size(64 << 20), "The most that one batch reads from its source.", minimum=1)
-    dlq: str | FolderDeadLetters | None = option(
-        None, "Where rejected events go: a folder or an object-store prefix. Absent: `<state>/<pipeline>/dlq`."
+    max_batch_bytes: Size = option(
+        Size(64 << 20), "Maximum amount of data that one batch reads from its source.", minimum=1
     )
-    dlq_file: str | None = option(None, f"{_LATER} Use `dlq`.", later=True)
-    aws: dict[str, Any] | None = option(None, "Requests signed for Amazon OpenSearch Service.", later=True)
-    proxy: str | None = option(None, "An HTTP proxy.", later=True)
-    distribution_version: Literal["default", "es6"] = option("default", "Elasticsearch 6.", later=True)
-    ism_policy_file: str | None = option(None, "An index state management policy.", later=True)
-    document_root_key: str | None = option(None, "The field that becomes the document.", later=True)
-    script: dict[str, Any] | None = option(None, "A script for updates.", later=True)
-    query_lookup: dict[str, Any] | None = option(None, "Look up documents before they are written.", later=True)
+    dlq: str | FolderDeadLetters | None = option(
+        None,
+        "The destination of rejected events: a folder or an object-store prefix. Default: `<state>/<pipeline>/dlq`.",
+    )
 
     @property
     def login(self) -> tuple[str, str] | None:
@@ -195,20 +194,10 @@ class OpenSearchSettings:
         return prefix(self.dlq.s3 if isinstance(self.dlq, FolderDeadLetters) else self.dlq)
 
     @property
-    def dlq_table(self) -> None:
-        """There is no catalog for a table of rejected events."""
-        return
-
-    @property
     def counts(self) -> dict[str, int]:
         """The settings of a new index: its shards and replicas, where they are given."""
         given = {"number_of_shards": self.number_of_shards, "number_of_replicas": self.number_of_replicas}
         return {f"index.{name}": count for name, count in given.items() if count is not None}
-
-    @property
-    def places(self) -> dict[str, str]:
-        """Where the sink stores things, as catalog properties."""
-        return {"dlq": self.dlq_prefix or ""}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse what cannot be meant together."""
@@ -242,3 +231,6 @@ class OpenSearchSettings:
                 yield f"actions[{index}]", "has no `when`, so that what follows is never looked at"
         if self.document_version is not None and not self.id_text:
             yield "document_version", "needs a document_id"
+
+
+SETTINGS = OpenSearchSettings

@@ -46,7 +46,7 @@ def prepare(client: Client, settings: OpenSearchSettings) -> None:
 
 
 def template_of(settings: OpenSearchSettings) -> dict[str, Any] | None:
-    """Give the template that new indexes of a sink are made by; None where nothing is configured."""
+    """Return the template that new indexes of a sink are made by; None where nothing is configured."""
     found, counts = settings.template, settings.counts
     if found is None and not counts:
         return None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.event.json_text import to_json
 from calve.sources.file.delimited import read_csv
-from calve.sources.file.json_text import to_json
 from calve.sources.file.lines import read_lines
 from calve.sources.file.parquet import read_parquet
 from calve.sources.file.rows import Rows
@@ -64,13 +64,13 @@ class Part:
 
 
 def codec_of(path: str, settings: FileSettings) -> CodecSettings | None:
-    """Give the codec of a file, as set or by the ending of its name; None when neither tells."""
+    """Return the codec of a file, from the settings or the file name extension; None if unknown."""
     name = strip_suffix(path).lower()
     return settings.codec or next((codec for suffix, codec in _BY_SUFFIX.items() if name.endswith(suffix)), None)
 
 
 def divisible(codec: CodecSettings, compression: str) -> bool:
-    """Say whether several tasks may read a file: its lines or row groups are found from any place."""
+    """Return whether several tasks may read a file: lines or row groups can be found from any position."""
     return codec.parquet is not None or (compression == "none" and codec.json is None and codec.csv is None)
 
 
@@ -78,7 +78,7 @@ def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterat
     """Yield the events of a part of an open file, then at most one row that says why it ends early."""
     rows, codec = Rows(part.path), codec_of(part.path, settings)
     if codec is None:
-        yield from rows.broken("has a name that tells no codec; name it in `codec`")
+        yield from rows.broken("has a name without a known extension; set `codec`")
     elif codec.parquet:
         yield from read_parquet(file, rows, part.start, part.end)
     elif codec.json:

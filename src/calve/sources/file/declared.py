@@ -24,7 +24,7 @@ _INT_BITS = 32
 
 @functools.lru_cache(64)
 def declaration(schema: pa.Schema) -> str:
-    """Return the text for the column `_schema` of rows that `json_text.to_json` writes from such columns."""
+    """Return the text for the column `_schema` of rows of such columns."""
     return text_of(Field("", "struct", fields=tuple(_field(each.name, each.type) for each in schema)))
 
 

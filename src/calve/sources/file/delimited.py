@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from calve.event.json_text import guessed_json, to_json
 from calve.sources.file.declared import declaration
 from calve.sources.file.encoding import MARKED, has_marks, is_utf8, marked, to_utf8, unmarked
-from calve.sources.file.json_text import guessed_json, to_json
 from calve.sources.file.rows import Rows, repetition, row_numbers
 from calve.sources.file.settings import CsvCodec
 from calve.sources.file.stream import BLOCK_BYTES, Stream
@@ -73,7 +73,7 @@ class _Table:
         return "skip"
 
     def events(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Give the batches of a parsed block, then what was given up in it."""
+        """Yield the batches of a parsed block, then its rejected rows."""
         numbers = self._numbers(batch.num_rows)
         bad = self._not_text(batch)
         if pc.any(bad).as_py():
@@ -89,7 +89,7 @@ class _Table:
         yield from self.rejected()
 
     def rejected(self) -> Iterator[pa.RecordBatch]:
-        """Give what was given up since the last call."""
+        """Yield the rows rejected since the last call."""
         bad, self._bad = self._bad, []
         yield from self._rows.rejects(bad)
 
@@ -131,7 +131,7 @@ class _WholeLines:
         self._next = next(self._blocks, b"").removeprefix(_BOM) or next(self._blocks, b"")
 
     def peek(self) -> bytes:
-        """Give what is ready, reading on if nothing is; empty at the end."""
+        """Return the available bytes, or read more; empty at the end."""
         while not self._ready and self._next:
             text, self._next = self.rest + self._next, next(self._blocks, b"")
             ended = not self._next and not self._stream.broken
@@ -144,7 +144,7 @@ class _WholeLines:
         self._ready = self._ready[length:]
 
     def read(self, size: int) -> bytes:
-        """Give so many bytes, fewer only at the end: the parser takes a row that lies in two blocks, not in three."""
+        """Return this many bytes, fewer only at the end: the parser supports rows in two blocks, not in three."""
         parts, left = [], size
         while left and (ready := self.peek()):
             parts.append(ready[:left])
@@ -156,15 +156,15 @@ class _WholeLines:
         """Do nothing: the file is closed by who opened it."""
 
     def readable(self) -> bool:
-        """Say that this is for reading."""
+        """Return that this can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Say that this goes one way."""
+        """Return that this cannot seek."""
         return False
 
     def writable(self) -> bool:
-        """Say that this is not for writing."""
+        """Return that this cannot be written."""
         return False
 
     def _text(self, text: bytes) -> bytes:
@@ -181,7 +181,7 @@ def _columns(source: _WholeLines, codec: CsvCodec) -> tuple[list[str], int]:
     """Find the names of the columns, and pass over the row that holds them.
 
     Returns:
-        The names (none: there is no row at all) and how many rows were passed over.
+        The names (none: there is no row at all) and how many rows were skipped.
     """
     read: list[str] = []
     lines = (read.append(line) or line for line in io.StringIO(source.peek().decode(), newline=""))  # type: ignore[func-returns-value]

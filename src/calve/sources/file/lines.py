@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from calve.arrays import pack_texts
 from calve.sources.file.rows import Rows
 from calve.sources.file.stream import Stream
 
@@ -66,5 +67,4 @@ def cut(text: bytes) -> tuple[pa.Array, np.ndarray[Any, Any], int]:
     starts[-1] = len(joined)
     filled = np.flatnonzero(np.diff(starts))
     offsets = np.append(starts[filled], starts[-1])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(filled), buffers), filled + 1, len(ends)
+    return pack_texts(offsets, joined), filled + 1, len(ends)

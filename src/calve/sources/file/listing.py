@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import glob
-import logging
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from calve.errors import SourceError, SourceUnavailableError
+from calve.observe.log import Log
 from calve.sources.file.codec import codec_of
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage, absolute
 
 __all__ = ["Listing"]
-
-_log = logging.getLogger(__name__)
 
 
 class Listing:
@@ -28,7 +26,7 @@ class Listing:
     """
 
     def __init__(self, settings: FileSettings, pipeline: str) -> None:
-        self._settings, self._pipeline = settings, pipeline
+        self._settings, self._log = settings, Log(pipeline)
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
         self._storage = Storage(settings.s3)
         self._since: dict[str, tuple[Found, float]] = {}
@@ -58,7 +56,7 @@ class Listing:
             self._ready = self._settled(self._ready)
 
     def ready(self, taken: Mapping[str, Found], once: bool) -> list[Found]:
-        """Give the new, complete, readable files in order: patterns as listed, and by name within each."""
+        """Return the new, complete, readable files in the order of the patterns, then by name."""
         if not once and time.monotonic() >= self._next_look:
             self.look(taken, once)
         self._ready = [file for file in self._ready if file.path not in taken]
@@ -94,7 +92,7 @@ class Listing:
 
     def _is_readable(self, file: Found) -> bool:
         if codec_of(file.path, self._settings) is None:
-            self._tell(file.path, f"{file.path} is not read: its name tells no codec; name it in `codec`")
+            self._tell(file.path, f"{file.path} is not read: its name has no known extension; set `codec`")
             return False
         if not file.path.startswith("s3://") and not os.access(file.path, os.R_OK):
             self._tell(file.path, f"{file.path} may not be read by this user; it is read as soon as it may")
@@ -114,4 +112,4 @@ class Listing:
         """Warn once about each thing."""
         if about not in self._told:
             self._told.add(about)
-            _log.warning("%s", text, extra={"pipeline": self._pipeline})
+            self._log.warning(text)

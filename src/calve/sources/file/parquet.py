@@ -1,4 +1,4 @@
-"""Parquet: rows as JSON objects, with what the file says of their types."""
+"""Parquet: rows with their types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from calve.sources.file.declared import declaration, without_empty_nanoseconds
-from calve.sources.file.json_text import to_json
 from calve.sources.file.parquet_types import open_parquet, reader_of_group, told_schema
 from calve.sources.file.rows import Rows, repetition, row_numbers
 
@@ -46,9 +45,9 @@ def _read_group(
         for batch in reader.iter_batches(_BATCH_ROWS, row_groups=[index], use_threads=False):
             batch = without_empty_nanoseconds(batch.cast(schema) if batch.schema != schema else batch)
             declared = declaration(batch.schema.remove_metadata())
-            for events in to_json(pa.Table.from_batches([batch])).chunks:
-                yield from rows.batches(events, row_numbers(row + done, len(events)), None, declared)
-                done += len(events)
+            for found in rows.typed(batch, row_numbers(row + done, len(batch)), declared):
+                yield found
+                done += len(found)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         first, length = _extent(opened.metadata.row_group(index))
         file.seek(first)
@@ -62,7 +61,7 @@ def _middle(group: parquet.RowGroupMetaData) -> int:
 
 
 def _extent(group: parquet.RowGroupMetaData) -> tuple[int, int]:
-    """Give where a row group begins and how long it is."""
+    """Return the start and the length of a row group."""
     columns = [group.column(index) for index in range(group.num_columns)]
     starts = [column.dictionary_page_offset or column.data_page_offset for column in columns]
     return min(starts, default=0), sum(column.total_compressed_size for column in columns)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from calve.event.columns import EVENT, MALFORMED
+from calve.event.columns import EVENT, MALFORMED, TYPED
 from calve.event.columns import SCHEMA as DECLARED
-from calve.sources.source import READ_ROWS
+from calve.event.typed import joinable, with_text
+from calve.sources.source import READ_BYTES, READ_ROWS
 
 __all__ = ["REMAINS_BYTES", "SCHEMA", "Rows", "repetition", "row_numbers"]
 
@@ -32,7 +33,7 @@ class Rows:
     """Makes the batches of one file.
 
     Attributes:
-        path: The file, as the metadata attribute `file_path` tells it.
+        path: The file, as in the metadata attribute `file_path`.
     """
 
     path: str
@@ -56,23 +57,51 @@ class Rows:
         numbers = pa.nulls(count, pa.int64()) if numbers is None else numbers
         malformed = pa.nulls(count, pa.string()) if malformed is None else malformed
         paths = pa.repeat(pa.scalar(self.path, pa.string()), min(count, READ_ROWS))
-        codes = pa.repeat(pa.scalar(None if declaration is None else 0, pa.int32()), len(paths))
-        declared = pa.DictionaryArray.from_arrays(codes, pa.array([declaration] if declaration else [], pa.string()))
+        declared = _declared(declaration, len(paths))
         for start in range(0, count, READ_ROWS):
             part = [column.slice(start, READ_ROWS) for column in (events, malformed, numbers)]
             others = [column.slice(0, len(part[0])) for column in (paths, declared)]
             yield pa.record_batch([part[0], part[1], others[0], part[2], others[1]], schema=SCHEMA)
 
+    def typed(self, rows: pa.RecordBatch, numbers: pa.Array, declaration: str) -> Iterator[pa.RecordBatch]:
+        """Yield rows of typed columns, about `READ_BYTES` at a time, each row as one struct.
+
+        Args:
+            rows: The columns.
+            numbers: The numbers of the rows.
+            declaration: What the file says of the columns (`declared.declaration`).
+        """
+        half = len(rows) // 2
+        if rows.nbytes > READ_BYTES and half:
+            for start, end in ((0, half), (half, len(rows))):
+                part = slice(start, end)
+                yield from self.typed(rows[part], numbers[part], declaration)
+            return
+        columns = {
+            TYPED: rows.to_struct_array(),
+            "file_path": pa.repeat(pa.scalar(self.path, pa.string()), len(rows)),
+            "file_row": numbers,
+            DECLARED: _declared(declaration, len(rows)),
+        }
+        made = pa.table(columns)
+        yield from (made if joinable(columns[TYPED].type) else with_text(made)).to_batches()
+
     def rejects(self, found: list[tuple[bytes, str, int]]) -> Iterator[pa.RecordBatch]:
-        """Give texts that are no events, each with its reason and its row."""
+        """Yield rows for texts that are not events, each with its reason and its row number."""
         texts, reasons, numbers = [list(column) for column in zip(*found, strict=True)] if found else ([], [], [])
         events = pa.array([text[:REMAINS_BYTES] for text in texts], pa.binary())
         yield from self.batches(events, pa.array(numbers, pa.int64()), pa.array(reasons, pa.string()))
 
     def broken(self, reason: str, remains: bytes | None = None) -> Iterator[pa.RecordBatch]:
-        """Give the one row that says why the file ends early, with what remains of the text that was cut."""
+        """Yield the one row with the reason why the file ends early, and the rest of the truncated text."""
         event = pa.array([remains[:REMAINS_BYTES] if remains else None], pa.binary())
         yield from self.batches(event, None, pa.array([f"The file {self.path} {reason}"], pa.string()))
+
+
+def _declared(declaration: str | None, count: int) -> pa.DictionaryArray:
+    """Return the column `_schema` of rows that all have one declaration, or none."""
+    codes = pa.repeat(pa.scalar(None if declaration is None else 0, pa.int32()), count)
+    return pa.DictionaryArray.from_arrays(codes, pa.array([declaration] if declaration else [], pa.string()))
 
 
 def repetition(names: list[str]) -> str | None:
@@ -84,5 +113,5 @@ def repetition(names: list[str]) -> str | None:
 
 
 def row_numbers(first: int, count: int) -> pa.Array:
-    """Give the numbers of rows that follow each other."""
+    """Return consecutive row numbers."""
     return pa.array(np.arange(first, first + count, dtype=np.int64))

@@ -20,7 +20,7 @@ SAMPLE_BYTES = 64 << 20
 
 
 def read_sample(name: str) -> pa.Table:
-    """Give the lines of a file, or of stdin for `-`, as the file source would: `rows.SCHEMA`.
+    """Return the lines of a file, or of stdin for `-`, as the file source would: `rows.SCHEMA`.
 
     Raises:
         SourceError: The file is not there, cannot be read, or is no sample any more.

@@ -24,36 +24,37 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NdjsonCodec:
-    """One JSON object a line."""
+    """One JSON object per line."""
 
 
 @dataclass(frozen=True)
 class JsonCodec:
     """A JSON array of objects, or JSON objects one after another."""
 
-    key_name: str | None = option(None, "The key of a top-level object whose array holds the events.")
+    key_name: str | None = option(None, "The key of a top-level object whose array contains the events.")
 
 
 @dataclass(frozen=True)
 class CsvCodec:
-    """Rows of text; a row becomes a JSON object, an empty cell null."""
+    """Rows of text; each row becomes a JSON object, an empty cell becomes null."""
 
     delimiter: str = option(",", "The character between two cells.", minimum=1, maximum=1)
-    quote_character: str = option('"', "The character around a cell that holds a delimiter.", minimum=1, maximum=1)
+    quote_character: str = option('"', "The character around a cell that contains a delimiter.", minimum=1, maximum=1)
     header: list[str] | None = option(
-        None, "The names of the columns; a first row that only repeats them is passed over.", minimum=1
+        None, "The names of the columns; a first row that only repeats them is skipped.", minimum=1
     )
     detect_header: bool = option(
-        True, "Whether the first row names the columns, when `header` does not; else they are column1, column2, …"
+        True,
+        "Whether the first row has the names of the columns, if `header` is not set; otherwise they are "
+        "column1, column2, …",
     )
 
     infer_types: bool = option(
         False,
-        "Whether cells that look like numbers (but `007` and `+1`) and `true` or `false` are such; else all are text.",
+        "Whether cells with JSON numbers (not `007` or `+1`) become numbers, and `true` and `false` booleans; "
+        "otherwise all cells are text.",
     )
-    encoding: str = option(
-        "utf-8", "The encoding of the text, by Python's name: utf-8, latin-1, windows-1252, utf-16, …"
-    )
+    encoding: str = option("utf-8", "Python's name of the text encoding: utf-8, latin-1, windows-1252, utf-16, …")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse characters that cannot do their work, names that repeat, and unknown encodings."""
@@ -78,31 +79,33 @@ def _is_encoding(name: str) -> bool:
 
 @dataclass(frozen=True)
 class ParquetCodec:
-    """A Parquet file; a row becomes a JSON object."""
+    """A Parquet file; each row becomes an event."""
 
 
 @dataclass(frozen=True)
 class NewlineCodec:
-    """Plain text; a line becomes an object with the one field `message`."""
+    """Plain text; each line becomes an object with one field, `message`."""
 
 
 @dataclass(frozen=True)
 class EnvelopeCodec:
-    """A change of a row a line, in the JSON envelope of the tool that told it."""
+    """One change per line, in the JSON envelope of the tool that captured it."""
 
 
 @dataclass(frozen=True)
 class CodecSettings:
-    """How the files are written: one of these keys, e.g. `codec: {csv: {}}`."""
+    """The format of the files: one of these keys, e.g. `codec: {csv: {}}`."""
 
-    ndjson: NdjsonCodec | None = option(None, "One JSON object a line (.ndjson, .jsonl).")
+    ndjson: NdjsonCodec | None = option(None, "One JSON object per line (.ndjson, .jsonl).")
     json: JsonCodec | None = option(None, "A JSON array of objects, or objects one after another (.json).")
     csv: CsvCodec | None = option(None, "Rows of text, with a header (.csv; .tsv with tabs).")
     parquet: ParquetCodec | None = option(None, "Parquet (.parquet).")
-    newline: NewlineCodec | None = option(None, "Plain text, a line is an event with the field `message` (.txt, .log).")
-    debezium: EnvelopeCodec | None = option(None, "Debezium's changes, one JSON envelope a line.")
-    maxwell: EnvelopeCodec | None = option(None, "Maxwell's changes, one JSON object a line.")
-    dms: EnvelopeCodec | None = option(None, "AWS DMS' changes as it streams them, one JSON object a line.")
+    newline: NewlineCodec | None = option(
+        None, "Plain text; each line is an event with the field `message` (.txt, .log)."
+    )
+    debezium: EnvelopeCodec | None = option(None, "Changes from Debezium, one JSON envelope per line.")
+    maxwell: EnvelopeCodec | None = option(None, "Changes from Maxwell, one JSON object per line.")
+    dms: EnvelopeCodec | None = option(None, "Changes from AWS DMS in its streaming format, one JSON object per line.")
 
     @property
     def name(self) -> str:
@@ -117,9 +120,9 @@ class CodecSettings:
 
 @dataclass(frozen=True)
 class S3Settings:
-    """Where an S3 object store is and who asks; what is absent comes from the environment, as with the AWS tools."""
+    """Address and credentials of an S3 object store; missing values come from the environment, as in AWS tools."""
 
-    endpoint: str | None = option(None, "Address of the store, e.g. http://localhost:9000; absent: AWS.")
+    endpoint: str | None = option(None, "Address of the store, e.g. http://localhost:9000. Default: AWS.")
     region: str | None = option(None, "Region of the bucket.")
     access_key_id: str | None = option(None, "Access key.", secret=True)
     secret_access_key: str | None = option(None, "Secret key.", secret=True)
@@ -132,25 +135,26 @@ class S3Settings:
 
 @dataclass(frozen=True)
 class FileSettings:
-    """Reads files, each once: paths and globs, local or in S3."""
+    """Reads files, each exactly once, from local paths or S3."""
 
     path: str | list[str] = option(
-        doc="A path, a glob (`*`, `?`, `[…]`, `**` for folders at any depth), a folder, or a list of them; local or s3://bucket/key.",
+        doc="A path, a glob (`*`, `?`, `[…]`, `**` for folders at any depth), a folder, or a list of these; local or "
+        "s3://bucket/key.",
         minimum=1,
     )
-    codec: CodecSettings | None = option(None, "How the files are written; absent: told by the ending of the name.")
+    codec: CodecSettings | None = option(None, "The format of the files. Default: by the file name extension.")
     compression: Literal["automatic", "none", "gzip", "zstd"] = option(
-        "automatic", "automatic: told by .gz or .zst, or else by the first bytes."
+        "automatic", "`automatic`: by the extension .gz or .zst, otherwise by the first bytes."
     )
     poll_interval: timedelta = option(
         timedelta(seconds=2), "How often to look for new files.", minimum=timedelta(milliseconds=10)
     )
     settle: timedelta = option(
         timedelta(seconds=2),
-        "A local file is read when it has not changed for so long; with --once at once.",
+        "A local file is read when it has not changed for this time; with --once it is read immediately.",
         minimum=timedelta(0),
     )
-    s3: S3Settings | None = option(None, "The object store of s3:// paths.")
+    s3: S3Settings | None = option(None, "The object store for s3:// paths.")
 
     @property
     def patterns(self) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from calve.errors import PositionLostError, SettingsError
 from calve.sources.file.codec import Part, codec_of, divisible
-from calve.sources.file.finished import Finished
 from calve.sources.file.listing import Listing
+from calve.sources.file.processed_files import Finished
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage
@@ -66,14 +66,14 @@ class FileSource:
         self._listing.look(self._taken, once)
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Say how much waits; looks for new files every `poll_interval`."""
+        """Return how much waits; search for new files every `poll_interval`."""
         waiting = [file.size_bytes for file in self._ready(position)]
         handed_out = [planned for start, planned in list(self._planned.items()) if start >= _count(position)]
         waiting += [split.size_bytes for planned in handed_out for split in planned.splits]
         return Backlog(-1, sum(waiting)) if waiting else Backlog()
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Give whole files up to `max_bytes`, at least one.
+        """Return complete files up to `max_bytes`, at least one.
 
         Raises:
             PositionLostError: Files have been read, and the list of them is gone.
@@ -104,10 +104,10 @@ class FileSource:
             SettingsError: Offsets are given, which files do not have.
             SourceUnavailableError: The storage does not answer.
         """
-        if beginning.offsets is not None:
+        if beginning.offsets is not None or beginning.at == "group":
             text = "Files have no offsets"
             hint = "Choose with --start-timestamp which of them count as read, by the time they were written"
-            raise SettingsError(text, step="rebuild", target="--start-offsets", hint=hint)
+            raise SettingsError(text, step="rebuild", target="file", hint=hint)
         self._listing.look({}, once=True)
         files = [] if beginning.at == "earliest" else self._listing.ready({}, once=True)
         if beginning.timestamp_ms is not None:

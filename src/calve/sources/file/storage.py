@@ -48,7 +48,7 @@ class Storage:
     s3: S3Settings | None = None
 
     def find(self, pattern: str) -> Iterator[Found]:
-        """Give the files that an absolute pattern matches, in no order; hidden ones (`_…`, `.…`) only if named in full.
+        """Return the files that match an absolute pattern, unordered; hidden ones (`_…`, `.…`) only if named in full.
 
         Raises:
             OSError: The storage does not answer.
@@ -83,7 +83,7 @@ class Storage:
 
 
 def absolute(pattern: str) -> str:
-    """Give a pattern that means the same in any working directory and on any executor."""
+    """Return a pattern that is independent of the working directory and the executor."""
     if _S3.match(pattern):
         return _S3.sub("s3://", pattern)
     return os.path.abspath(Path(pattern.removeprefix("file://")).expanduser())  # noqa: PTH100 - keeps symbolic links
@@ -108,7 +108,7 @@ def _find_local(pattern: str) -> Iterator[Found]:
 
 
 def _root(pattern: str) -> str:
-    """Give the folder below which a glob looks."""
+    """Return the folder in which a glob searches."""
     plain = re.split(r"[*?[]", pattern, maxsplit=1)[0]
     return plain.rpartition("/")[0]
 
@@ -122,7 +122,7 @@ def _found(info: Any) -> Found:
 
 
 def _translate(pattern: str) -> str:
-    """Give the regular expression of a glob in which only `**` crosses folders."""
+    """Return the regular expression of a glob, where only `**` matches several folders."""
     out = []
     for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]]*\]|.", pattern, re.DOTALL):
         if token in ("**/", "**", "*", "?"):

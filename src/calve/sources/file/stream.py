@@ -19,12 +19,12 @@ _SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
 class Stream(Protocol):
-    """Blocks of bytes; when they end early, `broken` tells why, as the rest of a sentence about the file."""
+    """Blocks of bytes; if they end early, `broken` is the reason, as the rest of a sentence about the file."""
 
     broken: str
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give the blocks, about `BLOCK_BYTES` long; the last one may be shorter."""
+        """Return the blocks, about `BLOCK_BYTES` long; the last one may be shorter."""
         ...
 
 
@@ -63,7 +63,7 @@ class Lines:
         self.broken = _shrunk(at, stop) if at < stop else ""
 
     def _next_line(self, at: int) -> int:
-        """Give the place of the first line that begins at or behind a place."""
+        """Return the position of the first line that begins at or after a position."""
         if at == 0 or at >= self._size:
             return min(at, self._size)
         at -= 1
@@ -101,7 +101,7 @@ class Unpacked:
                 try:
                     yield engine.decompress(packed)
                 except (zlib.error, zstandard.ZstdError):
-                    self.broken = f"is no sound {self._compression} file from about byte {self._file.tell()} on"
+                    self.broken = f"is no valid {self._compression} file from about byte {self._file.tell()} on"
                     return
                 whole, packed = engine.eof, engine.unused_data
                 if whole:
@@ -111,7 +111,7 @@ class Unpacked:
 
 
 def compression_of(path: str, setting: str, magic: Callable[[], bytes]) -> str:
-    """Give `none`, `gzip` or `zstd`: as set, or by the name, or by the first bytes."""
+    """Return `none`, `gzip` or `zstd`: from the settings, the file name, or the first bytes."""
     if setting != "automatic":
         return setting
     for suffix, compression in _SUFFIXES.items():
@@ -122,7 +122,7 @@ def compression_of(path: str, setting: str, magic: Callable[[], bytes]) -> str:
 
 
 def strip_suffix(path: str) -> str:
-    """Give a name without the ending of a compression."""
+    """Return a name without the extension of a compression."""
     return next((path[: -len(suffix)] for suffix in _SUFFIXES if path.lower().endswith(suffix)), path)
 
 

@@ -140,7 +140,7 @@ def _marks(text: bytes) -> Marks:
 
 
 def _array_start(text: bytes, key_name: str | None) -> int | None:
-    """Give where the first value begins: behind the bracket of the array, or 0 for a row of values."""
+    """Return the position of the first value: after the bracket of the array, or 0 for consecutive values."""
     if not text or key_name is None:
         return (1 if text.startswith(b"[") else 0) if text else None
     key = re.compile(re.escape(msgspec.json.encode(key_name)) + rb"\s*:\s*\Z")

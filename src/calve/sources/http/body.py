@@ -91,7 +91,7 @@ def _split_slowly(text: str) -> list[bytes]:
 
 
 def _pass(text: str, at: int, expected: str) -> int:
-    """Give where the text goes on behind a character and the white space around it."""
+    """Return the position after a character and the white space around it."""
     found = re.compile(rf"[ \t\r\n]*{re.escape(expected)}[ \t\r\n]*").match(text, at)
     if found is None:
         raise ValueError(f"JSON is malformed: expected '{expected}' (character {at})")

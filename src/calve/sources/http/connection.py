@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from typing import Protocol, cast
 
@@ -13,8 +12,6 @@ from calve.sources.http.message import Request, Response
 from calve.sources.http.service import Service
 
 __all__ = ["Connection", "Host"]
-
-logger = logging.getLogger(__name__)
 
 _MAX_HEAD_BYTES = 64 << 10
 _IDLE_SECONDS = 75.0
@@ -32,10 +29,10 @@ class Host(Protocol):
         """Forget a connection."""
 
     def now(self) -> float:
-        """Give the loop's time in seconds."""
+        """Return the loop's time in seconds."""
 
     def date(self) -> str:
-        """Give the time as HTTP writes it."""
+        """Return the time in HTTP format."""
 
 
 class Connection(asyncio.Protocol):
@@ -239,9 +236,9 @@ class Connection(asyncio.Protocol):
         try:
             self._service.handle(request)
         except Exception as error:  # a bug must not leave the client without an answer
-            logger.error("http request failed: %r", error)
+            self._service.lines.warning(f"http request failed: {error!r}")
             if request is self._current:
-                self._answer(request, Response(500, "Calve failed on this request; its log tells more."))
+                self._answer(request, Response(500, "Calve failed on this request; see its log."))
 
     def _answer(self, request: Request, response: Response) -> None:
         self._current = None

@@ -30,7 +30,7 @@ class Place(NamedTuple):
         return cls(int(position["segment"]), int(position["offset"]))
 
     def position(self) -> Position:
-        """Give the place as JSON values."""
+        """Return the position as JSON values."""
         return self._asdict()
 
 
@@ -95,7 +95,7 @@ class Index:
                 last.grow(last.end + size, rows)
 
     def before(self, place: Place) -> list[Segment]:
-        """Give the segments that lie wholly before a place, but for the last one."""
+        """Return the segments completely before a position, except the last one."""
         with self._lock:
             return [each for each in self._segments[:-1] if (each.number, each.end) <= place]
 
@@ -129,7 +129,7 @@ class Index:
         return Planned(splits, place.position()) if place else None
 
     def _behind(self, position: Position | None) -> list[tuple[Segment, int]]:
-        """Give the segments behind a position, each with the offset to begin at."""
+        """Return the segments after a position, each with its start offset."""
         place = Place.of(position) if position else Place(0, 0)
         return [
             (each, place.offset if each.number == place.segment else SEGMENT_HEAD_BYTES)

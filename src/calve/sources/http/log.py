@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import errno
-import logging
 import os
 import threading
 import time
@@ -14,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from calve.observe.log import Log as LogLines
 from calve.sources.http import record, segment
 from calve.sources.http.index import Index, Place
 from calve.sources.http.keys import KeyStore
@@ -22,8 +22,6 @@ from calve.sources.http.segment import Segment
 from calve.sources.http.tail import Tail
 
 __all__ = ["Entry", "Limits", "Log", "Outcome"]
-
-logger = logging.getLogger(__name__)
 
 _GROUP_BYTES = 16 << 20
 """Bytes that share one fsync at most: bounds the wait of the first and the memory of all."""
@@ -69,11 +67,12 @@ class Log:
     `answered`. `submit`, `withdraw` and `release` may be called from any thread.
     """
 
-    def __init__(self, folder: Path, index: Index, keys: KeyStore, limits: Limits) -> None:
+    def __init__(self, folder: Path, index: Index, keys: KeyStore, limits: Limits, pipeline: str = "") -> None:
         self._folder = folder
         self._index = index
         self._keys = keys
         self._limits = limits
+        self._lines = LogLines(pipeline)
         self._tail = Tail(folder)
         self._waiting: deque[Entry] = deque()
         self._released: Place | None = None
@@ -158,12 +157,12 @@ class Log:
         return group
 
     def _settle(self, group: list[Entry]) -> None:
-        """Give every entry of a group its outcome."""
+        """Set the outcome of every entry of a group."""
         try:
             self._tail.mend()
             self._write(self._admit(group))
             outcome, why = Outcome.KEPT, ""
-        except Exception as error:  # whatever it was, nobody may wait for ever
+        except Exception as error:  # whatever the error is, no request may wait forever
             outcome, why = self._after(error)
         for entry in group:
             if entry.outcome is None:
@@ -202,7 +201,7 @@ class Log:
 
     def _after(self, error: Exception) -> tuple[Outcome, str]:
         """Clean up after a failed write, so that a refusal is true."""
-        logger.warning("http log not written: %r", error, extra={"folder": str(self._folder)})
+        self._lines.warning(f"http log not written: {error!r}", folder=str(self._folder))
         try:
             self._tail.mend()
         except OSError:
@@ -220,7 +219,7 @@ class Log:
                 self._index.add(self._tail.roll())
                 self._delete([old])
         except OSError as error:  # the next release tries again
-            logger.warning("http log not shortened: %r", error, extra={"folder": str(self._folder)})
+            self._lines.warning(f"http log not shortened: {error!r}", folder=str(self._folder))
 
     def _delete(self, segments: list[Segment]) -> None:
         for old in segments:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from calve.arrays import pack_texts
 from calve.errors import SourceError
 from calve.sources.http import record
 from calve.sources.http.record import BadRecordError, Head
@@ -45,7 +46,7 @@ class _Gathered:
         self.headers.append((bytes(body[head.key_bytes : lengths]), head.rows))
 
     def struct(self, names: tuple[str, ...]) -> pa.StructArray:
-        """Give the headers of each row's request."""
+        """Return the headers of each row's request."""
         told = [(msgspec.json.decode(text) if text else {}, rows) for text, rows in self.headers]
         columns = [
             pa.concat_arrays([pa.repeat(pa.scalar(headers.get(name), pa.string()), rows) for headers, rows in told])
@@ -105,11 +106,9 @@ class HttpReader:
             at += head.size
 
     def _batches(self, gathered: _Gathered) -> Iterator[pa.RecordBatch]:
-        lengths = pa.Array.from_buffers(pa.int32(), gathered.rows, [None, pa.py_buffer(b"".join(gathered.lengths))])
-        ends = pc.cumulative_sum(lengths)
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends]).buffers()[1]
-        data = pa.py_buffer(b"".join(gathered.data))
-        columns = {EVENT: pa.Array.from_buffers(pa.binary(), gathered.rows, [None, offsets, data])}
+        offsets = np.zeros(gathered.rows + 1, np.int32)
+        np.cumsum(np.frombuffer(b"".join(gathered.lengths), np.int32), out=offsets[1:])
+        columns: dict[str, pa.Array] = {EVENT: pack_texts(offsets, b"".join(gathered.data))}
         if self.headers:
             columns[HEADERS] = gathered.struct(self.headers)
         batch = pa.RecordBatch.from_pydict(columns)

@@ -84,7 +84,7 @@ def segment_head(previous_end: int) -> bytes:
 
 
 def parse_segment_head(data: bytes) -> int:
-    """Give the previous segment's end.
+    """Return the previous segment's end.
 
     Raises:
         BadRecordError: This is no segment's head.
@@ -104,7 +104,7 @@ def pack(events: Events, key: bytes, headers: bytes, durable: int, time_ms: int)
 
 
 def packed_bytes(events: Events, key: bytes, headers: bytes) -> int:
-    """Give the size of a record before it is built."""
+    """Return the size of a record before it is built."""
     return HEAD_BYTES + len(key) + len(headers) + len(events.lengths) + len(events.data)
 
 
@@ -137,9 +137,9 @@ def check_body(buffer: Any, offset: int, head: Head) -> None:
 
 
 def durable_after(buffer: Any, offset: int, end: int) -> bool:
-    """Tell whether a later record proves that the bytes at an offset had reached the disk.
+    """Return whether a later record proves that the bytes at an offset had reached the disk.
 
-    If so, a bad record there is damage; if not, it is a write that a crash tore and nobody was told of.
+    If so, a bad record there is damage; if not, it is an incomplete, unacknowledged write before a crash.
     """
     at = buffer.find(MAGIC, offset + 1, end)
     while at >= 0:

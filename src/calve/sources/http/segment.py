@@ -49,18 +49,18 @@ class Segment:
             self.marks.append((self.end, self.rows))
 
     def rows_before(self, offset: int) -> int:
-        """Give the rows before an offset that is a mark or the end."""
+        """Return the rows before an offset that is a mark or the end."""
         if offset == self.end:
             return self.rows
         return self.marks[bisect_left(self.marks, (offset,))][1]
 
     def has_border(self, offset: int) -> bool:
-        """Tell whether an offset is a mark or the end."""
+        """Return whether an offset is a mark or the end."""
         index = bisect_left(self.marks, (offset,))
         return offset == self.end or (index < len(self.marks) and self.marks[index][0] == offset)
 
     def cut(self, start: int, size: int) -> int:
-        """Give the last mark within `size` bytes of a start, or else the first one behind it; the end becomes one."""
+        """Return the last mark within `size` bytes after a start, or the next one; the end counts as a mark."""
         self.mark_end()
         index = bisect_right(self.marks, (start + size, self.rows)) - 1
         if self.marks[index][0] <= start < self.end:
@@ -69,7 +69,7 @@ class Segment:
 
 
 def name(number: int) -> str:
-    """Give the file name of a segment."""
+    """Return the file name of a segment."""
     return f"{number:012d}.log"
 
 
@@ -95,7 +95,7 @@ def create(folder: Path, number: int, previous_end: int) -> int:
 def load(path: Path, last: bool, border: int) -> Segment | None:
     """Learn a segment from its file.
 
-    All records of the last segment are checked, and its torn tail is passed over (it was never acknowledged); of the
+    All records of the last segment are checked, and its incomplete tail is skipped (it was never acknowledged); of the
     others only the heads are read, the reader checks the rest.
 
     Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import errno
-import logging
 import socket
 import ssl
 import threading
@@ -19,8 +18,6 @@ from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
 
 __all__ = ["Server", "try_port"]
-
-logger = logging.getLogger(__name__)
 
 HELD_BYTES = 512 << 20
 """Bytes of unanswered bodies beyond which new ones are answered 429; looked at a few times a second."""
@@ -52,6 +49,9 @@ class Server:
         self._socket = _bind(self._settings)
         self._loop = _new_loop()
         self._thread.start()
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._service.lines.warning(f"http server: {context.get('message')} {context.get('exception')!r}")
 
     @property
     def address(self) -> tuple[str, int]:
@@ -87,11 +87,11 @@ class Server:
         self._connections.discard(connection)
 
     def now(self) -> float:
-        """Give the loop's time in seconds."""
+        """Return the loop's time in seconds."""
         return self._loop.time()
 
     def date(self) -> str:
-        """Give the time as HTTP writes it."""
+        """Return the time in HTTP format."""
         now = int(time.time())
         if now != self._date[0]:
             self._date = (now, email.utils.formatdate(now, usegmt=True))
@@ -100,7 +100,7 @@ class Server:
     # --- its thread
 
     def _run(self) -> None:
-        self._loop.set_exception_handler(_log)
+        self._loop.set_exception_handler(self._failed)
         try:
             self._loop.run_until_complete(self._serve())
         finally:
@@ -141,10 +141,6 @@ class Server:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.abort()
-
-
-def _log(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    logger.error("http server: %s %r", context.get("message"), context.get("exception"))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

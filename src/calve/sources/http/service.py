@@ -9,6 +9,7 @@ from collections import Counter
 
 import msgspec
 
+from calve.observe.log import Log as LogLines
 from calve.sources.http import body
 from calve.sources.http.log import Entry, Log, Outcome
 from calve.sources.http.message import RefusedError, Request, Response
@@ -29,6 +30,7 @@ class Service:
 
     def __init__(self, settings: HttpSettings, pipeline: str, log: Log) -> None:
         self._settings = settings
+        self.lines = LogLines(pipeline)
         self.path = settings.path.replace("${pipelineName}", pipeline)
         self._path = self.path.encode()
         self._log = log
@@ -51,7 +53,7 @@ class Service:
         return len(self._pending)
 
     def look(self, request: Request) -> Response | None:
-        """Give the refusal that the head of a request already calls for."""
+        """Return the refusal that already follows from the head of a request."""
         health = request.path == _HEALTH and self._settings.health_check_service
         if not health and request.path != self._path:
             return Response(404, f"There is nothing here; events go to {self.path}.")

@@ -16,15 +16,15 @@ _PRIVATE = {"authorization", "cookie", "proxy-authorization", "set-cookie", "x-a
 
 @dataclass(frozen=True)
 class HttpBasic:
-    """Asks every client for one user name and password."""
+    """Requires one user name and password from every client."""
 
-    username: str = option(doc="User name that clients send.")
-    password: str = option(doc="Password that clients send.", secret=True)
+    username: str = option(doc="User name of the clients.")
+    password: str = option(doc="Password of the clients.", secret=True)
 
 
 @dataclass(frozen=True)
 class Unauthenticated:
-    """Lets every client in."""
+    """Accepts every client."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Authentication:
     """Who may send events: `http_basic`, or `unauthenticated` for everybody."""
 
     http_basic: HttpBasic | None = option(None, "One user name and password for all clients.")
-    unauthenticated: Unauthenticated | None = option(None, "Everybody may send; the same as no `authentication`.")
+    unauthenticated: Unauthenticated | None = option(None, "All clients may send; the same as no `authentication`.")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong between the options."""
@@ -42,59 +42,74 @@ class Authentication:
 
 @dataclass(frozen=True)
 class HttpSettings:
-    """Receives JSON arrays of events over HTTP and keeps them on disk until they are committed."""
+    """Receives JSON arrays of events over HTTP and stores them on disk until they are committed."""
 
     port: int = option(2021, "TCP port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
     host: str = option(
         "127.0.0.1",
-        "Address to listen on. Only this machine reaches the default: whoever opens the source to a network "
-        "(`0.0.0.0`, `::`) should have thought of `authentication` and `ssl`.",
+        "Address to listen on. Only this machine can reach the default. Before you open the source to a network "
+        "(`0.0.0.0`, `::`), set `authentication` and `ssl`.",
     )
-    path: str = option("/log/ingest", "Path that takes events; `${pipelineName}` becomes the pipeline's name.")
+    path: str = option(
+        "/log/ingest", "Path that accepts events; `${pipelineName}` is replaced by the name of the pipeline."
+    )
     compression: Literal["none", "gzip"] = option(
-        "none", "`gzip`: every body is gzip, told or not. A `Content-Encoding: gzip` is understood in any case."
+        "none", "`gzip`: every body is gzip, even without a header. `Content-Encoding: gzip` is always accepted."
     )
-    authentication: Authentication | None = option(None, "Who may send events; absent: everybody.")
+    authentication: Authentication | None = option(None, "Who may send events. Default: everybody.")
     ssl: bool = option(False, "Serve HTTPS.")
     ssl_certificate_file: str | None = option(None, "Certificate chain in PEM form; needed with `ssl`.")
     ssl_key_file: str | None = option(None, "Private key in PEM form; needed with `ssl`.")
-    health_check_service: bool = option(
-        True, "Answer GET `/health`. Data Prepper's default is off; a probe that works unasked harms nobody."
-    )
-    unauthenticated_health_check: bool = option(False, "`/health` asks for no password.")
+    health_check_service: bool = option(True, "Answer GET `/health`. Data Prepper's default is false.")
+    unauthenticated_health_check: bool = option(False, "`/health` needs no password.")
     request_timeout: timedelta = option(
         timedelta(seconds=10),
-        "Time for a request to arrive whole, and again for it to be written to disk; then 408.",
+        "Maximum time until a request has arrived completely, and again until it is written to disk; then the answer "
+        "is 408.",
         minimum=timedelta(milliseconds=2),
         unit="ms",
     )
-    max_connection_count: int = option(500, "Open connections; one more is answered 429 and closed.", minimum=1)
-    max_pending_requests: int = option(1024, "Requests that wait for the disk; one more is answered 429.", minimum=1)
-    max_request_length: Size = option(
-        Size(10 << 20), "Bytes of a body, packed and unpacked; more is answered 413.", minimum=1, maximum=1 << 30
+    max_connection_count: int = option(
+        500, "Maximum number of open connections; further ones are answered with 429 and closed.", minimum=1
     )
-    thread_count: int = option(200, "Accepted for Data Prepper's sake; one thread serves all.", minimum=1)
+    max_pending_requests: int = option(
+        1024, "Maximum number of requests that wait for the disk; further ones are answered with 429.", minimum=1
+    )
+    max_request_length: Size = option(
+        Size(10 << 20),
+        "Maximum size of a body, compressed and decompressed; larger ones are answered with 413.",
+        minimum=1,
+        maximum=1 << 30,
+    )
+    thread_count: int = option(
+        200,
+        "Accepted for compatibility with Data Prepper; no effect, because one thread serves all requests.",
+        minimum=1,
+    )
     max_log_bytes: Size = option(
         Size(8 << 30),
-        "Bytes on disk that wait for their commit; beyond it requests are answered 429 until commits catch up.",
+        "Maximum size of uncommitted events on disk; beyond it requests are answered with 429 until commits catch up.",
         minimum=1 << 16,
     )
     min_free_bytes: Size = option(
         Size(256 << 20),
-        "Free space that the log leaves on its disk; below it requests are answered 429.",
+        "Minimum free space on the disk of the log; below it requests are answered with 429.",
         minimum=1 << 20,
     )
     idempotency_window: timedelta = option(
         timedelta(hours=24),
-        "How long an `Idempotency-Key` is remembered after its events were committed. The key alone counts: "
-        "another body under a remembered key is answered 200 and not written.",
+        "How long an `Idempotency-Key` is remembered after the commit of its events. Only the key is compared: a "
+        "request with a remembered key and another body is answered with 200 and not written.",
     )
     idempotency_keys: int = option(
-        1_000_000, "Keys remembered at most; the oldest are forgotten first, even within the window.", minimum=16
+        1_000_000,
+        "Maximum number of remembered keys; the oldest are removed first, even within the window.",
+        minimum=16,
     )
     metadata_headers: list[str] | None = option(
         None,
-        'Request headers that become metadata, e.g. `getMetadata("headers/x-tenant")`; never credentials or cookies.',
+        'Request headers that become metadata, e.g. `getMetadata("headers/x-tenant")`. Credentials and cookies are '
+        "never kept.",
     )
 
     @property

@@ -31,7 +31,8 @@ class HttpSource:
         self._folder = folder
         self._index = Index(folder)
         self._keys = KeyStore(folder, settings.idempotency_window, settings.idempotency_keys)
-        self._log = Log(folder, self._index, self._keys, Limits(settings.max_log_bytes, settings.min_free_bytes))
+        limits = Limits(settings.max_log_bytes, settings.min_free_bytes)
+        self._log = Log(folder, self._index, self._keys, limits, pipeline)
         self._service = Service(settings, pipeline, self._log)
         self._server = Server(settings, self._service)
         self._serving = False
@@ -87,7 +88,7 @@ class HttpSource:
         return dict(self._service.counts)
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Say what waits behind a position.
+        """Return the size of the events after a position.
 
         Raises:
             InvariantError: The server or the log has ended by itself.
@@ -97,7 +98,7 @@ class HttpSource:
         return self._index.backlog(position)
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Give the next splits behind a position."""
+        """Return the next splits after a position."""
         return self._index.plan(position, max_bytes)
 
     def acknowledge(self, planned: Planned) -> None:
@@ -112,5 +113,5 @@ class HttpSource:
 
 
 def open(settings: HttpSettings, folder: Path, pipeline: str) -> HttpSource:
-    """Give the source of a pipeline; it touches nothing before `start`."""
+    """Return the source of a pipeline; it has no side effects before `start`."""
     return HttpSource(settings, folder, pipeline)

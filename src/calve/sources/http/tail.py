@@ -16,7 +16,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 class Tail:
     """Writes to the open segment so that its durable end is either moved past whole records or not at all.
 
-    After a failed write the file may hold bytes that nobody was told of: it is *broken* until they are cut off, and
+    After a failed write the file may have unacknowledged bytes: it is *broken* until they are cut off, and
     nothing is written before that.
     """
 
@@ -30,7 +30,7 @@ class Tail:
         """Go on behind the last segment's durable end, or begin a new log.
 
         Raises:
-            OSError: The file can be neither created nor mended.
+            OSError: The file can be neither created nor repaired.
         """
         if last is None:
             self._descriptor = segment.create(self._folder, 1, 0)

@@ -11,12 +11,12 @@ from typing import Any
 from calve.changes.plan import ALL, Plan, Planner, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, Step, difference, joined, steps
-from calve.changes.tell import TableChanges
+from calve.changes.table_changes import TableChanges
 from calve.errors import PositionLostError, SchemaConflictError, SettingsError
 from calve.observe.log import Log
-from calve.sources.iceberg.place import Place
 from calve.sources.iceberg.settings import TableSettings
 from calve.sources.iceberg.spool import Spools
+from calve.sources.iceberg.table_offset import Place
 from calve.sources.source import SourceTable
 
 __all__ = ["Followed"]
@@ -88,7 +88,7 @@ class Followed:
             )
 
     def end_here(self) -> None:
-        """Tell nothing of later snapshots."""
+        """Skip later snapshots."""
         self._until, self._has_end = self._head, True
 
     @property
@@ -97,7 +97,7 @@ class Followed:
         return self._history.line[-1].snapshot_id if self._history.line else None
 
     def begin(self) -> Place:
-        """Give the place to begin at, as the settings say.
+        """Return the place to begin at, as the settings say.
 
         Raises:
             PositionLostError: What came after `start_snapshot_id` or `start_timestamp` is gone.
@@ -125,7 +125,7 @@ class Followed:
         return Place(history.uuid, earlier[-1] if earlier else None)
 
     def here(self, place: Place) -> Place:
-        """Give a place, or where to go on if it is lost and the settings say that the table is to be read again.
+        """Return a place, or where to go on if it is lost and the settings say that the table is to be read again.
 
         Raises:
             PositionLostError: It is lost.
@@ -144,7 +144,7 @@ class Followed:
         return place
 
     def due(self, place: Place, most_bytes: int = 0) -> Step | None:
-        """Give the next step behind a place that may change rows; small ones are joined up to so many bytes."""
+        """Return the next step behind a place that may change rows; small ones are joined up to so many bytes."""
         return next((step for step in self._steps(place, most_bytes) if step.changes_rows), None)
 
     def waiting_bytes(self, place: Place) -> int:

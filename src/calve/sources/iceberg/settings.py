@@ -14,7 +14,7 @@ from calve.settings.catalog import catalog_faults
 
 __all__ = ["IcebergSourceSettings", "TableSettings"]
 
-_UNUSED = "Accepted as Data Prepper's; without effect"
+_UNUSED = "Accepted for compatibility with Data Prepper; no effect"
 
 
 def _check_name(text: str) -> None:
@@ -36,36 +36,37 @@ def _moment(text: str) -> datetime:
 
 @dataclass(frozen=True)
 class TableSettings:
-    """One table, and what of it is read."""
+    """One table, and the part of it that is read."""
 
     table_name: str = option(doc="The table, as `namespace.table`.", check=_check_name)
     catalog: dict[str, str] | None = option(
-        None, "Iceberg's catalog properties, in place of the source's `catalog`.", secret=True
+        None, "Iceberg's catalog properties, instead of the source's `catalog`.", secret=True
     )
     identifier_columns: list[str] = option(
         [],
-        "The columns that say which row a change is about: they pair updates, and make the `document_id`. Absent: the "
-        "table's identifier fields, or on format version 3 the row ids.",
+        "The columns that identify a row. Updates are paired by them, and they form the `document_id`. Default: the "
+        "table's identifier fields, or, from format version 3, the row ids.",
     )
-    disable_export: bool = option(False, "Read no rows that are there: only what changes from the first start on.")
-    start_snapshot_id: int | None = option(None, "Read no rows that are there: only what changed after this snapshot.")
+    disable_export: bool = option(False, "Do not read existing rows, only changes after the first start.")
+    start_snapshot_id: int | None = option(None, "Do not read existing rows, only changes after this snapshot.")
     start_timestamp: str | None = option(
         None,
-        "Read no rows that are there: only what changed after this moment, e.g. 2026-11-21T08:00:00Z.",
+        "Do not read existing rows, only changes after this time, e.g. 2026-11-21T08:00:00Z.",
         check=_check_moment,
     )
     branch: str = option("main", "The branch to read.", minimum=1)
-    columns: list[str] = option([], "The columns that are read, and whose changes count. Absent: all.")
+    columns: list[str] = option([], "The columns to read; changes of other columns are ignored. Default: all columns.")
     where: str | None = option(
         None,
-        "The rows that are read, as a condition in Spark SQL over all columns, e.g. `region = 'EU'`. A row that begins "
-        "to fulfil it is an INSERT, one that ceases to a DELETE.",
+        "A condition in Spark SQL that selects the rows to read, e.g. `region = 'EU'`; it may use all columns. A row "
+        "that begins to match is an INSERT; a row that no longer matches is a DELETE.",
         minimum=1,
     )
 
     row_id_column: str | None = option(
         None,
-        "A field that gets each row's id, a long, where rows are known by it: so a table without a key has a mirror.",
+        "A field for the row id (a long), if rows are identified by row id. With it a table without a key can be "
+        "mirrored.",
         minimum=1,
     )
 
@@ -99,31 +100,31 @@ class TableSettings:
 
 @dataclass(frozen=True)
 class IcebergSourceSettings:
-    """Reads Iceberg tables: their rows, and then every change of a row, in the order of the commits."""
+    """Reads Iceberg tables: first their rows, then every change of a row, in the order of the commits."""
 
     tables: list[TableSettings] = option(doc="The tables.", minimum=1)
     catalog: dict[str, str] | None = option(
         None,
-        "Iceberg's catalog properties for all tables: `type` or `catalog-impl`, `uri`, `warehouse` and so on. Absent: "
-        "Calve's own catalog in `./lakehouse`.",
+        "Iceberg's catalog properties for all tables: `type` or `catalog-impl`, `uri`, `warehouse` and so on. "
+        "Default: the embedded catalog in `./lakehouse`.",
         secret=True,
     )
     polling_interval: timedelta = option(
-        timedelta(seconds=30), "How often new snapshots are looked for.", minimum=timedelta(milliseconds=100)
+        timedelta(seconds=30), "Interval between checks for new snapshots.", minimum=timedelta(milliseconds=100)
     )
     on_lost_position: Literal["fail", "reload"] = option(
         "fail",
-        "When what comes next is gone (snapshots expired, the table was rolled back, or dropped and made anew): stop "
-        "and say so, or read the table's rows again. Rows that were deleted meanwhile are not told then.",
+        "If the next changes can no longer be read (snapshots expired, or the table was rolled back or recreated): "
+        "stop with an error, or read the rows of the table again. Rows deleted meanwhile then produce no event.",
     )
     protect_snapshots: bool = option(
-        True, "Keep the snapshot that changes are read from with a tag, `calve-<pipeline>`, that moves along."
+        True, "Protect the snapshot from which reading continues with a tag, `calve-<pipeline>`."
     )
     acknowledgments: bool = option(True, f"{_UNUSED}: progress always follows the commits.")
     shuffle: dict[str, Any] | None = option(None, f"{_UNUSED}: Spark shuffles.")
 
     def catalog_of(self, table: TableSettings) -> dict[str, str]:
-        """Give the properties of a table's catalog; none means Calve's own."""
+        """Return the properties of a table's catalog; none means Calve's own."""
         return (self.catalog if table.catalog is None else table.catalog) or {}
 
     @property

@@ -16,11 +16,11 @@ from calve.changes.plan import Planner
 from calve.errors import PositionLostError
 from calve.observe.log import Log
 from calve.sources.iceberg.followed import Followed
-from calve.sources.iceberg.place import Place, places, position
 from calve.sources.iceberg.protect import Protection
 from calve.sources.iceberg.reader import IcebergReader
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.spool import Spools
+from calve.sources.iceberg.table_offset import Place, places, position
 from calve.sources.source import Backlog, Planned, Position, SourceTable, Split
 
 __all__ = ["IcebergSource", "Lake"]
@@ -35,7 +35,7 @@ class Lake(Protocol):
     spark: SparkSession
 
     def load_java(self, identifier: str) -> Any:
-        """Give a table's Java handle as it is now."""
+        """Return a table's Java handle as it is now."""
         ...
 
 
@@ -123,7 +123,7 @@ class IcebergSource:
             return self._plan(found, max_bytes)
 
     def tables(self, planned: Planned) -> list[SourceTable]:
-        """Give the tables of a batch's events, as they were read."""
+        """Return the tables of a batch's events, as they were read."""
         spools = dict.fromkeys(split.body["spool"] for split in planned.splits)
         found = [table for spool in spools if (table := self._spools.table(spool))]
         return list({table.name: table for table in found}.values())
@@ -164,7 +164,7 @@ class IcebergSource:
         durable.replace(file, position(self._begun))
 
     def _places(self, found: Position | None) -> dict[str, Place]:
-        """Give the place of each table, behind what is known to change no row, and not lost."""
+        """Return the place of each table, behind what is known to change no row, and not lost."""
         known = self._begun | places(found)
         result = {}
         for name, table in self._tables.items():

@@ -1,7 +1,8 @@
 """Changes written down in the state folder, so that a batch is read again as it was, whatever became of the table.
 
-A spool is a folder of Parquet files: `event` and the metadata attributes, in the order of the files' names, the
-changes of one key in one file or in the right order. It is there whole or not at all.
+A spool is a folder of Parquet files: the rows and the metadata attributes, in the order of the files' names, the
+changes of one key in one file or in the right order. Rows are in a struct, `_typed`, or where Parquet does not hold
+their types, in `event`, their JSON text. It is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -10,22 +11,30 @@ import shutil
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyspark.sql import DataFrame
 
 from calve.durable import read, refused, replace, sync
 from calve.errors import SourceError
-from calve.event.columns import EVENT
+from calve.event.columns import EVENT, TYPED
 from calve.sources.source import SourceTable
 from calve.stop_point import reach
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["Part", "Spools"]
 
 _PART_ROWS = 100_000
 _UNFINISHED = ".unfinished"
 _ABOUT = "table.json"
+_EXACT = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+"""What Spark must write Parquet with to keep all timestamps and dates as they are."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Part:
     Attributes:
         spool: The folder's name.
         name: The file's name.
-        size_bytes: Its events, before compression.
+        size_bytes: Its rows, before compression.
     """
 
     spool: str
@@ -60,12 +69,16 @@ class Spools:
             WriteError: The disk refuses.
         """
         unfinished = self._folder / f"{name}{_UNFINISHED}"
+        others = [column for column in events.columns if column not in (EVENT, TYPED)]
         options = {
             "maxRecordsPerFile": str(_PART_ROWS),
             "compression": "zstd",
-            "parquet.enable.dictionary#event": "false",
+            "parquet.enable.dictionary": "false",
+            **{f"parquet.enable.dictionary#{column}": "true" for column in others},
         }
         try:
+            for setting, value in _EXACT.items():
+                events.sparkSession.conf.set(setting, value)
             events.write.mode("overwrite").options(**options).parquet(f"file://{unfinished}")
             for part in unfinished.glob("part-*"):
                 sync(part)
@@ -79,12 +92,12 @@ class Spools:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def table(self, name: str) -> SourceTable | None:
-        """Give the table that a spool is of; None where the spool is gone."""
+        """Return the table that a spool is of; None where the spool is gone."""
         about = read(self._folder / name / _ABOUT)
         return None if about is None else SourceTable(**about)
 
     def parts(self, name: str, after: str = "") -> list[Part]:
-        """Give the files of a spool behind one of them.
+        """Return the files of a spool behind one of them.
 
         Raises:
             SourceError: The spool is gone.
@@ -94,7 +107,7 @@ class Spools:
             hint = "Put the state folder back, or give the pipeline a new --state, which reads the table from its start"
             raise SourceError(f"The changes in {folder} are gone", step="read", target=name, hint=hint)
         files = sorted(file for file in folder.glob("part-*") if file.name > after)
-        return [Part(name, file.name, size) for file in files if (size := _event_bytes(file))]
+        return [Part(name, file.name, size) for file in files if (size := _row_bytes(file))]
 
     def remove(self, parts: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
         """Remove files that nobody needs any more, and spools that have none left and are not kept."""
@@ -114,11 +127,12 @@ class Spools:
         self.drop(folder.name for folder in self._folder.glob("*/") if folder.name not in spools)
 
 
-def _event_bytes(file: Path) -> int:
+def _row_bytes(file: Path) -> int:
     try:
         metadata = parquet.read_metadata(file)
     except (OSError, pa.ArrowInvalid) as error:
         raise SourceError(f"{file} cannot be read: {error}", step="read", target=file.name) from error
-    column = metadata.schema.names.index(EVENT)
-    groups = (metadata.row_group(index).column(column) for index in range(metadata.num_row_groups))
-    return sum(group.total_uncompressed_size for group in groups)
+    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    columns = [number for number, path in enumerate(paths) if path.partition(".")[0] in (EVENT, TYPED)]
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return sum(group.column(number).total_uncompressed_size for group in groups for number in columns)

@@ -27,7 +27,7 @@ WAY_OUT = "To go on at the oldest record that is left, set `on_lost_position: ea
 
 
 class Trouble:
-    """The last thing a client complained about, which its answers (a time-out) do not tell.
+    """The last error that a client logged; its answers (a time-out) do not contain it.
 
     Args:
         settings: librdkafka's properties; `client` gives them with the ear of this object.

@@ -37,14 +37,14 @@ class Held:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it is now; `id` changes when it is deleted and made again (empty: the broker is too old to tell)."""
+    """The current topic; `id` changes when it is deleted and recreated (empty if the broker is too old)."""
 
     id: str
     partitions: dict[int, Held]
 
 
 class Cluster:
-    """Asks the brokers of one source; every call ends within some seconds."""
+    """Queries the brokers of one source; every call ends within some seconds."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._trouble = Trouble(settings.client())
@@ -56,7 +56,7 @@ class Cluster:
             raise SourceError(text, step="read", target=settings.servers, hint="See `client_properties`") from error
 
     def look(self) -> dict[str, Topic]:
-        """Give the topics that exist, of those in the settings.
+        """Return the existing topics of the settings.
 
         Raises:
             SourceUnavailableError: The brokers do not answer.

@@ -44,7 +44,7 @@ class Wanted:
 
 
 def batches(native: Native, client: dict[str, Any], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Yield every record of a range in order; offsets that hold no record are passed over.
+    """Yield every record of a range in order; offsets without a record are skipped.
 
     Raises:
         RefusedError: The settings need a `confluent_kafka.Consumer`.
@@ -105,7 +105,7 @@ class Columns:
             trouble.note(error)
 
     def batch(self) -> pa.RecordBatch:
-        """Return what was taken as one batch, the events first, and begin anew."""
+        """Return the collected records as one batch, the events first, and start a new batch."""
         out = (ArrowArray * len(TYPES))()
         if self._core.calve_kafka_batch(self._records, out):
             raise _failed(self._range)

@@ -79,7 +79,7 @@ class Taken(NamedTuple):
 
 
 def messages(client: dict[str, Any], wanted: Range) -> Iterator[Sequence[Message]]:
-    """Yield every record of a range in order, in blocks; offsets that hold no record are passed over.
+    """Yield every record of a range in order, in blocks; offsets without a record are skipped.
 
     Raises:
         SourceError: The broker does not answer, or the records are gone.
@@ -121,7 +121,7 @@ def _take(lent: Connected, wanted: Range, rows: int) -> Taken:
 
 
 def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> int:
-    """Give how far the partition is known to be read; any other error of the partition is raised.
+    """Return the known end of what was read; raise any other error of the partition.
 
     Errors without a topic are about the consumer group, which reading by ranges does not need.
     """

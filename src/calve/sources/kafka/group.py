@@ -1,4 +1,4 @@
-"""Commits offsets to a consumer group, for tools that show lag; Calve itself never reads them (driver).
+"""The offsets of a consumer group: committed for tools that show lag, read only to rebuild a lost state (driver).
 
 A consumer does it that is no member of the group. The admin client's request for it ends the whole process, by an
 assertion of librdkafka's (its issue 4605), when the connection to the group's coordinator breaks at the wrong moment.
@@ -7,10 +7,12 @@ assertion of librdkafka's (its issue 4605), when the connection to the group's c
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from calve.errors import SettingsError
 from calve.sources.kafka.client import Trouble, translate
 
 __all__ = ["Group"]
@@ -56,6 +58,28 @@ class Group:
             raise translate(failed, what, self._trouble) from failed
         if error is not None:
             raise translate(error, what, self._trouble)
+
+    def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the next offset of each partition that the group has committed.
+
+        Raises:
+            SettingsError: It has committed none of a partition.
+            SourceError: The brokers do not answer or refuse it.
+        """
+        what = f"offsets of the group {self._name}"
+        asked = [TopicPartition(self._topic, partition) for partition in partitions]
+        try:
+            found = {each.partition: each.offset for each in self._opened().committed(asked, ANSWER_SECONDS)}
+        except KafkaException as failed:
+            raise translate(failed, what, self._trouble) from failed
+        if missing := [str(partition) for partition, offset in found.items() if offset < 0]:
+            raise SettingsError(
+                f"The group {self._name} has no offset of topic {self._topic}, partition {', '.join(missing)}",
+                step="rebuild",
+                target="--from group",
+                hint="Correct `group_id`, or choose with --start-offsets or --start-timestamp",
+            )
+        return found
 
     def _opened(self) -> Consumer:
         if self._consumer is None:

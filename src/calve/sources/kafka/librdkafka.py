@@ -39,7 +39,7 @@ class Taking(ctypes.Structure):
 
 
 class Complaint(ctypes.Structure):
-    """What librdkafka tells besides messages."""
+    """What librdkafka reports besides messages."""
 
     _fields_ = [("code", _int), ("is_of_partition", _int), ("reason", ctypes.c_char * 512)]
 

@@ -20,7 +20,7 @@ IDS = "@ids"
 
 
 def offsets(position: Position) -> dict[str, dict[int, int]]:
-    """Give the next offset of each partition of each topic."""
+    """Return the next offset of each partition of each topic."""
     return {
         name: {int(partition): offset for partition, offset in given.items()}
         for name, given in position.items()
@@ -29,7 +29,7 @@ def offsets(position: Position) -> dict[str, dict[int, int]]:
 
 
 def advance(position: Position | None, topics: dict[str, Topic], ranges: Iterable[Range]) -> Position:
-    """Give the position behind ranges; what it says of other partitions and topics stays."""
+    """Return the position after ranges; other partitions and topics stay unchanged."""
     ahead = offsets(position or {})
     for each in ranges:
         ahead.setdefault(each.topic, {})[each.partition] = each.end
@@ -39,7 +39,7 @@ def advance(position: Position | None, topics: dict[str, Topic], ranges: Iterabl
 
 
 def gone(position: Position | None, topics: dict[str, Topic]) -> Iterator[PositionLostError]:
-    """Give an error for each topic or partition of which something unread is gone, with its offsets."""
+    """Yield an error for each topic or partition with lost unread records, with the offsets."""
     for name, given in offsets(position or {}).items():
         if name in topics and not _same(name, position, topics[name]):
             yield lost(f"the rest of topic {name}", "it was deleted and made again since it was last read")
@@ -48,9 +48,9 @@ def gone(position: Position | None, topics: dict[str, Topic]) -> Iterator[Positi
 
 
 def waiting(position: Position | None, topics: dict[str, Topic], begin: dict[str, dict[int, int]]) -> list[Range]:
-    """Give what is there and not read yet; a partition without a position begins where `begin` says, or at its oldest.
+    """Return the unread ranges; a partition without a position starts as `begin` says, or at its oldest record.
 
-    A position outside of what a partition holds begins at the oldest record too; `gone` tells of it.
+    A position outside a partition's offsets starts at the oldest record too; `gone` reports it.
     """
     known = offsets(position or {})
     found: list[Range] = []
@@ -74,7 +74,7 @@ def between(start: Position | None, end: Position, topics: dict[str, Topic], is_
         is_latest: The topics of which only what came after the first start was read.
 
     Raises:
-        PositionLostError: Something of it is gone, or nobody knows where it began.
+        PositionLostError: Some records are gone, or the start of reading is unknown.
     """
     for error in itertools.chain(gone(start, topics), gone(end, topics)):
         raise error

@@ -44,7 +44,7 @@ class KafkaReader:
         return cls(clients, {each.name: Form(each.serde_format, each.key_mode) for each in settings.topics})
 
     def client(self, topic: str) -> dict[str, Any]:
-        """Give librdkafka's properties of a consumer of a topic.
+        """Return librdkafka's properties of a consumer of a topic.
 
         Raises:
             SourceError: A batch that was planned earlier reads a topic that is no longer in the settings.

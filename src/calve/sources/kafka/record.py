@@ -37,7 +37,7 @@ class Form:
 
 
 def _keys(block: Sequence[Message]) -> pa.Array:
-    """Give keys as text; one that is not UTF-8 as Base64."""
+    """Return keys as text; keys that are not UTF-8 as Base64."""
     keys = pa.array(list(map(Message.key, block)), pa.binary())
     try:
         return keys.cast(pa.string())
@@ -46,7 +46,7 @@ def _keys(block: Sequence[Message]) -> pa.Array:
 
 
 def _timestamps(block: Sequence[Message]) -> pa.Array:
-    """Give epoch milliseconds; null where a record has none."""
+    """Return epoch milliseconds; null if a record has none."""
     return pa.array([at if kind else None for kind, at in map(Message.timestamp, block)], pa.int64())
 
 
@@ -55,7 +55,7 @@ def _timestamp_types(block: Sequence[Message]) -> pa.Array:
 
 
 def _headers(block: Sequence[Message]) -> pa.Array:
-    """Give headers as a JSON object; of a repeated name the last one, of bytes that are not UTF-8 their Base64."""
+    """Return headers as a JSON object; the last value of a repeated name, Base64 for bytes that are not UTF-8."""
     headers = list(map(Message.headers, block))
     return pa.array(map(_header, headers), pa.string()) if any(headers) else pa.nulls(len(block), pa.string())
 
@@ -100,7 +100,7 @@ class Records:
         self.size_bytes += events.nbytes
 
     def batch(self) -> pa.RecordBatch:
-        """Give what was taken as one batch, the events first."""
+        """Return the collected records as one batch, the events first."""
         columns = {name: pa.concat_arrays(chunks) for name, chunks in self._chunks.items()}
         return batch(columns, self._topic, self._partition)
 
@@ -118,7 +118,7 @@ def batch(columns: dict[str, pa.Array], topic: str, partition: int) -> pa.Record
 
 
 def _events(block: Sequence[Message], form: Form) -> pa.Array:
-    """Give events; null for a tombstone, which is passed over in a change stream and else rejected as malformed."""
+    """Return events; null for a tombstone, which a change stream skips and other formats reject as malformed."""
     values: Iterable[bytes | None] = map(Message.value, block)
     if not form.is_value:
         make = FORMS[form.serde_format]
@@ -128,7 +128,7 @@ def _events(block: Sequence[Message], form: Form) -> pa.Array:
 
 
 def _plain(value: bytes, key: str | None) -> bytes:
-    """Name the text by the record's key where it is to be a field, as Data Prepper does; else `message`.
+    """Name the text by the record's key if it becomes a field, as in Data Prepper; otherwise `message`.
 
     What is not UTF-8 stays as it is, and so is rejected as malformed with its bytes.
     """

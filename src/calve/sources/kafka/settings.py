@@ -32,8 +32,8 @@ KEPT = frozenset(
         "isolation.level",
     }
 )
-"""librdkafka's properties that Calve sets itself, because no event may be lost or doubled."""
-UNUSED = "Accepted as Data Prepper's; without effect, as Calve reads ranges of offsets and needs no group membership."
+"""librdkafka's properties that Calve sets itself, because no event may be lost or duplicated."""
+UNUSED = "Accepted for compatibility with Data Prepper; no effect: Calve reads offset ranges, without a group."
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,19 @@ class TopicSettings:
     """One topic and how its records become events."""
 
     name: str = option(doc="The topic; it must exist.", minimum=1, maximum=249)
-    group_id: str | None = option(None, "A consumer group whose offsets are committed for lag tools.", minimum=1)
+    group_id: str | None = option(None, "A consumer group; Calve commits its offsets for lag tools.", minimum=1)
     serde_format: Literal["json", "plaintext", "bytes", "avro", "debezium", "maxwell", "dms"] = option(
         "json",
-        "What a record holds: a JSON object, text (`message`), or bytes (`message`, in Base64); `debezium`, `maxwell`, "
-        "`dms`: a change of a row in the envelope of that tool, in JSON.",
+        "The content of a record: a JSON object, text (field `message`) or bytes (field `message`, in Base64). "
+        "`debezium`, `maxwell`, `dms`: a row change in that tool's JSON envelope.",
     )
-    auto_offset_reset: Literal["earliest", "latest"] = option("earliest", "Where to begin when there is no state yet.")
+    auto_offset_reset: Literal["earliest", "latest"] = option("earliest", "Where to begin if there is no state.")
     key_mode: Literal["include_as_field", "include_as_metadata", "discard"] = option(
-        "include_as_metadata", "Where a record's key goes: the field or the metadata attribute `kafka_key`, or nowhere."
+        "include_as_metadata",
+        "Where the key of a record is stored: in the field or the metadata attribute `kafka_key`, or not at all.",
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = option(
-        "read_committed", "Whether records of open and aborted transactions are left out."
+        "read_committed", "`read_committed` skips records of open and aborted transactions."
     )
     workers: int = option(2, UNUSED, minimum=1, maximum=200)
     auto_commit: bool = option(False, UNUSED)
@@ -69,10 +70,8 @@ class Encryption:
     """TLS between Calve and the brokers."""
 
     type: Literal["ssl", "none"] = option("ssl", "Whether TLS is used.")
-    certificate: str | None = option(
-        None, "The authority that signed the brokers' certificates: a PEM file or its text."
-    )
-    insecure: bool = option(False, "Do not check the brokers' certificates.")
+    certificate: str | None = option(None, "The CA certificate for the brokers: a PEM file or its content.")
+    insecure: bool = option(False, "Do not verify the brokers' certificates.")
 
 
 @dataclass(frozen=True)
@@ -85,27 +84,27 @@ class Login:
 
 @dataclass(frozen=True)
 class Scram(Login):
-    """A user of the brokers, by SCRAM."""
+    """A user of the brokers, with SCRAM."""
 
-    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = option("SCRAM-SHA-512", "The hash.")
+    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = option("SCRAM-SHA-512", "The SCRAM mechanism.")
 
 
 @dataclass(frozen=True)
 class Sasl:
-    """How Calve says who it is."""
+    """How Calve logs in."""
 
     plaintext: Login | None = option(None, "User and password (SASL/PLAIN).", aliases=("plain",))
-    scram: Scram | None = option(None, "User and password that are never sent (SASL/SCRAM).")
+    scram: Scram | None = option(None, "User and password (SASL/SCRAM); the password is never sent.")
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Tell whether exactly one way is chosen."""
+        """Reject everything but exactly one mechanism."""
         if (self.plaintext is None) == (self.scram is None):
             yield "", "give either plaintext or scram; other ways go through client_properties"
 
 
 @dataclass(frozen=True)
 class ClientCertificate:
-    """A certificate that tells the brokers who Calve is."""
+    """A client certificate."""
 
     certificate: str = option(doc="A PEM file.")
     key: str = option(doc="The PEM file of its private key.")
@@ -114,25 +113,29 @@ class ClientCertificate:
 
 @dataclass(frozen=True)
 class Authentication:
-    """How the brokers know Calve: SASL, a certificate, or both."""
+    """How Calve authenticates: SASL, a certificate, or both."""
 
-    sasl: Sasl | None = option(None, "A user.")
-    ssl: ClientCertificate | None = option(None, "A certificate; implies TLS.")
+    sasl: Sasl | None = option(None, "User and password.")
+    ssl: ClientCertificate | None = option(None, "A client certificate; implies TLS.")
 
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Reads topics of Kafka, each record exactly once."""
+    """Reads Kafka topics, each record exactly once."""
 
-    bootstrap_servers: str | list[str] = option(doc="Brokers to ask first, as host:port.", minimum=1)
+    bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
     topics: list[TopicSettings] = option(doc="The topics.", minimum=1, maximum=10)
-    encryption: Encryption | None = option(None, "TLS; without this key the connection is plain.")
-    authentication: Authentication | None = option(None, "Who Calve is.")
-    client_properties: dict[str, str] = option({}, "More of librdkafka's properties, passed on as they are.")
+    encryption: Encryption | None = option(None, "TLS. Default: no TLS.")
+    authentication: Authentication | None = option(None, "How Calve authenticates.")
+    client_properties: dict[str, str] = option({}, "Further properties of librdkafka, passed on unchanged.")
     on_lost_position: Literal["fail", "earliest"] = option(
-        "fail", "When records were deleted before they were read: stop and say so, or go on at the oldest one left."
+        "fail",
+        "If records were deleted before they were read: stop with an error, or continue at the oldest "
+        "remaining record.",
     )
-    acknowledgments: bool = option(False, "Accepted as Data Prepper's; progress always follows the commits.")
+    acknowledgments: bool = option(
+        False, "Accepted for compatibility with Data Prepper; no effect: progress always follows the commits."
+    )
 
     @property
     def servers(self) -> str:
@@ -141,7 +144,7 @@ class KafkaSettings:
         return given if isinstance(given, str) else ",".join(given)
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Tell what single options cannot know."""
+        """Yield errors between several options."""
         names = [topic.name for topic in self.topics]
         formats = [topic.serde_format for topic in self.topics]
         for index, topic in enumerate(self.topics):
@@ -154,10 +157,10 @@ class KafkaSettings:
             if topic.name in names[:index]:
                 yield f"topics[{index}].name", f"the topic {topic.name} is listed twice"
         for name in sorted(KEPT & self.client_properties.keys()):
-            yield "client_properties", f"{name} is set by Calve itself, so that no event is lost or doubled"
+            yield "client_properties", f"{name} is set by Calve itself, so that no event is lost or duplicated"
 
     def client(self) -> dict[str, Any]:
-        """Give librdkafka's properties of every client of these brokers."""
+        """Return librdkafka's properties of every client of these brokers."""
         return {"bootstrap.servers": self.servers, **self._security(), **self.client_properties}
 
     def _security(self) -> dict[str, Any]:

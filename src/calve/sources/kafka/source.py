@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from calve.errors import PositionLostError, SourceError
+from calve.errors import PositionLostError, SettingsError, SourceError
+from calve.observe.log import Log
 from calve.sources.kafka import position as positions
 from calve.sources.kafka.client import lost
 from calve.sources.kafka.cluster import Cluster, Topic
@@ -28,8 +28,6 @@ GUESS_BYTES = 512
 _UNORDERED = "@again"
 """No event comes from it: batches that are read again say nothing of how far a table is complete in event time."""
 DELETED = "Take it out of `topics`; or create it again and set `on_lost_position: earliest` on the source"
-
-log = logging.getLogger(__name__)
 
 
 def open(settings: KafkaSettings, folder: Path, pipeline: str) -> KafkaSource:
@@ -52,6 +50,7 @@ class KafkaSource:
     def __init__(self, settings: KafkaSettings, pipeline: str) -> None:
         self.reader = KafkaReader.of(settings, pipeline)
         self._settings = settings
+        self._log = Log(pipeline)
         self._cluster = Cluster(settings)
         self._groups = {
             topic.name: Group(settings.client(), topic.group_id, topic.name)
@@ -123,6 +122,8 @@ class KafkaSource:
             found = self._cluster.at(topics, beginning.timestamp_ms)
         elif beginning.offsets is not None:
             found = positions.chosen(beginning.offsets, topics)
+        elif beginning.at == "group":
+            found = positions.chosen(self._committed(topics), topics)
         else:
             is_latest = beginning.at == "latest"
             found = {
@@ -132,14 +133,20 @@ class KafkaSource:
         ranges = [Range(name, number, at, at) for name, given in found.items() for number, at in given.items()]
         return positions.advance(None, topics, ranges)
 
+    def _committed(self, topics: dict[str, Topic]) -> dict[str, dict[int, int]]:
+        if lacking := [name for name in topics if name not in self._groups]:
+            text = f"No consumer group is configured for topic {lacking[0]}"
+            raise SettingsError(text, step="rebuild", target="--from group", hint="Set its `group_id`")
+        return {name: self._groups[name].committed(topic.partitions) for name, topic in topics.items()}
+
     def acknowledge(self, planned: Planned) -> None:
-        """Commit the offsets to the consumer groups, for lag tools only; a failure is a warning."""
+        """Commit the offsets to the consumer groups, for lag tools and a lost state; a failure is a warning."""
         for topic, offsets in positions.offsets(planned.position).items():
             try:
                 if topic in self._groups:
                     self._groups[topic].commit(offsets)
             except SourceError as error:
-                log.warning("offsets not committed to the consumer group: %s", error)
+                self._log.warning(f"offsets not committed to the consumer group: {error}")
 
     def stop(self) -> None:
         """Nothing is held open that could lose anything."""
@@ -168,10 +175,10 @@ class KafkaSource:
             raise error
         if error.message not in self._warned:
             self._warned.add(error.message)
-            log.warning("%s; going on at the oldest record left", error.message)
+            self._log.warning(f"{error.message}; going on at the oldest record left")
 
     def _sizes(self, waiting: list[Range]) -> dict[str, int]:
-        """Give about how many bytes a record of each topic has; sampled again from time to time."""
+        """Return the approximate bytes per record of each topic; sampled again from time to time."""
         for each in waiting:
             _, since = self._row_bytes.get(each.topic, (0, -math.inf))
             if time.monotonic() - since > SAMPLE_SECONDS:

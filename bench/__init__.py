@@ -1,0 +1,1 @@
+"""Benchmarks: `make bench-NAME` runs bench/NAME.py."""

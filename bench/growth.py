@@ -1,0 +1,128 @@
+"""1,000 commits of one table: the time and the CPU of a commit, and the size of its metadata, first and last.
+
+    make bench-growth BENCH="--commits 200 --events 1000"
+    make bench-growth BENCH="--write-mode equality-delete --rows 10000000 --commits 100 --events 10000"
+
+Files of events are given to a pipeline one after another, each when the one before is readable: a batch, a commit.
+Without `--write-mode` they are appended, with it they update and insert rows of a table that has `--rows` rows.
+Medians of the first and the last tenth are compared. In the end Spark compares the table with what was given.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import statistics
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+
+from bench.measure import Figures, measured, parser, shown
+from bench.report import Report
+from bench.upserts import MODES, check, row
+from running import Calve, until
+
+WAIT_SECONDS = 1800
+YAML = """
+bench:
+  source: {{file: {{path: "*.ndjson", poll_interval: 10ms, settle: 0s}}}}
+  sink:
+    - iceberg:
+        table_identifier: bench.rows
+        auto_create: true
+        flush_interval: 10ms
+        commit_interval: 10ms
+{more}"""
+CHANGES = """\
+        operation: ${{/op}}
+        identifier_columns: [id]
+        write_mode: {mode}
+        exclude_keys: [op]
+"""
+
+
+def batches(commits: int, events: int, rows: int) -> Iterator[Sequence[int]]:
+    """Yield the keys of each batch: new ones, or, in a table of `rows` rows, mostly those that it has."""
+    chance = random.Random(7)
+    for number in range(1, commits + 1):
+        first = number * events
+        yield chance.sample(range(rows + number * 1000), events) if rows else range(first, first + events)
+
+
+def metadata(folder: Path) -> Path | None:
+    """Return the current metadata file of the one table, as the catalog has it; None before there is one."""
+    try:
+        with closing(sqlite3.connect(f"file:{folder}/lakehouse/catalog.db?mode=ro", uri=True)) as catalog:
+            found = catalog.execute("SELECT metadata_location FROM iceberg_tables").fetchone()
+    except sqlite3.OperationalError:  # the catalog is just being made
+        return None
+    return Path(found[0].removeprefix("file:")) if found else None
+
+
+def give(calve: Calve, name: str, texts: Iterable[str]) -> Figures:
+    """Give the pipeline a file of events and wait until it is committed; return the figures of that."""
+    part = calve.folder / f"{name}.part"
+    part.write_text("".join(f"{text}\n" for text in texts))
+    before = snapshot(metadata(calve.folder))
+    with measured(1) as found:
+        part.rename(part.with_suffix(".ndjson"))
+        until(lambda: snapshot(metadata(calve.folder)) != before, f"{name} is committed", WAIT_SECONDS, 0.01)
+    file = metadata(calve.folder)
+    assert file
+    return {"s": found["seconds"], "CPU s": found["CPU s/M"] / 1e6, "metadata kB": file.stat().st_size / 1e3}
+
+
+@lru_cache(1)
+def snapshot(file: Path | None) -> int | None:
+    """Return the current snapshot of a metadata file."""
+    return json.loads(file.read_text()).get("current-snapshot-id") if file else None
+
+
+def compare(figures: list[Figures]) -> Report:
+    """Compare the last tenth of the commits with the first."""
+    report = Report("growth", f"{len(figures)} commits of one table")
+    some = max(len(figures) // 10, 1)
+    rows = {
+        name: {key: statistics.median(one[key] for one in part) for key in part[0]}
+        for name, part in {"first tenth": figures[:some], "last tenth": figures[-some:]}.items()
+    }
+    for key in figures[0]:
+        report.target(f"{key}, last tenth to first", rows["last tenth"][key] / rows["first tenth"][key], most=1.2)
+    curves = {key: [(float(at), one[key]) for at, one in enumerate(figures, 1)] for key in figures[0]}
+    report.lines(rows, curves, "by number of the commit")
+    return report
+
+
+def main() -> None:
+    options = parser(__doc__, events=1000)
+    options.add_argument("--commits", type=int, default=1000)
+    options.add_argument("--write-mode", choices=MODES, help="update and insert instead of append")
+    options.add_argument("--rows", type=int, default=0, help="of the table before, with --write-mode")
+    chosen = options.parse_args()
+    last = {key: row(key, 0) for key in range(max(chosen.rows, chosen.events))}
+    with tempfile.TemporaryDirectory(prefix="calve-bench-") as place:
+        more = CHANGES.format(mode=chosen.write_mode) if chosen.write_mode else ""
+        calve = Calve(Path(place) / "calve", YAML.format(more=more))
+        calve.start()
+        try:
+            give(calve, "000000", last.values())
+            figures = []
+            for number, keys in enumerate(batches(chosen.commits, chosen.events, chosen.rows), 1):
+                batch = {key: row(key, number) for key in keys}
+                texts = (f'{{"op":"u",{text[1:]}' for text in batch.values()) if more else batch.values()
+                figures.append(give(calve, f"{number:06d}", texts))
+                last |= batch
+                if number % 100 == 0:
+                    print(f"{number}: {', '.join(f'{shown(v)} {k}' for k, v in figures[-1].items())}", flush=True)
+            calve.stop()
+        finally:
+            calve.end()
+        check(calve.folder / "lakehouse" / "bench" / "rows", last.values())
+    compare(figures)
+
+
+if __name__ == "__main__":
+    main()

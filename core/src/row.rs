@@ -1,0 +1,161 @@
+//! One row of an envelope: where its values lie, and how it is written.
+
+use crate::meaning::Meaning;
+use crate::parse::{Done, Left, Parser};
+use crate::text::{Keys, Text};
+
+/// What stands for a value that the source did not tell (`calve.event.envelope.logical.PLACEHOLDERS`), and its Base64.
+const UNAVAILABLE: &[u8] = b"__debezium_unavailable_value";
+const UNAVAILABLE_BASE64: &[u8] = b"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==";
+
+struct Member<'a> {
+    key: Text<'a>,
+    value: &'a [u8],
+    is_told: bool,
+}
+
+/// So many tables are remembered by their keys.
+const MOST_TABLES: usize = 16;
+
+/// The keys of rows, as they are written; none is repeated.
+#[derive(Default)]
+struct KnownKeys(Vec<Vec<Vec<u8>>>);
+
+#[derive(Default)]
+pub struct Row<'a> {
+    text: Option<&'a [u8]>,
+    members: Vec<Member<'a>>,
+    is_met: bool,
+    is_all_told: bool,
+    known: KnownKeys,
+}
+
+impl<'a> Row<'a> {
+    pub fn clear(&mut self) {
+        self.text = None;
+        self.members.clear();
+        self.is_met = false;
+        self.is_all_told = true;
+    }
+
+    /// Whether there is one: it is an object.
+    pub fn is_there(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Reads the value of the row's field, which must not be repeated.
+    pub fn read(&mut self, parser: &mut Parser<'a>) -> Done<()> {
+        if self.is_met {
+            return Err(Left);
+        }
+        self.is_met = true;
+        if parser.peek() != b'{' {
+            return parser.skip();
+        }
+        let start = parser.at;
+        parser.object(|parser, key| {
+            let start = parser.at;
+            let is_told = !skip_value(parser)?;
+            self.is_all_told &= is_told;
+            self.members.push(Member { key, value: &parser.bytes[start..parser.at], is_told });
+            Ok(())
+        })?;
+        self.text = Some(&parser.bytes[start..parser.at]);
+        self.known.check(&self.members)
+    }
+
+    /// Writes the row without values that the source did not tell.
+    pub fn write(&self, meaning: &Meaning, out: &mut Vec<u8>) -> Done<()> {
+        let text = self.text.ok_or(Left)?;
+        let fields = match meaning {
+            Meaning::AsIs if self.is_all_told => {
+                out.extend_from_slice(text);
+                return Ok(());
+            }
+            Meaning::AsIs => None,
+            Meaning::Struct(fields) => Some(fields),
+            _ => return Err(Left),
+        };
+        out.push(b'{');
+        let first = out.len();
+        for (number, member) in self.members.iter().enumerate().filter(|(_, member)| member.is_told) {
+            if out.len() > first {
+                out.push(b',');
+            }
+            member.key.copy(out);
+            out.push(b':');
+            match fields {
+                Some(fields) => fields.meaning(number, member.key)?.write(&mut Parser::new(member.value), out)?,
+                None => out.extend_from_slice(member.value),
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// Whether none of these fields had another value before; what is only written otherwise is not decided.
+    pub fn has_same(&self, before: &Row, names: &[Vec<u8>]) -> Done<bool> {
+        for name in names {
+            let (old, new) = (before.value(name)?, self.value(name)?);
+            if old.is_some() && new.is_some() && old != new && old != Some(b"null") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn value(&self, name: &[u8]) -> Done<Option<&'a [u8]>> {
+        for member in &self.members {
+            if member.key.with(|key| key == name)? {
+                return Ok(Some(member.value));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl KnownKeys {
+    /// Refuses keys of which one is repeated; rows of one table mostly have the same keys in the same order.
+    fn check(&mut self, members: &[Member]) -> Done<()> {
+        let is_same = |(member, key): (&Member, &Vec<u8>)| !member.key.escaped && member.key.raw == key.as_slice();
+        let is_known = |keys: &Vec<Vec<u8>>| members.len() <= keys.len() && members.iter().zip(keys).all(is_same);
+        if self.0.iter().any(is_known) {
+            return Ok(());
+        }
+        let mut keys = Keys::default();
+        for member in members {
+            if !keys.add(member.key)? {
+                return Err(Left);
+            }
+        }
+        if members.iter().all(|member| !member.key.escaped) {
+            self.0.truncate(MOST_TABLES - 1);
+            self.0.insert(0, members.iter().map(|member| member.key.raw.to_vec()).collect());
+        }
+        Ok(())
+    }
+}
+
+/// Checks a value and leaves it behind; true: it stands for one that the source did not tell.
+fn skip_value(parser: &mut Parser) -> Done<bool> {
+    let start = parser.at;
+    match parser.peek() {
+        b'"' => parser.string()?.with(|text| text == UNAVAILABLE || text == UNAVAILABLE_BASE64),
+        open @ (b'[' | b'{') => {
+            parser.skip_unique()?;
+            Ok(holds_placeholder(&mut Parser { bytes: parser.bytes, at: start, depth: 0 }, open).is_ok())
+        }
+        _ => parser.skip().map(|()| false),
+    }
+}
+
+/// Passes an array with the placeholder alone, or an object with it as key and value.
+fn holds_placeholder(parser: &mut Parser, open: u8) -> Done<()> {
+    let close = open + 2;
+    let is_unavailable = |text: Text| text.with(|text| text == UNAVAILABLE);
+    let is_alone = parser.open(close)?
+        && (open == b'[' || is_unavailable(parser.key()?)?)
+        && is_unavailable(parser.string()?)?
+        && !parser.more(close)?;
+    is_alone.then_some(()).ok_or(Left)
+}

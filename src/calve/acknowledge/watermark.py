@@ -1,0 +1,76 @@
+"""How far tables are complete in event time, from what staged batches say of it.
+
+A batch says of each table the latest event time that each origin (a Kafka partition; elsewhere the source as a whole)
+brought. The table is then complete through the smallest of these: each origin is read in order, and has come at least
+that far. An origin that brought nothing for the table does not hold the others back, unless more of it waits: then it
+may be anywhere, and the batch says nothing of completeness.
+Both figures only grow: taking a batch twice, or after another, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from calve.record.staged import StagedBatch
+from calve.record.target import BranchRef
+
+__all__ = ["EventTime", "complete_through", "event_times", "moment", "newest", "summary"]
+
+EventTime = tuple[int, int | None]
+"""The latest event time of a table, and the one through which it is complete, if that is known; microseconds since
+the epoch, UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
+
+
+def event_times(record: StagedBatch) -> dict[BranchRef, EventTime]:
+    """Return what one staged batch says of its tables; those without event times are left out.
+
+    No table is complete beyond the moment at which the batch was staged: a clock that is ahead would say so for ever.
+    """
+    latest: dict[BranchRef, dict[str, int]] = {}
+    for entry in record.tables:
+        for origin, time in entry.event_times.items():
+            known = latest.setdefault(entry.ref, {})
+            known[origin] = max(time, known.get(origin, time))
+    staged = int(record.staged_at * 1_000_000)
+    waiting = set(record.waiting)
+    return {
+        target: (max(each.values()), min(staged, *each.values()) if waiting <= each.keys() else None)
+        for target, each in latest.items()
+    }
+
+
+def newest(found: Iterable[EventTime | None]) -> EventTime | None:
+    """Join what several batches say of one table, in any order."""
+    known = [each for each in found if each is not None]
+    if not known:
+        return None
+    return max(latest for latest, _ in known), max((each for _, each in known if each is not None), default=None)
+
+
+def summary(time: EventTime | None) -> dict[str, str]:
+    """Return the properties of a snapshot; texts of one length, so that they compare as times do."""
+    if time is None:
+        return {}
+    names = ("calve.max-event-time", "calve.valid-through")
+    return {name: _text(each) for name, each in zip(names, time, strict=True) if each is not None}
+
+
+def complete_through(time: EventTime | None) -> datetime | None:
+    """Return the time through which a table is complete, if it is known."""
+    return None if time is None or time[1] is None else moment(time[1])
+
+
+def moment(micros: int) -> datetime:
+    """Return microseconds since the epoch as a time; what no calendar has becomes its first or last moment."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return _LAST if micros > 0 else _FIRST
+
+
+def _text(micros: int) -> str:
+    return moment(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

@@ -1,0 +1,33 @@
+"""NumPy arrays that say of which rows something is, and the buffers of Arrow's texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["Mask", "RowNumbers", "pack_texts", "text_buffers"]
+
+RowNumbers = npt.NDArray[np.int64]
+"""Positions of rows."""
+Mask = npt.NDArray[np.bool_]
+"""For each row whether it is one of them."""
+
+
+def text_buffers(texts: pa.Array) -> tuple[npt.NDArray[Any], memoryview]:
+    """Return where each text of an array (string or binary, also large) begins and the last one ends, and all bytes.
+
+    Both are views; the bytes are those of the whole buffer, also before the first text.
+    """
+    is_large = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets or bytes(8), np.int64 if is_large else np.int32)
+    return ends[texts.offset : texts.offset + len(texts) + 1], memoryview(data or b"")
+
+
+def pack_texts(offsets: npt.NDArray[np.int32], data: bytes) -> pa.BinaryArray:
+    """Return the texts that begin at each offset but the last one, where the last of them ends."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -1,0 +1,234 @@
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.BaseTransaction;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.ContentFileParser;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.PartitionSpecParser;
+import org.apache.iceberg.RowDelta;
+import org.apache.iceberg.SchemaParser;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SnapshotUpdate;
+import org.apache.iceberg.SortOrderParser;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.UpdateProperties;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CleanableFailure;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.DoubleNode;
+import org.apache.iceberg.util.JsonUtil;
+
+/**
+ * One attempt to commit to a table: a look at its metadata, updates of a transaction, and one compare-and-swap of that very
+ * metadata. It decides nothing, and puts what would be a hundred calls through py4j into four.
+ */
+public class Attempt {
+  private Table table;
+  private BaseTransaction transaction;
+  private TableMetadata start;
+
+  /** Load a table and return an attempt to commit to it. */
+  public Attempt begin(Catalog catalog, String identifier) {
+    Attempt attempt = new Attempt();
+    attempt.table = catalog.loadTable(TableIdentifier.parse(identifier));
+    return attempt;
+  }
+
+  /** Look at the table: all that follows builds on what it is now. Returns JSON. */
+  public String look(String branch, String key) throws Exception {
+    transaction = (BaseTransaction) table.newTransaction(); // refreshes
+    start = transaction.startMetadata();
+    SnapshotRef ref = start.ref(branch);
+    Map found = new LinkedHashMap();
+    found.put("uuid", start.uuid());
+    found.put("mark", start.properties().get(key));
+    found.put("has_branch", Boolean.valueOf(ref != null));
+    found.put("is_tag", Boolean.valueOf(ref != null && ref.isTag()));
+    found.put("is_empty", Boolean.valueOf(start.currentSnapshot() == null));
+    found.put("specs", specs(start));
+    return JsonUtil.mapper().writeValueAsString(found);
+  }
+
+  public Table table() {
+    return table;
+  }
+
+  public BaseTransaction transaction() {
+    return transaction;
+  }
+
+  public TableMetadata start() {
+    return start;
+  }
+
+  /** Add a snapshot with these data files to the transaction. */
+  public void append(String branch, String files, String summary) throws Exception {
+    AppendFiles update = transaction.newAppend();
+    Map specs = transaction.table().specs();
+    for (Iterator nodes = elements(files); nodes.hasNext();) {
+      update.appendFile((DataFile) read((JsonNode) nodes.next(), specs));
+    }
+    finish(update, branch, summary);
+  }
+
+  /** Add a snapshot with these data files and delete files to the transaction. */
+  public void change(String branch, String files, String summary) throws Exception {
+    RowDelta update = transaction.newRowDelta();
+    Map specs = transaction.table().specs();
+    for (Iterator nodes = elements(files); nodes.hasNext();) {
+      ContentFile file = read((JsonNode) nodes.next(), specs);
+      if (file instanceof DeleteFile) {
+        update.addDeletes((DeleteFile) file);
+      } else {
+        update.addRows((DataFile) file);
+      }
+    }
+    finish(update, branch, summary);
+  }
+
+  private void finish(SnapshotUpdate update, String branch, String summary) throws Exception {
+    if (!branch.equals("main")) {
+      update.toBranch(branch);
+    }
+    JsonNode told = JsonUtil.mapper().readTree(summary);
+    for (Iterator names = told.fieldNames(); names.hasNext();) {
+      String name = (String) names.next();
+      update.set(name, told.get(name).textValue());
+    }
+    update.commit();
+  }
+
+  private static Iterator elements(String files) throws Exception {
+    return JsonUtil.mapper().readTree(files).elements();
+  }
+
+  private static ContentFile read(JsonNode file, Map specs) {
+    readNumbers((ArrayNode) file.get("partition"));
+    return ContentFileParser.fromJson(file, specs);
+  }
+
+  private static void readNumbers(ArrayNode partition) {
+    for (int i = 0; i < partition.size(); i++) {
+      JsonNode value = (JsonNode) partition.get(i);
+      if (value.isArray()) {
+        partition.set(i, new DoubleNode(Double.parseDouble(((JsonNode) value.get(0)).textValue())));
+      }
+    }
+  }
+
+  /** Set a property of the table in the transaction. */
+  private void set(String key, String value) {
+    UpdateProperties update = transaction.updateProperties();
+    update.set(key, value);
+    update.commit();
+  }
+
+  /**
+   * Replace what was looked at by what the transaction made of it, with one more property if `key` is not null. An
+   * attempt that is refused leaves nothing behind. Returns the branch's snapshot and the table as JSON.
+   */
+  public String swap(String branch, String key, String value) throws Exception {
+    if (key != null) {
+      set(key, value);
+    }
+    TableMetadata made = transaction.currentMetadata();
+    try {
+      ((HasTableOperations) table).operations().commit(start, made);
+    } catch (RuntimeException error) {
+      if (error instanceof CleanableFailure) {
+        removeMade(made);
+      }
+      throw error;
+    }
+    Snapshot snapshot = made.snapshot(made.ref(branch).snapshotId());
+    Map found = new LinkedHashMap();
+    found.put("snapshot", Long.valueOf(snapshot.snapshotId()));
+    found.put("summary", snapshot.summary());
+    found.put("table", described(made, table.io()));
+    return JsonUtil.mapper().writeValueAsString(found);
+  }
+
+  private void removeMade(TableMetadata made) {
+    for (Iterator each = made.snapshots().iterator(); each.hasNext();) {
+      Snapshot snapshot = (Snapshot) each.next();
+      if (start.snapshot(snapshot.snapshotId()) == null) {
+        try {
+          removeMade(snapshot, table.io());
+        } catch (RuntimeException error) {
+          continue; // what cannot be deleted is left for the removal of orphans
+        }
+      }
+    }
+  }
+
+  /**
+   * Delete what a refused attempt wrote: only after a definite no, and only what its own snapshot brought. Staged files
+   * stay, for the next attempt.
+   */
+  private static void removeMade(Snapshot snapshot, FileIO io) {
+    if (snapshot.summary().get("spark.app.id") != null) { // a MERGE of ours, which wrote its files for this attempt
+      removeFiles(snapshot.addedDataFiles(io), io);
+      removeFiles(snapshot.addedDeleteFiles(io), io);
+    }
+    for (Iterator each = snapshot.allManifests(io).iterator(); each.hasNext();) {
+      ManifestFile manifest = (ManifestFile) each.next();
+      if (manifest.snapshotId() != null && manifest.snapshotId().longValue() == snapshot.snapshotId()) {
+        io.deleteFile(manifest.path());
+      }
+    }
+    io.deleteFile(snapshot.manifestListLocation());
+  }
+
+  private static void removeFiles(Iterable files, FileIO io) {
+    for (Iterator each = files.iterator(); each.hasNext();) {
+      io.deleteFile(((ContentFile) each.next()).location());
+    }
+  }
+
+  /** Describe a table as it was last loaded, as JSON. */
+  public String describe(Table other) throws Exception {
+    TableMetadata metadata = ((HasTableOperations) other).operations().current();
+    return JsonUtil.mapper().writeValueAsString(described(metadata, other.io()));
+  }
+
+  private static Map described(TableMetadata metadata, FileIO io) {
+    Map found = new LinkedHashMap();
+    found.put("uuid", metadata.uuid());
+    found.put("location", metadata.location());
+    found.put("schema", SchemaParser.toJson(metadata.schema()));
+    found.put("spec", PartitionSpecParser.toJson(metadata.spec()));
+    found.put("order", SortOrderParser.toJson(metadata.sortOrder()));
+    found.put("version", Integer.valueOf(metadata.formatVersion()));
+    found.put("properties", metadata.properties());
+    found.put("io", io.properties());
+    found.put("specs", specs(metadata));
+    found.put("file", metadata.metadataFileLocation());
+    return found;
+  }
+
+  /** The ids of the partition specs, and of each whether it has no partitions. */
+  private static List specs(TableMetadata metadata) {
+    List found = new ArrayList();
+    for (Iterator each = metadata.specs().iterator(); each.hasNext();) {
+      PartitionSpec spec = (PartitionSpec) each.next();
+      List one = new ArrayList();
+      one.add(Integer.valueOf(spec.specId()));
+      one.add(Boolean.valueOf(spec.isUnpartitioned()));
+      found.add(one);
+    }
+    return found;
+  }
+}

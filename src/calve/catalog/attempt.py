@@ -1,0 +1,131 @@
+"""One attempt to commit to a table, in few calls to the JVM: a look, updates of a transaction, a compare-and-swap.
+
+Through py4j alone a commit takes a hundred calls, and each file two more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from calve.catalog.storage import for_executors
+from calve.table.loaded import Table
+
+__all__ = ["Attempt", "Look", "Swapped", "table_of"]
+
+
+class Look(NamedTuple):
+    """What a table is when an attempt begins.
+
+    Attributes:
+        uuid: The table's UUID.
+        mark: The property that was asked for; None if there is none.
+        has_branch: Whether the branch exists, or a tag of its name.
+        is_tag: Whether it is a tag.
+        is_empty: Whether `main` has no snapshot.
+        specs: The ids of the partition specs, and of each whether it has no partitions.
+    """
+
+    uuid: str
+    mark: str | None
+    has_branch: bool
+    is_tag: bool
+    is_empty: bool
+    specs: dict[int, bool]
+
+
+class Swapped(NamedTuple):
+    """What a table is after the swap.
+
+    Attributes:
+        snapshot_id: The branch's snapshot.
+        summary: Its summary.
+        table: The table as the attempt made it; no file's location is known of it.
+    """
+
+    snapshot_id: int
+    summary: dict[str, str]
+    table: Table
+
+
+class Attempt:
+    """One attempt on one loaded table (`Attempt.java`); its methods raise what py4j raises.
+
+    Args:
+        identifier: Namespace and name of the table.
+        java: The Java object.
+    """
+
+    def __init__(self, identifier: str, java: Any) -> None:
+        self._identifier = identifier
+        self._java = java
+
+    def look(self, branch: str, key: str = "") -> Look:
+        """Look at the table; all that follows builds on what it is now.
+
+        Args:
+            branch: The branch that is to get a snapshot.
+            key: The property of the table to return as the mark.
+        """
+        found = json.loads(self._java.look(branch, key))
+        return Look(**{**found, "specs": dict(found["specs"])})
+
+    @property
+    def table(self) -> Any:
+        """The Java `Table`."""
+        return self._java.table()
+
+    @property
+    def start(self) -> Any:
+        """The Java `TableMetadata` that was looked at."""
+        return self._java.start()
+
+    @cached_property
+    def transaction(self) -> Any:
+        """The Java `Transaction` whose updates are to replace it."""
+        return self._java.transaction()
+
+    def append(self, branch: str, files: Sequence[Mapping[str, Any]], summary: Mapping[str, str]) -> None:
+        """Add a snapshot with these data files to the transaction.
+
+        Args:
+            branch: The branch that gets it.
+            files: Data files in the JSON of the REST catalog's specification; in `partition`, `["NaN"]`, `["Infinity"]`
+                or `["-Infinity"]` stands for what JSON has no number for.
+            summary: What its summary gets beside what Iceberg writes.
+        """
+        self._java.append(branch, json.dumps(files), json.dumps(summary))
+
+    def change(self, branch: str, files: Sequence[Mapping[str, Any]], summary: Mapping[str, str]) -> None:
+        """Add a snapshot with these data files and delete files; otherwise as `append`."""
+        self._java.change(branch, json.dumps(files), json.dumps(summary))
+
+    def swap(self, branch: str, mark: tuple[str, str] | None = None) -> Swapped:
+        """Replace what was looked at by what the transaction made of it; a refused attempt leaves nothing behind.
+
+        Args:
+            branch: The branch that got a snapshot.
+            mark: A property that the table gets in the same commit: key and value.
+        """
+        found = json.loads(self._java.swap(branch, *(mark or (None, None))))
+        return Swapped(found["snapshot"], found["summary"], table_of(self._identifier, found["table"]))
+
+
+def table_of(identifier: str, found: Mapping[str, Any]) -> Table:
+    """Return a table from what `Attempt.java` describes."""
+    return Table(
+        identifier=identifier,
+        uuid=found["uuid"],
+        location=found["location"].rstrip("/"),
+        schema_json=found["schema"],
+        spec_json=found["spec"],
+        format_version=found["version"],
+        properties=found["properties"],
+        io_properties=for_executors(found["io"]),
+        sort_order_json=found["order"],
+        has_other_specs=len(found["specs"]) > 1,
+        free_spec_id=next((number for number, is_free in found["specs"] if is_free), None),
+        metadata_location=found["file"] or "",
+    )

@@ -1,0 +1,395 @@
+"""An Iceberg catalog as its Java implementation has it: load, create and evolve tables.
+
+Every catalog that Iceberg supports works, because the properties go to `CatalogUtil.buildIcebergCatalog` as they are.
+Nothing caches tables here: each call sees what other writers did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from calve.catalog.attempt import Attempt, table_of
+from calve.catalog.diagnose import disk_explained, not_opened
+from calve.catalog.probe import try_storing
+from calve.catalog.retry import retried
+from calve.catalog.storage import for_executors
+from calve.columns.evolve import Evolution
+from calve.durable import make_folder
+from calve.engine.compiled import java_class
+from calve.engine.jvm import java_errors, unforeseen_errors
+from calve.engine.pyspark_private import hadoop_configuration, jvm_of
+from calve.errors import CalveError, NoTargetError, SchemaConflictError
+from calve.stop_point import reach
+from calve.table.loaded import Table
+
+__all__ = ["Catalog", "embedded"]
+
+_STEP = "catalog"
+_EXISTS = ("org.apache.iceberg.exceptions.AlreadyExistsException",)
+_MISSING = (
+    "org.apache.iceberg.exceptions.NoSuchTableException",
+    "org.apache.iceberg.exceptions.NoSuchNamespaceException",
+)
+_DEFAULT_FORMAT_VERSION = 2
+_PATIENCE = {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "60000"}
+"""Iceberg's client waits for ever for a server that is silent."""
+_FREE_FIELD_ID = 2_000_000_000
+
+
+def embedded(folder: Path) -> dict[str, str]:
+    """Return the properties of the embedded catalog: JDBC on SQLite, readable by PyIceberg, DuckDB and Spark."""
+    warehouse = folder.absolute()
+    return {
+        "name": "lakehouse",
+        "type": "jdbc",
+        "uri": f"jdbc:sqlite:{warehouse / 'catalog.db'}",
+        "warehouse": str(warehouse),
+        "jdbc.schema-version": "V1",
+        "jdbc.busy_timeout": "60000",  # writers wait for each other's lock on the file instead of failing
+    }
+
+
+class _Names(NamedTuple):
+    """Methods of Java, found once: py4j asks the JVM for packages, classes and methods whenever they are named."""
+
+    identifier: Any
+    map: Any
+
+
+class Catalog:
+    """One catalog, for any number of threads of the driver.
+
+    Args:
+        spark: The session whose JVM holds the catalog.
+        properties: Iceberg's catalog properties, plus `name`; empty means the embedded catalog in `./lakehouse`.
+    """
+
+    def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        self.spark = spark
+        given = dict(properties) or embedded(Path("lakehouse"))
+        self.name = given.pop("name", "iceberg")
+        self.properties = _PATIENCE | given if given.get("type") == "rest" else given
+        if given.get("uri", "").startswith("jdbc:sqlite:"):
+            make_folder(Path(given["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
+        with java_errors("open the catalog", self.name):
+            self._jvm: Any = jvm_of(spark)
+            self._iceberg: Any = self._jvm.org.apache.iceberg
+            self._conf: Any = hadoop_configuration(spark)
+        self._lock = threading.RLock()
+        self._opened: Any = None
+
+    def open(self) -> None:
+        """Reach the catalog now and not when it is first needed.
+
+        Raises:
+            CalveError: It cannot be reached, now or at all.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = retried(self._build)
+
+    @property
+    def warehouse(self) -> str:
+        """Where the settings say that tables are stored; empty: the catalog's server knows."""
+        return self.properties.get("warehouse", "")
+
+    @property
+    def _java(self) -> Any:
+        self.open()
+        return self._opened
+
+    def _build(self) -> Any:
+        try:
+            with java_errors("open the catalog", self.name):
+                return self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, self.properties, self._conf)
+        except CalveError as error:
+            raise not_opened(error, self._jvm, self.name, self.properties) from error
+
+    @cached_property
+    def _names(self) -> _Names:
+        iceberg = self._iceberg
+        return _Names(
+            identifier=iceberg.catalog.TableIdentifier.parse,
+            map=iceberg.util.JsonUtil.mapper().writeValueAsString,
+        )
+
+    def prepare(self) -> None:
+        """Compile what the first commit needs now, while nothing waits for it; what is wrong shows then."""
+        with contextlib.suppress(CalveError), java_errors(_STEP, self.name):
+            _ = self._attempts
+
+    @cached_property
+    def _attempts(self) -> Any:
+        """What begins attempts, and describes tables in one call."""
+        with self._lock:
+            return java_class(self._jvm, __name__, "Attempt").newInstance()
+
+    def load(self, identifier: str) -> Table | None:
+        """Return a table as it is now, or None when there is none of this name."""
+        with java_errors(_STEP, identifier):
+            java_table = self._load(identifier)
+            return None if java_table is None else self._describe(identifier, java_table)
+
+    def load_java(self, identifier: str) -> Any:
+        """Return the Java `Table` as it is now, a handle of its own.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+        with java_errors(_STEP, identifier):
+            java_table = self._load(identifier)
+        return _existing(identifier, java_table)
+
+    def begin(self, identifier: str) -> Attempt:
+        """Load a table to commit to it.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+        with java_errors(_STEP, identifier):
+            java = _unless(_MISSING, lambda: self._attempts.begin(self._java, _named(identifier)))
+        return Attempt(identifier, _existing(identifier, java))
+
+    def tables(self) -> list[str]:
+        """List the tables of all namespaces."""
+        found, left = [], [self._iceberg.catalog.Namespace.empty()]
+        with java_errors("list the tables", self.name):
+            while left:
+                namespace = left.pop()
+                found += [] if namespace.isEmpty() else [str(one) for one in self._java.listTables(namespace)]
+                left += list(self._java.listNamespaces(namespace))
+        return sorted(found)
+
+    def create(
+        self,
+        identifier: str,
+        schema_json: str,
+        partition_fields: Sequence[tuple[str, str]] = (),
+        properties: Mapping[str, str] | None = None,
+        location: str | None = None,
+    ) -> Table:
+        """Create a table, and its namespaces where they are missing; give the one that is there if it exists.
+
+        The catalog reassigns all field ids: go on with the schema of the answer.
+
+        Args:
+            identifier: Namespace and name joined by dots.
+            schema_json: An Iceberg schema.
+            partition_fields: Columns with transforms as the specification writes them, e.g. `("id", "bucket[16]")`.
+            properties: The table's properties; `format-version` among them.
+            location: Where the table lives; None leaves it to the catalog.
+
+        Raises:
+            SchemaConflictError: The format version has no such column types, or a partition field does not fit.
+        """
+        with disk_explained(location or self.warehouse), java_errors("create the table", identifier):
+            schema = self.schema(schema_json)
+            self._check_types(identifier, schema, properties or {})
+            builder = self.table_builder(identifier, schema, properties, location)
+            builder = builder.withPartitionSpec(self._spec(schema, partition_fields))
+            with self._lock:  # tables are created side by side; a database refuses a second namespace in its own words
+                self._create_namespaces(identifier)
+            java_table = _unless(_EXISTS, builder.create) or self._load(identifier)
+            reach("catalog.after-create")
+            return self._describe(identifier, java_table)
+
+    def table_builder(
+        self, identifier: str, schema: Any, properties: Mapping[str, str] | None, location: str | None
+    ) -> Any:
+        """Return Java's builder of a new table."""
+        builder = self._java.buildTable(self._identifier(identifier), schema).withProperties(dict(properties or {}))
+        return builder.withLocation(location) if location else builder
+
+    def try_storing(
+        self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
+    ) -> dict[str, str]:
+        """See whether a table could be created in a namespace; as `probe.try_storing`."""
+        return try_storing(self, namespace, properties, location)
+
+    @contextlib.contextmanager
+    def namespace(self, name: str) -> Iterator[None]:
+        """Let a namespace exist for as long as it is needed: one that was missing is dropped again."""
+        with java_errors("try the catalog", self.name):
+            made = self._create_namespaces(f"{name}.calve_probe")
+        try:
+            yield
+        finally:
+            with java_errors("try the catalog", self.name):
+                for namespace in reversed(made):
+                    self._java.dropNamespace(namespace)
+
+    def schema(self, schema_json: str) -> Any:
+        """Return the Java `Schema` of a text."""
+        with unforeseen_errors("make a schema"):
+            return self._iceberg.SchemaParser.fromJson(schema_json)
+
+    def evolve(self, identifier: str, evolution: Evolution) -> Table:
+        """Add the planned columns; those that another writer added meanwhile are skipped.
+
+        May be repeated safely.
+
+        Raises:
+            UnprocessableError: A column cannot be added.
+            NoTargetError: There is no such table.
+        """
+
+        def attempt() -> Table:
+            java_table = self.load_java(identifier)
+            with unforeseen_errors("evolve the table", identifier):
+                self._add_columns(java_table, evolution)
+                reach("catalog.after-evolve")
+                java_table.refresh()
+                return self._describe(identifier, java_table)
+
+        return retried(attempt)
+
+    def add_free_spec(self, identifier: str) -> Table:
+        """Add a spec without partitions to a table, beside its own: equality deletes of it hold for the whole table.
+
+        May be repeated safely.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+
+        def attempt() -> Table:
+            java_table = self.load_java(identifier)
+            with java_errors("prepare the table for deletes", identifier):
+                found = self._describe(identifier, java_table)
+                if found.free_spec_id is not None:
+                    return found
+                update = java_table.updateSpec()
+                for field in java_table.spec().fields():
+                    update = update.removeField(field.name())
+                update.addNonDefaultSpec().commit()
+                java_table.refresh()
+                return self._describe(identifier, java_table)
+
+        return retried(attempt)
+
+    def _load(self, identifier: str) -> Any:
+        """The Java table or None; one call instead of `tableExists` and a load."""
+        return _unless(_MISSING, lambda: self._java.loadTable(self._identifier(identifier)))
+
+    def _identifier(self, identifier: str) -> Any:
+        return self._names.identifier(_named(identifier))
+
+    def _describe(self, identifier: str, java_table: Any) -> Table:
+        return table_of(identifier, json.loads(self._attempts.describe(java_table)))
+
+    def io_properties(self, java_table: Any) -> dict[str, str]:
+        """Return what executors read and write a table's files with."""
+        return for_executors(self._strings(java_table.io().properties()))
+
+    def _strings(self, java_map: Any) -> dict[str, str]:
+        """A Java map as a dict in one call; py4j alone needs one for each key."""
+        strings: dict[str, str] = json.loads(self._names.map(java_map))
+        return strings
+
+    def _check_types(self, identifier: str, schema: Any, properties: Mapping[str, str]) -> None:
+        version = int(properties.get("format-version", _DEFAULT_FORMAT_VERSION))
+        try:
+            self._iceberg.Schema.checkCompatibility(schema, version)
+        except Py4JJavaError as error:
+            reasons = error.java_exception.getMessage().splitlines()[1:]
+            raise SchemaConflictError(
+                f"The table {identifier} cannot have such columns: {' '.join(reasons).lstrip('- ')}",
+                step="create the table",
+                target=identifier,
+                hint="Set `format-version: 3` in `table_properties`",
+            ) from error
+
+    def _spec(self, schema: Any, partition_fields: Sequence[tuple[str, str]]) -> Any:
+        builder = self._iceberg.PartitionSpec.builderFor(schema)
+        for column, transform in partition_fields:
+            kind, _, width = transform.partition("[")
+            add = getattr(builder, "alwaysNull" if kind == "void" else kind)
+            builder = add(column, int(width.rstrip("]"))) if width else add(column)
+        return builder.build()
+
+    def _create_namespaces(self, identifier: str) -> list[Any]:
+        """Create what is missing, level by level, and return it: most catalogs want the parent first."""
+        namespaces = self._jvm.java.lang.Class.forName("org.apache.iceberg.catalog.SupportsNamespaces")
+        made: list[Any] = []
+        if not namespaces.isInstance(self._java):
+            return made
+        levels = identifier.split(".")
+        for depth in range(1, len(levels)):
+            namespace = self._identifier(".".join(levels[: depth + 1])).namespace()
+            if not self._java.namespaceExists(namespace):
+                made += _unless(_EXISTS, partial(self._made, namespace)) or []
+        return made
+
+    def _made(self, namespace: Any) -> list[Any]:
+        self._java.createNamespace(namespace)
+        return [namespace]
+
+    def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
+        update, schema, added = java_table.updateSchema(), java_table.schema(), 0
+        for parent, name, kind in evolution.add:
+            struct = schema.findType(".".join(parent)).asStructType() if parent else schema.asStruct()
+            if struct.field(name) is not None:
+                continue
+            update = update.addColumn(".".join(parent) or None, name, self._type(kind))
+            added += 1
+        for name, kind in evolution.widen:
+            wider, column = self._type(kind), schema.findField(name)
+            if column is not None and self._is_narrower(column.type(), wider):
+                update = update.updateColumn(name, wider)
+                added += 1
+        if added:
+            update.commit()
+
+    def _is_narrower(self, kind: Any, wider: Any) -> bool:
+        """Return whether a column of a type can become one of another; another writer may have changed it meanwhile."""
+        same = str(kind) == str(wider)
+        return not same and bool(self._iceberg.types.TypeUtil.isPromotionAllowed(kind, wider.asPrimitiveType()))
+
+    def _type(self, kind: Any) -> Any:
+        """A Java type from its JSON value, which only a schema's parser reads."""
+        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind}
+        schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
+        return self._iceberg.SchemaParser.fromJson(schema).findType("field")
+
+
+def _named(identifier: str) -> str:
+    """Return an identifier that can be one.
+
+    Raises:
+        NoTargetError: It cannot.
+    """
+    if not all(identifier.split(".")):
+        hint = "Write namespace and name joined by single dots, e.g. `sales.orders`"
+        raise NoTargetError(f"{identifier!r} names no table", step=_STEP, target=identifier, hint=hint)
+    return identifier
+
+
+def _existing(identifier: str, java: Any) -> Any:
+    """Return what was loaded.
+
+    Raises:
+        NoTargetError: There is no such table.
+    """
+    if java is None:
+        hint = "It was dropped or renamed; bring it back, or name another table"
+        raise NoTargetError(f"The table {identifier} does not exist", step=_STEP, target=identifier, hint=hint)
+    return java
+
+
+def _unless(classes: tuple[str, ...], action: Callable[[], Any]) -> Any:
+    """Do something, or return None when Java raises an exception of one of these classes (by full name)."""
+    try:
+        return action()
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() not in classes:
+            raise
+        return None

@@ -1,0 +1,107 @@
+"""Finds out why a catalog does not open or a table cannot be stored, where Java's exception alone does not tell."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from calve.durable import local_path, try_folder
+from calve.errors import CalveError, SetupError, SinkRefusedError, Verdict, WriteError
+from calve.settings.catalog import shown_uri
+
+__all__ = ["disk_explained", "not_opened"]
+
+_STEP = "open the catalog"
+_HINT = (
+    "Check `catalog:`; a class that Calve does not bring needs its jar: `--conf spark.driver.extraClassPath=/path.jar`"
+)
+_TIMEOUT_SECONDS = 10
+_MOST_BYTES = 1 << 20
+_ANSWERS_OF_CATALOGS = (400, 401, 403, 408, 419, 429)
+"""Statuses by which a catalog refuses a request that is less than Iceberg's client sends, or is busy."""
+
+
+def not_opened(error: CalveError, jvm: Any, name: str, properties: Mapping[str, str]) -> CalveError:
+    """Return the error for a catalog that does not open: a `SetupError` if no later try can help, else `error`."""
+    uri = properties.get("uri", "")
+    if error.verdict is Verdict.AGAIN:
+        kind = properties.get("type", "")
+        reason = _no_rest(uri, properties) if kind == "rest" else _no_driver(jvm, uri) if kind == "jdbc" else None
+        if reason:
+            return SetupError(f"{name}: {reason[0]}", step=_STEP, target=name, hint=reason[1])
+    elif not isinstance(error, (SetupError, SinkRefusedError)):
+        error = SetupError(error.message, step=_STEP, target=name, hint=error.hint or _HINT)
+    error.message = error.message.replace(uri, shown_uri(uri)) if uri else error.message
+    return error
+
+
+@contextmanager
+def disk_explained(location: str) -> Iterator[None]:
+    """Let the operating system tell why a local folder cannot be written: Hadoop knows no reasons.
+
+    Raises:
+        SetupError: Files failed to be written, and will fail again.
+    """
+    try:
+        yield
+    except WriteError as error:
+        folder = local_path(location)
+        if folder is not None and error.verdict is Verdict.AGAIN:
+            try_folder(folder)
+        raise
+
+
+def _no_rest(uri: str, properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return why no Iceberg REST catalog is at an address that answers, and what helps; None: it may be one."""
+    query = urllib.parse.urlencode({key: properties[key] for key in ("warehouse",) if key in properties})
+    try:
+        status, kind, body = _get(f"{uri.rstrip('/')}/v1/config?{query}")
+    except (OSError, ValueError):
+        return None  # it is away, or only Iceberg's client can reach it
+    if status >= 500 or status in _ANSWERS_OF_CATALOGS:
+        return None
+    said = _json(body)
+    if isinstance(said, dict) and status < 300:
+        return None
+    told = said.get("error") if isinstance(said, dict) else None
+    if isinstance(told, dict):
+        return f"The catalog at {uri} answers {status}: {told.get('message')}", "Correct `uri` or `warehouse`"
+    hint = "Correct `uri` in `catalog:`; Iceberg's client asks for `<uri>/v1/config`"
+    return f"{uri} is no Iceberg REST catalog: GET /v1/config answers {status} with {kind}", hint
+
+
+def _get(url: str) -> tuple[int, str, bytes]:
+    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # the user's own address
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+            return answer.status, answer.headers.get_content_type(), answer.read(_MOST_BYTES)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers.get_content_type(), error.read(_MOST_BYTES)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _no_driver(jvm: Any, uri: str) -> tuple[str, str] | None:
+    """Say that the JVM has no JDBC driver for a URI, and what helps; None: it has one."""
+    try:
+        jvm.java.sql.DriverManager.getDriver(uri)
+    except Py4JJavaError:
+        hint = (
+            "Correct `uri` (e.g. jdbc:postgresql://host/database), or add the jar of the database's driver: "
+            "`--conf spark.driver.extraClassPath=/path/driver.jar`"
+        )
+        return f"there is no JDBC driver for {shown_uri(uri)}", hint
+    return None

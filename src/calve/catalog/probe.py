@@ -1,0 +1,57 @@
+"""Tries whether tables can be created and written, without making one."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from calve.catalog.diagnose import disk_explained
+from calve.durable import local_path, try_folder
+from calve.engine.jvm import java_errors
+
+if TYPE_CHECKING:
+    from calve.catalog.catalog import Catalog
+
+__all__ = ["try_storing"]
+
+_SCHEMA = json.dumps(
+    {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+)
+
+
+def try_storing(
+    catalog: Catalog, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
+) -> dict[str, str]:
+    """See whether a table could be created in a namespace and its files be written; nothing is left of it.
+
+    Args:
+        catalog: The catalog.
+        namespace: One that exists.
+        properties: The properties that tables are created with.
+        location: Where they are stored; None: the catalog decides.
+
+    Returns:
+        What executors write the files of such a table with, and its `location`.
+
+    Raises:
+        CalveError: It could not.
+    """
+    name = f"calve_probe_{uuid.uuid4().hex}"
+    with disk_explained(location or catalog.warehouse), java_errors("try the storage", catalog.name):
+        builder = catalog.table_builder(f"{namespace}.{name}", catalog.schema(_SCHEMA), properties, location)
+        staged = builder.createTransaction().table()
+        place = str(staged.location())
+        if (folder := local_path(place)) is not None:
+            try_folder(folder)
+        else:
+            _write_and_delete(staged.io(), f"{place}/metadata/{name}.metadata.json")
+        return catalog.io_properties(staged) | {"location": place}
+
+
+def _write_and_delete(io: Any, path: str) -> None:
+    stream = io.newOutputFile(path).createOrOverwrite()
+    stream.write(0)
+    stream.close()
+    io.deleteFile(path)

@@ -1,0 +1,136 @@
+"""Tells the changes of one table snapshot by snapshot: the room's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from calve.changes.diff import Selection, changes
+from calve.changes.identity import Identity, identity_of
+from calve.changes.plan import ALL, Plan, Planner, reading
+from calve.changes.record import lines
+from calve.changes.snapshot import History, Step, steps
+from calve.errors import PositionLostError
+
+__all__ = ["TableChanges"]
+
+
+class TableChanges:
+    """The changes of a branch of a table, in order. Runs on the driver.
+
+    Args:
+        planner: Of the session that reads; may be shared.
+        identifier: The table's name.
+        load: Gives the Java `Table` as it is now.
+        branch: The branch to follow.
+        key: The identifier columns; none: the table's own, or its row ids.
+        selection: The part of the table that is looked at.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        identifier: str,
+        load: Callable[[], Any],
+        branch: str = "main",
+        key: tuple[str, ...] = (),
+        selection: Selection = Selection(),  # noqa: B008
+    ) -> None:
+        self._planner = planner
+        self._selection = selection
+        self._load = load
+        self._key = key
+        self._branch = branch
+        self._table: Any = None
+        self.identifier = identifier
+        self.identity = Identity()
+        self._uuid = ""
+
+    def look(self) -> History:
+        """Look at the table as it is now: the branch's snapshots; what is read later is read by its schema.
+
+        Raises:
+            NoTargetError: There is no such table, or branch.
+            SettingsError: A key column is not there.
+        """
+        table = self._load()
+        history = self._planner.history(self.identifier, table, self._branch)
+        self._table = table
+        self.identity = identity_of(self.identifier, table, self._key)
+        return history
+
+    def steps(self, after: int | None = None, until: int | None = None) -> list[Step]:
+        """Look at the table, and give what there is to tell after one snapshot, up to another one.
+
+        Raises:
+            NoTargetError: There is no such table, branch, or snapshot to end at.
+            PositionLostError: `after` is gone, or was rolled back; or the table is no longer the same one.
+            SettingsError: A key column is not there; or the end is before the start.
+        """
+        history = self.look()
+        self._check_same(history)
+        return steps(history, after, until)
+
+    def check(self) -> None:
+        """See whether what is to be told can be told of the table that was last looked at.
+
+        Raises:
+            SettingsError: A column of the selection or of the key is not there, or `where` is no condition.
+            UnsupportedError: Spark cannot read one of the columns.
+        """
+        empty = self._planner.spark.createDataFrame([], self._planner.schema(self.identifier, self._table))
+        self._selection.check(self.identifier, empty, self.identity)
+
+    def schema_json(self) -> str:
+        """Return the schema that rows are read by: the table's when it was last looked at."""
+        return self._planner.schema_json(self.identifier, self._table)
+
+    def plan(self, step: Step, first: int = 0, max_bytes: int = ALL) -> Plan:
+        """Find the files of a step, as `Planner.plan` does, in the table that was last looked at."""
+        return self._planner.plan(self.identifier, self._table, step, first, max_bytes)
+
+    def of_plan(self, plan: Plan) -> DataFrame | None:
+        """Return the changes of a plan, as `diff.changes` does."""
+        return changes(plan, self.identity, self._selection)
+
+    @contextmanager
+    def of(self, step: Step) -> Iterator[DataFrame | None]:
+        """Return the changes of a step; they can be read inside of the block.
+
+        Raises:
+            PositionLostError: The snapshot, its parent, or files of them are gone.
+            UnsupportedError: Spark cannot read one of the columns.
+        """
+        if not step.changes_rows:
+            yield None
+            return
+        with self.plan(step) as plan:
+            yield self.of_plan(plan)
+
+    def lines(self, step: Step) -> Iterator[str]:
+        """Return the changes of a step as JSON texts, in an order in which they can be applied.
+
+        Raises:
+            PositionLostError: As `of`.
+            UnsupportedError: As `of`.
+        """
+        with self.of(step) as rows:
+            if rows is None:
+                return
+            written = lines(rows, self.identifier, step.snapshot, self.identity)
+            with reading(self.identifier):
+                for (line,) in written.toLocalIterator(prefetchPartitions=True):
+                    yield line
+
+    def _check_same(self, history: History) -> None:
+        if self._uuid not in ("", history.uuid):
+            raise PositionLostError(
+                f"The table {self.identifier} was dropped and made anew",
+                step="changes",
+                target=self.identifier,
+                hint="What was told belongs to the old one; start again without a position for the new one",
+            )
+        self._uuid = history.uuid

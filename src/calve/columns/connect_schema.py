@@ -1,0 +1,135 @@
+"""What the schema of a connector or of a typed source says of a row's fields, as nodes: the columns that hold its rows.
+
+A field that the schema names is of the type that it says, whatever its values look like. `time` and nanoseconds are
+strings: Spark, which maintains tables and finds older rows, can read no table that has such a column (Iceberg 1.12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from calve.arrays import RowNumbers
+from calve.columns.node import ELEMENT, KEY, VALUE, Kind, Node, join
+from calve.event import duck
+from calve.event.columns import SCHEMA
+from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
+from calve.event.envelope.schema import Field, field_of
+
+__all__ = ["by_schema", "has_schemas", "node_of", "overlay", "told_by"]
+
+_KINDS = {
+    "boolean": Kind.BOOLEAN,
+    "int8": Kind.INT,
+    "int16": Kind.INT,
+    "int32": Kind.INT,
+    "int64": Kind.LONG,
+    "float": Kind.FLOAT,
+    "float32": Kind.FLOAT,
+    "double": Kind.DOUBLE,
+    "float64": Kind.DOUBLE,
+    "string": Kind.STRING,
+    "bytes": Kind.BINARY,
+    "date": Kind.DATE,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamptz": Kind.TIMESTAMPTZ,
+    "uuid": Kind.UUID,
+    "null": Kind.NULL,
+}
+"""Connect's types, and those of typed sources; JSON's schemas say `float` and `double` for float32 and float64."""
+_LOGICAL = {
+    "io.debezium.data.Uuid": Kind.UUID,
+    "io.debezium.time.IsoDate": Kind.DATE,
+    "io.debezium.time.IsoTimestamp": Kind.TIMESTAMP,
+    "io.debezium.time.ZonedTimestamp": Kind.TIMESTAMPTZ,
+    VARIABLE_DECIMAL: Kind.STRING,
+}
+_MOST_DIGITS = 38
+
+
+def by_schema(rows: pa.Table) -> Iterator[tuple[Node | None, RowNumbers]]:
+    """Divide rows by what their column `_schema` says of them, None for nothing; yield positions, ascending."""
+    if SCHEMA not in rows.column_names or not len(rows):
+        yield None, np.arange(len(rows))
+        return
+    column = duck.whole(rows[SCHEMA].unify_dictionaries())
+    codes = column.indices.fill_null(-1).to_numpy()
+    for code in np.unique(codes).tolist():
+        told = None if code < 0 else node_of(column.dictionary[code].as_py())
+        yield told, np.flatnonzero(codes == code)
+
+
+def has_schemas(rows: pa.Table) -> bool:
+    """Return whether any row has a schema in the column `_schema`."""
+    return SCHEMA in rows.column_names and rows[SCHEMA].null_count < len(rows)
+
+
+def told_by(rows: pa.Table, is_meant: Callable[[str], bool]) -> RowNumbers:
+    """Return the positions of the rows with a schema, as its text, that a function says is meant."""
+    if SCHEMA not in rows.column_names or not len(rows):
+        return np.zeros(0, np.int64)
+    column = duck.whole(rows[SCHEMA].unify_dictionaries())
+    meant = [code for code, text in enumerate(column.dictionary.to_pylist()) if is_meant(text)]
+    return np.flatnonzero(np.isin(column.indices.fill_null(-1).to_numpy(), meant)) if meant else np.zeros(0, np.int64)
+
+
+@lru_cache(256)
+def node_of(text: str) -> Node:
+    """Return what a schema says, as `Field`'s text: a struct of all its fields, in their order."""
+    return Node(Kind.STRUCT, {each.name: _node(each) for each in field_of(text).fields})
+
+
+def overlay(told: Node, seen: Node) -> Node:
+    """Return what a schema says, and below it what was seen of those fields that it does not name."""
+    if told.kind is Kind.STRUCT and seen.kind is Kind.STRUCT:
+        fields = dict(told.fields)
+        for name, node in seen.fields.items():
+            fields[name] = overlay(fields[name], node) if name in fields else node
+        return Node(Kind.STRUCT, fields)
+    if told.kind is Kind.LIST and seen.kind is Kind.LIST:
+        return Node(Kind.LIST, {ELEMENT: overlay(told.fields[ELEMENT], seen.fields[ELEMENT])})
+    if told.kind is Kind.MAP and seen.kind is Kind.STRUCT:
+        value = told.fields[VALUE]
+        for node in seen.fields.values():
+            value = join(value, overlay(told.fields[VALUE], node))
+        return Node(Kind.MAP, {**told.fields, VALUE: value})
+    return told
+
+
+def _node(each: Field) -> Node:
+    """Return the kind of the values that the decoder makes of a field's."""
+    if each.logical == DECIMAL or each.kind == "decimal":
+        return _decimal(each)
+    if each.kind == "fixed":
+        return Node(Kind.FIXED, digits=(each.precision, 0))
+    if each.logical in EPOCHS:
+        return Node(_epoch(*EPOCHS[each.logical]))
+    if each.logical in _LOGICAL:
+        return Node(_LOGICAL[each.logical])
+    if each.kind == "struct":
+        return Node(Kind.STRUCT, {inner.name: _node(inner) for inner in each.fields})
+    if each.kind == "array" and each.fields:
+        return Node(Kind.LIST, {ELEMENT: _node(each.fields[0])})
+    if each.kind == "map" and each.fields and not each.pairs:
+        keys = _node(each.fields[1]) if len(each.fields) > 1 else Node(Kind.STRING)
+        return Node(Kind.MAP, {VALUE: _node(each.fields[0]), KEY: keys})
+    return Node(_KINDS.get(each.kind, Kind.STRING))
+
+
+def _epoch(what: str, unit: int) -> Kind:
+    if what == "date":
+        return Kind.DATE
+    return Kind.TIMESTAMP if what == "timestamp" and unit < 10**9 else Kind.STRING
+
+
+def _decimal(each: Field) -> Node:
+    """A decimal without its precision may have any; one that Iceberg cannot hold is a string."""
+    scale, digits = each.scale, each.precision or _MOST_DIGITS
+    if scale < 0:  # the digits before the point end in zeros
+        scale, digits = 0, (each.precision - scale if each.precision else _MOST_DIGITS)
+    if not scale <= digits <= _MOST_DIGITS:
+        return Node(Kind.STRING)
+    return Node(Kind.DECIMAL, digits=(digits - scale, scale))

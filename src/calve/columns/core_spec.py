@@ -1,0 +1,78 @@
+"""What the compiled core is told of a table, as texts (`core/src/spec.rs` reads them)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.columns.fields import Fields
+from calve.columns.names import folded
+from calve.columns.options import ConvertOptions
+
+__all__ = ["table_spec"]
+
+_SCALES = {"s": "0", "ms": "3", "us": "6", "ns": "9", "auto": "auto"}
+
+
+def table_spec(schema: Schema, options: ConvertOptions) -> list[str]:
+    """Return the specification of a table's columns, or of none at all."""
+    return [
+        *_names(options.fields),
+        _flag(options.case_insensitive),
+        _flag(options.look_for_unknown),
+        *_fields(schema.as_struct(), options, is_top=True),
+    ]
+
+
+def _names(fields: Fields) -> Iterator[str]:
+    for names in (fields.include, fields.exclude):
+        yield str(len(names))
+        yield from names
+
+
+def _fields(kind: iceberg.StructType, options: ConvertOptions, is_top: bool = False) -> Iterator[str]:
+    yield str(len(kind.fields))
+    for each in kind.fields:
+        yield each.name
+        yield folded(each.name)
+        may_lack = is_top and each.name in options.may_lack
+        yield from _column(each.field_type, each.required, options, may_lack, is_top and _defers(each, options))
+
+
+def _defers(field: iceberg.NestedField, options: ConvertOptions) -> bool:
+    """Whether a value that the core does not take decides nothing but itself: it becomes null, or another value."""
+    is_nulled = options.on_type_mismatch == "null" or field.name in options.declared
+    return is_nulled and not field.required and isinstance(field.field_type, iceberg.PrimitiveType)
+
+
+def _column(
+    kind: iceberg.IcebergType, required: bool, options: ConvertOptions, may_lack: bool = False, defers: bool = False
+) -> Iterator[str]:
+    yield from map(_flag, (required, may_lack, defers))
+    match kind:
+        case iceberg.StructType():
+            yield "struct"
+            yield from _fields(kind, options)
+        case iceberg.ListType():
+            yield "list"
+            yield from _column(kind.element_type, kind.element_required, options)
+        case iceberg.MapType():
+            yield "map"
+            yield from _column(kind.key_type, True, options)
+            yield from _column(kind.value_type, kind.value_required, options)
+        case iceberg.DecimalType():
+            yield from ("decimal", str(kind.precision), str(kind.scale))
+        case iceberg.FixedType():
+            yield from ("fixed", str(len(kind)))
+        case iceberg.TimestampType() | iceberg.TimestamptzType():
+            yield from ("timestamp", "6", _SCALES[options.timestamp_unit])
+        case iceberg.TimestampNanoType() | iceberg.TimestamptzNanoType():
+            yield from ("timestamp", "9", _SCALES[options.timestamp_unit])
+        case _:
+            yield str(kind)
+
+
+def _flag(value: bool) -> str:
+    return "1" if value else "0"

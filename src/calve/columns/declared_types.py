@@ -1,0 +1,45 @@
+"""Types that settings give to columns by name, and whether date-times are recognized."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyiceberg import types as iceberg
+
+from calve.table.type_text import parse_type
+
+__all__ = ["ColumnTypes"]
+
+
+@dataclass(frozen=True)
+class ColumnTypes:
+    """Decides the types of columns that Calve creates.
+
+    Attributes:
+        types: By dotted name, or glob on dotted names, the type as text; `element`, `key` and `value` lead below lists
+            and maps, and `*` matches dots too.
+        moments: Whether texts that are all date-times become a timestamptz.
+    """
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    moments: bool = True
+
+    def of(self, path: Sequence[str], next_id: Callable[[], int] | None = None) -> iceberg.IcebergType | None:
+        """Return the type of the column at a path, None if it is inferred; an exact name wins, then the first glob."""
+        name = ".".join(path)
+        text = self.types.get(name)
+        if text is None:
+            text = next((text for matches, text in self._globs if matches(name)), None)
+        return None if text is None else parse_type(text, next_id)
+
+    @cached_property
+    def _globs(self) -> list[tuple[Callable[[str], object], str]]:
+        return [
+            (re.compile(fnmatch.translate(glob)).match, text)
+            for glob, text in self.types.items()
+            if set("*?[") & set(glob)
+        ]

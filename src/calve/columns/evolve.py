@@ -1,0 +1,228 @@
+"""Which columns a table needs for fields that it does not have, and which fields cannot become columns."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.columns.declared_types import ColumnTypes
+from calve.columns.names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames, Place, Refusal, folded
+from calve.columns.node import ELEMENT, KEY, VALUE, Kind, Node, join
+from calve.columns.widen import widened
+from calve.table.loaded import Table
+
+if TYPE_CHECKING:
+    from calve.columns.infer import Inferred
+
+__all__ = ["Evolution", "known_fields", "new_schema", "plan_evolution", "refusal", "unclear", "without_refused"]
+
+Path = tuple[str, ...]
+_INFERRED = ColumnTypes()
+_TOP = Place()
+_PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
+    Kind.BOOLEAN: iceberg.BooleanType,
+    Kind.INT: iceberg.IntegerType,
+    Kind.LONG: iceberg.LongType,
+    Kind.WIDE_LONG: iceberg.LongType,
+    Kind.FLOAT: iceberg.FloatType,
+    Kind.DOUBLE: iceberg.DoubleType,
+    Kind.DATE: iceberg.DateType,
+    Kind.TIMESTAMP: iceberg.TimestampType,
+    Kind.TIMESTAMPTZ: iceberg.TimestamptzType,
+    Kind.MOMENT: iceberg.TimestamptzType,
+    Kind.UUID: iceberg.UUIDType,
+    Kind.BINARY: iceberg.BinaryType,
+}
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """What to do to a table.
+
+    Attributes:
+        add: Columns to add, all optional: the path of the struct they go into (`element` and `value` lead below a list
+            and a map; empty: the table), the name, and the type as in the schema's JSON.
+        widen: Columns of the table, dotted where nested, and the wider types that they get.
+    """
+
+    add: list[tuple[Path, str, Any]] = field(default_factory=list)
+    widen: list[tuple[str, str]] = field(default_factory=list)
+
+
+def new_schema(
+    node: Node, types: ColumnTypes = _INFERRED, case_insensitive: bool = False, limit: int = COLUMN_LIMIT
+) -> Schema:
+    """Return the columns of a new table for all fields that can have one; all are optional."""
+    node = _without_case(node) if case_insensitive else node
+    found = _Types(ColumnNames(iceberg.StructType(), limit), types).of(node, Place())
+    return Schema(*found.fields) if isinstance(found, iceberg.StructType) else Schema()
+
+
+def plan_evolution(
+    table: Table,
+    inferred: Inferred,
+    types: ColumnTypes = _INFERRED,
+    case_insensitive: bool = False,
+    limit: int = COLUMN_LIMIT,
+) -> Evolution:
+    """Plan the columns for all fields that the table does not have by now (driver); repeating it is harmless.
+
+    Fields that can have none are left out; `refusal` finds them when their events come again.
+    """
+    columns = table.schema.as_struct()
+    evolution = Evolution(widen=list(_wider(widened(inferred.root, columns), ())))
+    new = known_fields(inferred.root, columns, case_insensitive)
+    made = _Types(ColumnNames(columns, limit), types)
+    for place, name, node in _new_fields(_without_case(new) if case_insensitive else new, columns, Place()):
+        if made.names.take(place, name):
+            kind = made.of(node, place.field(name))
+            evolution.add.append((place.path, name, json.loads(kind.model_dump_json())))
+    return evolution
+
+
+def refusal(node: Node, kind: iceberg.StructType, names: ColumnNames) -> Refusal | None:
+    """Return why one of the new fields (of `known_fields`) cannot become a column; None if all can."""
+    found = (names.refusal(place, name) for place, name, _ in _new_fields(node, kind, Place()))
+    return next(filter(None, found), None)
+
+
+def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, place: Place = _TOP) -> Node:
+    """Return new fields (of `known_fields`) without those that cannot become columns."""
+    types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
+    fields: dict[str, Node] = {}
+    for name, below in node.fields.items():
+        if below.kind is not Kind.KNOWN:
+            fields |= {} if names.refusal(place, name) else {name: below}
+        elif isinstance(kind, iceberg.ListType):
+            fields[name] = without_refused(below, kind.element_type, names, place.inside(ELEMENT))
+        elif isinstance(kind, iceberg.MapType):
+            fields[name] = without_refused(below, kind.value_type, names, place.inside(VALUE))
+        elif name in types:
+            fields[name] = without_refused(below, types[name], names, place.field(name))
+    return replace(
+        node, fields={name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields}
+    )
+
+
+def _new_fields(node: Node, kind: iceberg.IcebergType, place: Place) -> Iterator[tuple[Place, str, Node]]:
+    """Yield the new fields below a node of `known_fields`: the struct that each goes into, and its name."""
+    types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
+    for name, below in node.fields.items():
+        if below.kind is not Kind.KNOWN:
+            yield place, name, below
+        elif isinstance(kind, iceberg.ListType):
+            yield from _new_fields(below, kind.element_type, place.inside(ELEMENT))
+        elif isinstance(kind, iceberg.MapType):
+            yield from _new_fields(below, kind.value_type, place.inside(VALUE))
+        elif name in types:
+            yield from _new_fields(below, types[name], place.field(name))
+
+
+def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool = False) -> Node:
+    """Keep what a type has no column for; columns that hold such fields are `known`."""
+    fields: dict[str, Node] = {}
+    if node.kind not in (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN):
+        return Node(Kind.KNOWN)
+    if isinstance(kind, iceberg.ListType) and ELEMENT in node.fields and node.kind is not Kind.STRUCT:
+        fields = {ELEMENT: known_fields(node.fields[ELEMENT], kind.element_type, case_insensitive)}
+    elif isinstance(kind, iceberg.MapType) and node.kind is not Kind.LIST:
+        values = [node.fields[VALUE]] if node.kind is Kind.MAP else list(node.fields.values())
+        below = [known_fields(each, kind.value_type, case_insensitive) for each in values]
+        joined = Node(Kind.KNOWN)
+        for each in below:
+            joined = join(joined, each)
+        fields = {VALUE: joined}
+    elif isinstance(kind, iceberg.StructType) and node.kind not in (Kind.LIST, Kind.MAP):
+        names = {each.name: each.field_type for each in kind.fields}
+        by_fold = {folded(name): name for name in names} if case_insensitive else {}
+        for name, each in node.fields.items():
+            column = name if name in names or not by_fold else by_fold.get(folded(name), name)
+            if column in names:
+                fields[column] = known_fields(each, names[column], case_insensitive)
+            elif each.kind is not Kind.NULL:
+                fields[name] = each
+    return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
+
+
+def _without_case(node: Node) -> Node:
+    """Join the fields that differ by case only, under the name that came first."""
+    fields: dict[str, Node] = {}
+    names: dict[str, str] = {}
+    for name, below in node.fields.items():
+        name = names.setdefault(folded(name), name)
+        below = _without_case(below)
+        fields[name] = join(fields[name], below) if name in fields else below
+    return Node(node.kind, fields, node.digits)
+
+
+def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the columns to widen below a node of `widened`, dotted, and their new types."""
+    for name, each in node.fields.items():
+        if each.kind is Kind.KNOWN:
+            yield from _wider(each, (*path, name))
+        else:
+            yield ".".join((*path, name)), str(_primitive(each))
+
+
+def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[str, Kind]]:
+    """Yield the dotted names of columns that become strings although their values are no plain texts, and why."""
+    if path and types.of(path):
+        return
+    if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind is Kind.NANOS and types.moments):
+        yield ".".join(path), node.kind
+    for name, each in node.fields.items():
+        yield from unclear(each, types, (*path, name))
+
+
+class _Types:
+    """Makes the types of new columns, as far as their names can be columns beside the others."""
+
+    def __init__(self, names: ColumnNames, types: ColumnTypes) -> None:
+        self.names = names
+        self._types = types
+        self._next_id = itertools.count(1).__next__
+
+    def of(self, node: Node, place: Place) -> iceberg.IcebergType:
+        """Return the type for what was seen at a place: a string where nothing inside can be a column."""
+        if place.path and (given := self._types.of(place.path, self._next_id)):
+            self.names.add_type(given, place)
+            return given
+        if len(place.path) < NESTING_LIMIT:
+            match node.kind:
+                case Kind.STRUCT:
+                    return self._struct(node, place)
+                case Kind.LIST if self.names.take_inside(place, ELEMENT):
+                    number = self._next_id()
+                    element = self.of(node.fields[ELEMENT], place.inside(ELEMENT))
+                    return iceberg.ListType(number, element, element_required=False)
+                case Kind.MAP if self.names.take_inside(place, KEY, VALUE):
+                    key, number = self._next_id(), self._next_id()
+                    value = self.of(node.fields[VALUE], place.inside(VALUE))
+                    by = self.of(node.fields[KEY], place.inside(KEY))
+                    return iceberg.MapType(key, by, number, value, value_required=False)
+                case Kind.MOMENT if not self._types.moments:
+                    return iceberg.StringType()
+        return _primitive(node)
+
+    def _struct(self, node: Node, place: Place) -> iceberg.IcebergType:
+        seen = [(name, each) for name, each in node.fields.items() if each.kind is not Kind.NULL]
+        taken = [(name, each, self._next_id()) for name, each in seen if self.names.take(place, name)]
+        fields = [
+            iceberg.NestedField(number, name, self.of(each, place.field(name)), required=False)
+            for name, each, number in taken
+        ]
+        return iceberg.StructType(*fields) if fields else iceberg.StringType()
+
+
+def _primitive(node: Node) -> iceberg.IcebergType:
+    if node.kind is Kind.DECIMAL:
+        return iceberg.DecimalType(max(sum(node.digits), 1), node.digits[1])
+    if node.kind is Kind.FIXED:
+        return iceberg.FixedType(node.digits[0])
+    return _PLAIN.get(node.kind, iceberg.StringType)()

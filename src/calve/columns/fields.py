@@ -1,0 +1,37 @@
+"""Which top-level fields of an event a sink writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = ["ALL_FIELDS", "Fields"]
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields to write, by their exact names in the event, whatever columns they are matched to (`include_keys`).
+
+    Attributes:
+        include: If not empty, no others.
+        exclude: All but these.
+    """
+
+    include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Whether a field may be left out."""
+        return bool(self.include or self.exclude)
+
+    def __contains__(self, name: str) -> bool:
+        return name not in self.exclude and (not self.include or name in self.include)
+
+    def of(self, event: dict[str, _Value]) -> dict[str, _Value]:
+        """Return what is written of an event, in its order."""
+        return {name: value for name, value in event.items() if name in self} if self else event
+
+
+ALL_FIELDS = Fields()

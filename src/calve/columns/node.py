@@ -1,0 +1,157 @@
+"""What a JSON field has been seen to hold, or has been said to: kinds, and how two of them join."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ELEMENT", "KEY", "VALUE", "Kind", "Node", "has_half_surrogate", "join"]
+
+ELEMENT, KEY, VALUE = "element", "key", "value"  # Iceberg's names below a list and a map
+
+
+class Kind(enum.StrEnum):
+    """A kind of value; `KNOWN` is a column that exists and holds new fields below it."""
+
+    NULL = "null"
+    BOOLEAN = "boolean"
+    LONG = "long"
+    DOUBLE = "double"
+    STRING = "string"
+    EMPTY_OBJECT = "{}"
+    STRUCT = "struct"
+    EMPTY_ARRAY = "[]"
+    LIST = "list"
+    KNOWN = "known"
+    WIDE_LONG = "wide long"
+    """Whole numbers of 64 bits, one of which a double does not keep."""
+    DIGITS = "digits"
+    """Numbers with more digits than a double or 64 bits keep: a string."""
+    MOMENT = "moment"
+    """Texts that are date-times."""
+    NANOS = "nanoseconds"
+    """Texts that are date-times, one of which is finer than microseconds: a string."""
+    MIXED = "mixed"
+    """Values that only a string holds together."""
+    # These are never seen in JSON: a schema says so.
+    INT = "int"
+    FLOAT = "float"
+    DECIMAL = "decimal"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TIMESTAMPTZ = "timestamptz"
+    UUID = "uuid"
+    BINARY = "binary"
+    FIXED = "fixed"
+    MAP = "map"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One field.
+
+    Attributes:
+        kind: What it holds.
+        fields: What is below it, in the order of first appearance (a list: its `element`, a map: its `value` and
+            `key`).
+        digits: Of a decimal: how many there are before and after the point; of a fixed: its length, and 0.
+    """
+
+    kind: Kind
+    fields: dict[str, Node] = field(default_factory=dict)
+    digits: tuple[int, int] = (0, 0)
+
+    def encodable(self) -> Node:
+        """Return it without names that have half a surrogate pair: JSON cannot hold them, nor can they be columns."""
+        fields = {name: node.encodable() for name, node in self.fields.items() if not has_half_surrogate(name)}
+        return Node(self.kind, fields, self.digits)
+
+    @staticmethod
+    def from_json(data: Any) -> Node:
+        """Read what the compiled core gives: the kind, or the kind with [name, field] pairs, or with its digits."""
+        if isinstance(data, str):
+            return Node(Kind(data))
+        if data[0] in (Kind.DECIMAL, Kind.FIXED):
+            return Node(Kind(data[0]), digits=(data[1][0], data[1][1]))
+        return Node(Kind(data[0]), {name: Node.from_json(below) for name, below in data[1]})
+
+
+def has_half_surrogate(name: str) -> bool:
+    """Whether a name cannot be written as UTF-8."""
+    return not name.isascii() and any("\ud800" <= one <= "\udfff" for one in name)
+
+
+_NUMBERS = (Kind.INT, Kind.LONG, Kind.WIDE_LONG, Kind.FLOAT, Kind.DOUBLE)
+_TIMES = (Kind.MOMENT, Kind.TIMESTAMPTZ)
+_NESTED = (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN)
+_WIDER = {
+    frozenset({Kind.LONG, Kind.WIDE_LONG}): Kind.WIDE_LONG,
+    frozenset({Kind.INT, Kind.WIDE_LONG}): Kind.WIDE_LONG,
+    frozenset({Kind.WIDE_LONG, Kind.DOUBLE}): Kind.DIGITS,
+    frozenset({Kind.WIDE_LONG, Kind.FLOAT}): Kind.DIGITS,
+    **{frozenset({kind, Kind.DIGITS}): Kind.DIGITS for kind in _NUMBERS},
+    frozenset({Kind.MOMENT, Kind.TIMESTAMPTZ}): Kind.TIMESTAMPTZ,
+    **{frozenset({kind, Kind.NANOS}): Kind.NANOS for kind in _TIMES},
+    **{frozenset({kind, Kind.STRING}): Kind.STRING for kind in (*_TIMES, Kind.NANOS)},
+    frozenset({Kind.INT, Kind.LONG}): Kind.LONG,
+    frozenset({Kind.INT, Kind.FLOAT}): Kind.DOUBLE,
+    frozenset({Kind.INT, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.LONG, Kind.FLOAT}): Kind.DOUBLE,
+    frozenset({Kind.LONG, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.FLOAT, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.FIXED, Kind.BINARY}): Kind.BINARY,
+    frozenset({Kind.EMPTY_OBJECT, Kind.STRUCT}): Kind.STRUCT,
+    frozenset({Kind.EMPTY_OBJECT, Kind.MAP}): Kind.MAP,
+    frozenset({Kind.EMPTY_ARRAY, Kind.LIST}): Kind.LIST,
+}
+_DIGITS = {Kind.INT: (10, 0), Kind.LONG: (19, 0), Kind.WIDE_LONG: (19, 0)}
+_MOST_DIGITS = 38
+_MOST_FIELDS = 1_000
+"""So many fields of a struct are kept, and as many that are null: a table gets no more columns than that."""
+
+
+def join(first: Node, second: Node) -> Node:
+    """Return the least kind that holds both; the fields of the first come first.
+
+    A struct keeps a bounded number of fields, those that come first. What adds nothing to the first gives the first.
+    """
+    if second.kind is Kind.NULL or first is second:
+        return first
+    if first.kind is Kind.NULL:
+        return join(Node(second.kind), second) if second.fields else second
+    if Kind.DECIMAL in (first.kind, second.kind) and Kind.KNOWN not in (first.kind, second.kind):
+        return _decimal(first, second)
+    if Kind.KNOWN in (first.kind, second.kind):
+        kind = Kind.KNOWN
+    elif first.kind is second.kind is Kind.FIXED:
+        return first if first.digits == second.digits else Node(Kind.BINARY)
+    elif first.kind is second.kind:
+        kind = first.kind
+    else:
+        kind = _WIDER.get(frozenset({first.kind, second.kind}), Kind.MIXED)
+    fields = _joined(first.fields, second.fields) if kind in _NESTED else {}
+    return first if kind is first.kind and fields is first.fields else Node(kind, fields)
+
+
+def _joined(first: dict[str, Node], second: dict[str, Node]) -> dict[str, Node]:
+    fields = first
+    for name, node in second.items():
+        known = first.get(name)
+        if known is None and len(fields) >= (_MOST_FIELDS if node.kind is Kind.NULL else 2 * _MOST_FIELDS):
+            continue
+        joined = join(known or Node(node.kind), node) if known or node.fields else node
+        if joined is not known:
+            fields = dict(first) if fields is first else fields
+            fields[name] = joined
+    return fields
+
+
+def _decimal(first: Node, second: Node) -> Node:
+    """Join a decimal and something else: a decimal with the digits of both, or mixed where none has so many."""
+    digits = [each.digits if each.kind is Kind.DECIMAL else _DIGITS.get(each.kind) for each in (first, second)]
+    if digits[0] is None or digits[1] is None:
+        return Node(Kind.MIXED)
+    whole, fraction = max(digits[0][0], digits[1][0]), max(digits[0][1], digits[1][1])
+    fits = whole + fraction <= _MOST_DIGITS
+    return Node(Kind.DECIMAL, digits=(whole, fraction)) if fits else Node(Kind.MIXED)

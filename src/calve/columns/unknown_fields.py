@@ -1,0 +1,104 @@
+"""Fields that have no column: which events have which of them, and how many events have each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pyiceberg import types as iceberg
+
+from calve.arrays import RowNumbers
+from calve.columns.names import folded
+from calve.event.reject import cut, encodable
+from calve.observe import tally
+
+__all__ = ["NO_UNKNOWN", "Find", "UnknownFields", "finder"]
+
+Find = Callable[[Any], Iterator[str]]
+"""Yields the dotted path of each field of a parsed value that has no column; elements of a list may repeat one."""
+
+
+class UnknownFields(NamedTuple):
+    """Events that have fields without a column.
+
+    Attributes:
+        rows: Their positions.
+        sets: Of each of them, the number of its fields in `fields`.
+        fields: Distinct sets of fields, as dotted paths.
+    """
+
+    rows: RowNumbers
+    sets: RowNumbers
+    fields: list[tuple[str, ...]]
+
+    @staticmethod
+    def of(found: Iterable[tuple[int, tuple[str, ...]]]) -> UnknownFields:
+        """Collect positions with their fields."""
+        numbers: dict[tuple[str, ...], int] = {}
+        pairs = [(row, numbers.setdefault(fields, len(numbers))) for row, fields in found]
+        rows, sets = np.array(pairs, np.int64).reshape(-1, 2).T
+        return UnknownFields(rows, sets, list(numbers))
+
+    def take(self, at: npt.NDArray[Any] | slice) -> UnknownFields:
+        """Return a part of the events, by a mask, by their places in `rows`, or as a slice of them."""
+        return self._replace(rows=self.rows[at], sets=self.sets[at])
+
+    def join(self, other: UnknownFields) -> UnknownFields:
+        """Return the events of both."""
+        if not len(other.rows):
+            return self
+        sets = np.concatenate([self.sets, other.sets + len(self.fields)])
+        return UnknownFields(np.concatenate([self.rows, other.rows]), sets, [*self.fields, *other.fields])
+
+    def counts(self) -> dict[str, int]:
+        """Count the events by field: exact for the first `tally.MOST_NAMES` fields, the others are one count."""
+        found: dict[str, int] = {}
+        if not len(self.sets):
+            return found
+        for number, count in zip(*np.unique(self.sets, return_counts=True), strict=True):
+            for name in self.fields[number]:
+                tally.add_bounded(found, {encodable(cut(name)): int(count)})
+        return found
+
+
+NO_UNKNOWN = UnknownFields(np.zeros(0, np.int64), np.zeros(0, np.int64), [])
+
+
+def finder(kind: iceberg.IcebergType, case_insensitive: bool, path: str = "") -> Find | None:
+    """Compile what yields the paths of the fields that a parsed value has and a type has not; None for primitives."""
+    match kind:
+        case iceberg.StructType():
+            return _in_struct(kind, case_insensitive, path)
+        case iceberg.ListType():
+            element = finder(kind.element_type, case_insensitive, f"{path}element.")
+            return element and _in_each(element, list, iter)
+        case iceberg.MapType():
+            value = finder(kind.value_type, case_insensitive, f"{path}value.")
+            return value and _in_each(value, dict, dict.values)
+    return None
+
+
+def _in_struct(kind: iceberg.StructType, case_insensitive: bool, path: str) -> Find:
+    known = {each.name: finder(each.field_type, case_insensitive, f"{path}{each.name}.") for each in kind.fields}
+    if case_insensitive:
+        known = {folded(name): below for name, below in known.items()} | known
+
+    def find(value: Any) -> Iterator[str]:
+        for name, item in value.items() if type(value) is dict else ():
+            column = folded(name) if case_insensitive and name not in known else name
+            if column not in known:
+                yield f"{path}{name}"
+            elif below := known[column]:
+                yield from below(item)
+
+    return find
+
+
+def _in_each(find: Find, kind: type, items: Callable[[Any], Iterable[Any]]) -> Find:
+    def find_all(value: Any) -> Iterator[str]:
+        for item in items(value) if type(value) is kind else ():
+            yield from find(item)
+
+    return find_all

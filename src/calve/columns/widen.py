@@ -1,0 +1,109 @@
+"""Which columns are too narrow for a schema or a value, and can become wide enough as Iceberg allows it.
+
+Iceberg widens int to long, float to double, and the precision of a decimal. It does so at any depth, but columns that
+are required stay as they are: a key is required, and readers of older equality deletes would not know it again.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import reduce
+from typing import Any
+
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.columns.node import ELEMENT, VALUE, Kind, Node, join
+
+__all__ = ["needed", "widened", "widest"]
+
+_NOTHING = Node(Kind.NULL)
+_MOST_DIGITS = 38
+
+
+def widened(node: Node, kind: iceberg.IcebergType) -> Node:
+    """Return those fields of a node that columns are too narrow for, below `known` ones; `null` if there are none."""
+    match kind:
+        case iceberg.StructType() if node.kind not in (Kind.LIST, Kind.MAP):
+            types = _optional(kind)
+            return _known({name: widened(each, types[name]) for name, each in node.fields.items() if name in types})
+        case iceberg.ListType() if ELEMENT in node.fields and node.kind is not Kind.STRUCT:
+            return _known({ELEMENT: widened(node.fields[ELEMENT], kind.element_type)})
+        case iceberg.MapType() if node.kind is not Kind.LIST:
+            below = [node.fields[VALUE]] if node.kind is Kind.MAP else node.fields.values()
+            values = (widened(each, kind.value_type) for each in below)
+            return _known({VALUE: reduce(join, values, _NOTHING)})
+        case iceberg.IntegerType() if node.kind in (Kind.LONG, Kind.WIDE_LONG):
+            return Node(Kind.LONG)
+        case iceberg.FloatType() if node.kind is Kind.DOUBLE:
+            return node
+        case iceberg.DecimalType(precision=precision, scale=scale) if node.kind is Kind.DECIMAL:
+            return node if node.digits[1] == scale and sum(node.digits) > precision else _NOTHING
+    return _NOTHING
+
+
+def widest(schema: Schema) -> Schema:
+    """Return a schema with each column that may be widened as wide as it can become."""
+    return Schema(*_widest(schema.as_struct()).fields)
+
+
+def needed(value: Any, kind: iceberg.IcebergType) -> Node:
+    """Return what a typed value of the widest schema needs that a type does not have, as `widened` does."""
+    if value is None:
+        return _NOTHING
+    match kind:
+        case iceberg.StructType():
+            types = _optional(kind)
+            return _known({name: needed(each, types[name]) for name, each in value.items() if name in types})
+        case iceberg.ListType():
+            return _known({ELEMENT: reduce(join, (needed(each, kind.element_type) for each in value), _NOTHING)})
+        case iceberg.MapType():
+            values = (needed(each, kind.value_type) for _, each in value)
+            return _known({VALUE: reduce(join, values, _NOTHING)})
+        case iceberg.IntegerType() if not -(2**31) <= value < 2**31:
+            return Node(Kind.LONG)
+        case iceberg.FloatType() if not _is_float(value):
+            return Node(Kind.DOUBLE)
+        case iceberg.DecimalType(precision=precision, scale=scale):
+            whole = value.adjusted() + 1 if value else 0
+            return Node(Kind.DECIMAL, digits=(whole, scale)) if whole > precision - scale else _NOTHING
+    return _NOTHING
+
+
+def _optional(kind: iceberg.StructType) -> dict[str, iceberg.IcebergType]:
+    return {each.name: each.field_type for each in kind.fields if not each.required}
+
+
+def _known(fields: dict[str, Node]) -> Node:
+    found = {name: each for name, each in fields.items() if each.kind is not Kind.NULL}
+    return Node(Kind.KNOWN, found) if found else _NOTHING
+
+
+def _widest(kind: Any) -> Any:
+    match kind:
+        case iceberg.StructType():
+            fields = [
+                each if each.required else each.model_copy(update={"field_type": _widest(each.field_type)})
+                for each in kind.fields
+            ]
+            return iceberg.StructType(*fields)
+        case iceberg.ListType():
+            return iceberg.ListType(kind.element_id, _widest(kind.element_type), kind.element_required)
+        case iceberg.MapType():
+            value = _widest(kind.value_type)
+            return iceberg.MapType(kind.key_id, kind.key_type, kind.value_id, value, kind.value_required)
+        case iceberg.IntegerType():
+            return iceberg.LongType()
+        case iceberg.FloatType():
+            return iceberg.DoubleType()
+        case iceberg.DecimalType(scale=scale):
+            return iceberg.DecimalType(_MOST_DIGITS, scale)
+    return kind
+
+
+def _is_float(value: float) -> bool:
+    try:
+        struct.pack("<f", value)
+    except OverflowError:
+        return False
+    return True

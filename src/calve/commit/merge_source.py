@@ -1,0 +1,254 @@
+"""What a batch has staged for a MERGE: keys of rows that go, and updates that lack columns. Read by the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import load_file_io
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from calve.arrays import RowNumbers
+from calve.catalog.catalog import Catalog
+from calve.engine.pyspark_private import jvm_of
+from calve.errors import SinkUnavailableError
+from calve.event import duck
+from calve.reduce.absent import lacks
+from calve.reduce.key import ABSENT, EVENTS
+
+__all__ = ["Staged", "staged"]
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Changes of rows by one key.
+
+    Attributes:
+        paths: The names that lead to each column of the key: more than one where it is nested.
+        columns: The names of the columns that updates have, by field id; empty where there is no update.
+        required: The field ids of those that must have a value.
+        types: Spark's types of all columns of the rows, as SQL.
+        deletes: The keys of rows that go: `k0`, `k1`, ….
+        updates: Rows: the same, `c<field id>`, `ABSENT` and `EVENTS`.
+        fresh: The updates whose older row goes before they are made (positions).
+    """
+
+    paths: tuple[tuple[str, ...], ...]
+    columns: Mapping[int, str]
+    required: frozenset[int]
+    types: Mapping[str, str]
+    deletes: pa.Table
+    updates: pa.Table
+    fresh: RowNumbers
+
+    @property
+    def kept(self) -> list[int]:
+        """The field ids of the columns that some update lacks."""
+        if not self.columns:
+            return []
+        numbers: list[int] = pc.unique(pc.list_flatten(self.updates.column(ABSENT))).to_pylist()
+        return numbers
+
+    def incomplete(self) -> tuple[RowNumbers, RowNumbers]:
+        """Find the updates that surely are no rows, and those that are none without an older row (positions)."""
+        mask = np.zeros(len(self.updates), bool)
+        for number in self.required.intersection(self.kept):
+            mask |= lacks(duck.whole(self.updates.column(ABSENT)), number)
+        surely = self.fresh[mask[self.fresh]]
+        mask[self.fresh] = False
+        return surely, np.flatnonzero(mask)
+
+    def keys_of(self, updates: RowNumbers, spark: SparkSession) -> DataFrame:
+        """Return the keys of updates, and their positions as `row`."""
+        keys = self.updates.select(self.deletes.column_names).take(pa.array(updates))
+        return self._frame(keys.append_column("row", pa.array(updates, pa.int64())), spark)
+
+    def letters_of(self, updates: RowNumbers) -> list[list[bytes]]:
+        """Return the dead letters of each of these updates, as lines of JSON."""
+        lines: list[list[bytes] | None] = self.updates.column(EVENTS).take(pa.array(updates)).to_pylist()
+        return [each or [] for each in lines]
+
+    def without(self, lost: RowNumbers) -> Staged:
+        """Leave updates out; what a DELETE before them took away stays away."""
+        left = np.setdiff1d(np.arange(len(self.updates)), lost)
+        gone = self.updates.take(pa.array(np.intersect1d(lost, self.fresh))).select(self.deletes.column_names)
+        return replace(
+            self,
+            columns=self.columns if len(left) else {},
+            deletes=pa.concat_tables([self.deletes, gone]),
+            updates=self.updates.take(pa.array(left)),
+            fresh=np.flatnonzero(np.isin(left, self.fresh)),
+        )
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return a row for each key, which every task gets whole; `ABSENT` is null where the row goes."""
+        rows = self.deletes
+        if self.columns:
+            absent = duck.whole(self.updates.column(ABSENT))
+            keeps = np.ones(len(self.updates), bool)
+            keeps[self.fresh] = False
+            nothing = pa.array([[]], absent.type).take(pa.repeat(0, len(absent)))
+            absent = pc.if_else(pa.array(keeps), absent, nothing)
+            updates = self.updates.drop_columns([ABSENT, EVENTS]).append_column(ABSENT, absent)
+            rows = pa.concat_tables([updates, rows], promote_options="default")
+        return self._frame(rows, spark)
+
+    def _frame(self, rows: pa.Table, spark: SparkSession) -> DataFrame:
+        schema = StructType.fromDDL(", ".join(f"{name} {self.types[name]}" for name in rows.column_names))
+        whole = rows.combine_chunks()  # Spark 4.1 reads no further than a batch without rows
+        return spark.createDataFrame(whole, schema).hint("broadcast")
+
+
+def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str]) -> Staged:
+    """Read the files of one key.
+
+    Args:
+        catalog: The catalog of the table.
+        table: The Java table: columns have its names and types, whatever they had when the files were written.
+        ids: The field ids of the key.
+        paths: Files with these columns; those with `ABSENT` have updates.
+
+    Raises:
+        SinkUnavailableError: The storage does not give a file at the moment.
+    """
+    schema, io_properties = table.schema(), catalog.io_properties(table)
+    read = [_read(path, io_properties) for path in paths]
+    columns = {number: name for rows in read if ABSENT in rows.column_names for number, name in _names(schema, rows)}
+    keys = {f"k{at}": number for at, number in enumerate(ids)}
+    types = {**keys, **{f"c{number}": number for number in columns}}
+    convert = jvm_of(catalog.spark).org.apache.iceberg.spark.SparkSchemaUtil.convert
+    fields = {name: schema.findField(number) for name, number in types.items()}
+    updates = [_updates(rows, keys, columns) for rows in read if ABSENT in rows.column_names]
+    deletes = [_keys(rows, keys) for rows in read if ABSENT not in rows.column_names]
+    found = Staged(
+        paths=tuple(_path(catalog, schema, number) for number in ids),
+        columns=columns,
+        required=frozenset(number for number in columns if schema.findField(number).isRequired()),
+        types={
+            **{name: convert(field.type()).asNullable().sql() for name, field in fields.items()},
+            ABSENT: "array<int>",
+            "row": "bigint",
+        },
+        deletes=pa.concat_tables(deletes) if deletes else updates[0].select(list(keys)).slice(0, 0),
+        updates=pa.concat_tables(updates) if updates else deletes[0].slice(0, 0),
+        fresh=np.zeros(0, np.int64),
+    )
+    return _freshened(found, list(keys)) if updates and deletes else found
+
+
+def _freshened(found: Staged, keys: list[str]) -> Staged:
+    """Take the keys of updates out of the deletes."""
+    numbered = [
+        rows.select(keys).append_column("row", pa.array(range(len(rows)), pa.int64()))
+        for rows in (found.updates, found.deletes)
+    ]
+    sql = f"SELECT updates.row AS one, deletes.row AS other FROM updates JOIN deletes USING ({', '.join(keys)})"
+    both = duck.run(sql, updates=numbered[0], deletes=numbered[1])
+    if not len(both):
+        return found
+    left = np.setdiff1d(np.arange(len(found.deletes)), both.column("other").to_numpy())
+    return replace(found, deletes=found.deletes.take(pa.array(left)), fresh=both.column("one").to_numpy())
+
+
+def _read(path: str, io_properties: dict[str, str]) -> pa.Table:
+    """Read a file.
+
+    Raises:
+        SinkUnavailableError: The storage does not give it at the moment.
+    """
+    try:
+        with load_file_io(io_properties, path).new_input(path).open() as stream:
+            return pq.read_table(stream)
+    except OSError as error:
+        raise SinkUnavailableError(
+            f"The staged keys {path} cannot be read: {error}",
+            step="commit",
+            target=path,
+            hint="Calve tries again; check that the table's storage is up and can be reached",
+        ) from error
+
+
+def _names(schema: Any, rows: pa.Table) -> list[tuple[int, str]]:
+    """Return the columns of rows that the table still has, and what they are called by now."""
+    numbers = [_number(field) for field in rows.schema]
+    return [(number, str(schema.findColumnName(number))) for number in numbers if schema.findField(number) is not None]
+
+
+def _path(catalog: Catalog, schema: Any, number: int) -> tuple[str, ...]:
+    """Return the names that lead to a field; each may have dots itself."""
+    parents = jvm_of(catalog.spark).org.apache.iceberg.types.TypeUtil.indexParents(schema.asStruct())
+    above = parents.get(number)
+    return (*(_path(catalog, schema, above) if above is not None else ()), str(schema.findField(number).name()))
+
+
+def _number(field: pa.Field) -> int:
+    return int(field.metadata[_FIELD_ID])
+
+
+def _keys(rows: pa.Table, keys: Mapping[str, int]) -> pa.Table:
+    """Return the columns of the key, whatever they were called and however deep they are."""
+    while any(pa.types.is_struct(field.type) for field in rows.schema):
+        rows = rows.flatten()  # `a` with a field `b` becomes `a.b`
+    columns = {_number(field): column for field, column in zip(rows.schema, rows.columns, strict=True)}
+    return pa.table({name: _plain(columns[number]) for name, number in keys.items()})
+
+
+def _updates(rows: pa.Table, keys: Mapping[str, int], columns: Mapping[int, str]) -> pa.Table:
+    found = _keys(rows, keys)
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if _number(field) in columns:
+            found = found.append_column(f"c{_number(field)}", _plain(column))
+    return found.append_column(ABSENT, rows.column(ABSENT)).append_column(EVENTS, rows.column(EVENTS))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as Spark has its type, at any depth: a UUID is text."""
+    if not _is_odd(column.type):
+        return column
+    sql = f"SELECT one::{_sql_type(column.type)} AS one FROM rows"
+    return duck.run(sql, rows=pa.table({"one": column})).column("one")
+
+
+def _is_odd(kind: pa.DataType) -> bool:
+    """Return whether Spark has another type for a type, or for one inside it."""
+    inside = [kind.field(at).type for at in range(kind.num_fields)]
+    return isinstance(kind, pa.UuidType) or pa.types.is_fixed_size_binary(kind) or any(map(_is_odd, inside))
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    """Return DuckDB's name of the type that Spark has for a type."""
+    if pa.types.is_struct(kind):
+        inner = ", ".join(f'"{field.name.replace(_QUOTE, _QUOTE * 2)}" {_sql_type(field.type)}' for field in kind)
+        return f"STRUCT({inner})"
+    if pa.types.is_map(kind):
+        return f"MAP({_sql_type(kind.key_type)}, {_sql_type(kind.item_type)})"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"{_sql_type(kind.value_type)}[]"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
+    if pa.types.is_fixed_size_binary(kind):
+        return "BLOB"
+    return _SQL_TYPES.get(str(kind), "VARCHAR")
+
+
+_QUOTE = '"'
+_SQL_TYPES = {
+    "bool": "BOOLEAN",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date32[day]": "DATE",
+    "binary": "BLOB",
+    "large_binary": "BLOB",
+}

@@ -1,0 +1,196 @@
+"""Brings a table's columns after those of another table, whose rows it gets: added, widened, renamed.
+
+What a column of the other table was called when it was last looked at is a property of this one, by the other one's
+field ids: so a rename is told from a column that was dropped beside one that was added.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from calve.catalog.catalog import Catalog
+from calve.catalog.retry import retried
+from calve.engine.jvm import java_errors
+from calve.errors import CalveError
+from calve.sources.source import SourceTable
+from calve.table.schema import read_schema
+
+__all__ = ["follow"]
+
+_PROPERTY = "calve.follows."
+_STEP = "follow the source's schema"
+
+
+def follow(
+    catalog: Catalog, identifier: str, source: SourceTable, key: Sequence[str] = (), has_deletes: bool = False
+) -> list[str]:
+    """Make a table have what another one has; may be repeated safely (driver).
+
+    Columns that the other one no longer has stay, and so do those that are of a type that cannot become its.
+
+    Args:
+        catalog: The catalog of the table.
+        identifier: The table.
+        source: The other one.
+        key: The columns that rows are deleted by; empty: the table's identifier fields.
+        has_deletes: Rows are deleted by equality deletes. Then, or if the table has some already, the key keeps its
+            types: Iceberg's Java readers (1.12) do not apply the deletes of a narrower key, so deleted rows come back.
+
+    Returns:
+        What was done and what was left, in words; empty when the table had it all.
+
+    Raises:
+        CommitError: The table cannot be changed.
+        NoTargetError: There is no such table.
+    """
+
+    def attempt() -> list[str]:
+        java_table = catalog.load_java(identifier)
+        with java_errors(_STEP, identifier):
+            return _follow(catalog, java_table, source, _Key(tuple(key), has_deletes))
+
+    return retried(attempt)
+
+
+def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -> list[str]:
+    names = _names(source)
+    property_name = f"{_PROPERTY}{source.name}"
+    seen = {"uuid": source.uuid, "names": names, "schema": zlib.crc32(source.schema_json.encode())}
+    wanted = json.dumps(seen, separators=(",", ":"))
+    held = java_table.properties().get(property_name)
+    if held == wanted:
+        return []
+    known = json.loads(held) if held else {}
+    before = known.get("names", {}) if known.get("uuid") == source.uuid else {}
+    had = _columns(java_table)
+    renamed = _renamed(before, names, had)
+    if renamed:
+        _rename(java_table, renamed)
+    kept, key_columns = key.types(java_table), set(java_table.schema().identifierFieldNames())
+    given = [_as_key(field, key_columns) for field in json.loads(source.schema_json)["fields"]]
+    fields = [_with_types(field, field["name"], kept) for field in given]
+    fits = [field for field in fields if _fits(catalog, java_table, field)]
+    dropped = _dropped(before, names, _columns(java_table))
+    transaction = java_table.newTransaction()
+    update = _union(catalog, transaction.updateSchema(), fits)
+    for name in dropped:
+        if name not in key_columns:
+            update = update.makeColumnOptional(name)  # rows without it are rows of the table
+    update.commit()
+    transaction.updateProperties().set(property_name, wanted).commit()
+    transaction.commitTransaction()
+    java_table.refresh()
+    return [
+        *_changes(had, _columns(java_table), renamed),
+        *(f"{name} stays, though dropped there" for name in dropped),
+        *(f"{name} stays of type {kind} because of equality deletes" for name, kind in _narrower(kept, source)),
+    ]
+
+
+def _changes(had: Mapping[str, str], now: Mapping[str, str], renamed: Mapping[str, str]) -> list[str]:
+    was = {renamed.get(name, name): kind for name, kind in had.items()}
+    return [
+        *(f"{old} is now {new}" for old, new in renamed.items()),
+        *(f"{name} was added" for name in now if name not in was),
+        *(f"{name} is now of type {now[name]}" for name in now if name in was and now[name] != was[name]),
+    ]
+
+
+def _dropped(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[str, str]) -> list[str]:
+    """Return the columns that the table has and the other one no longer; of a struct only itself."""
+    gone = {name for number, name in before.items() if number not in names and name in had}
+    return sorted(name for name in gone - set(names.values()) if name.rpartition(".")[0] not in gone)
+
+
+class _Key(NamedTuple):
+    """The columns that rows are deleted by (none: the identifier fields), and whether by equality deletes."""
+
+    columns: tuple[str, ...]
+    has_deletes: bool
+
+    def types(self, java_table: Any) -> dict[str, str]:
+        """Return the types of the columns that keep them, by name."""
+        if not self.has_deletes and not _has_equality_deletes(java_table):
+            return {}
+        schema = java_table.schema()
+        found = {name: schema.findField(name) for name in self.columns or schema.identifierFieldNames()}
+        return {str(name): str(field.type()) for name, field in found.items() if field is not None}
+
+
+def _has_equality_deletes(java_table: Any) -> bool:
+    snapshots = [java_table.snapshot(ref.snapshotId()) for ref in java_table.refs().values()]
+    return any(int(one.summary().get("total-equality-deletes") or 0) for one in snapshots)
+
+
+def _narrower(types: Mapping[str, str], source: SourceTable) -> list[tuple[str, str]]:
+    """Return the columns of these types that are of others in the other table."""
+    schema = read_schema(source.schema_json)
+    known = [name for name in types if name in schema.column_names]
+    return [(name, types[name]) for name in known if str(schema.find_type(name)) != types[name]]
+
+
+def _with_types(field: dict[str, Any], path: str, types: Mapping[str, str]) -> dict[str, Any]:
+    """Return a column with these types of some columns, which are it or are in it."""
+    kind = field["type"]
+    if path in types:
+        return {**field, "type": types[path]}
+    if not isinstance(kind, dict) or kind["type"] != "struct":
+        return field
+    fields = [_with_types(each, f"{path}.{each['name']}", types) for each in kind["fields"]]
+    return {**field, "type": {**kind, "fields": fields}}
+
+
+def _names(source: SourceTable) -> dict[str, str]:
+    schema = read_schema(source.schema_json)
+    numbers = sorted(schema.find_field(name).field_id for name in schema.column_names)
+    return {str(number): schema.find_column_name(number) or "" for number in numbers}
+
+
+def _columns(java_table: Any) -> dict[str, str]:
+    """The types of all columns, however deep, by name."""
+    schema = java_table.schema()
+    fields = {str(schema.findColumnName(number)): schema.findField(number) for number in schema.idToName().keySet()}
+    return {
+        name: f"{'optional' if field.isOptional() else 'required'} {field.type()}" for name, field in fields.items()
+    }
+
+
+def _rename(java_table: Any, renamed: Mapping[str, str]) -> None:
+    update = java_table.updateSchema()
+    for old, new in renamed.items():
+        update = update.renameColumn(old, new.rpartition(".")[2])
+    update.commit()
+    java_table.refresh()
+
+
+def _renamed(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns to rename, by their old names; only what is there, to what is not."""
+    changed = {
+        before[number]: name
+        for number, name in names.items()
+        if number in before and before[number].rpartition(".")[2] != name.rpartition(".")[2] and before[number] in had
+    }
+    return {old: new for old, new in changed.items() if new not in had or new in changed}
+
+
+def _as_key(field: dict[str, Any], key_columns: set[str]) -> dict[str, Any]:
+    """A column, required if it is of this table's key, whatever it is in the other one."""
+    return {**field, "required": field["required"] or field["name"] in key_columns}
+
+
+def _fits(catalog: Catalog, java_table: Any, field: Mapping[str, Any]) -> bool:
+    """Whether a column can be added, or become what the other table has."""
+    try:
+        with java_errors(_STEP, str(field["name"])):
+            _union(catalog, java_table.updateSchema(), [field]).apply()
+    except CalveError:
+        return False
+    return True
+
+
+def _union(catalog: Catalog, update: Any, fields: list[Any]) -> Any:
+    schema = {"type": "struct", "schema-id": 0, "fields": fields}
+    return update.unionByNameWith(catalog.schema(json.dumps(schema)))

@@ -1,0 +1,157 @@
+"""Rejects on their way to the dead-letter queue: entries, gathered by table, as one unpublished file or as rows.
+
+The driver publishes the file when its batch is staged (`calve.dead_letters.publish`), so each reject is there once.
+Rows of a table of dead letters become data files, which are committed as those of any other table.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyiceberg.io import load_file_io
+
+from calve.durable import local_path, sync
+from calve.event.dead_letter import letters, line
+from calve.event.reject import cut
+from calve.record.written import Rejects
+from calve.table.arrow_schema import arrow_schema
+from calve.table.loaded import Table
+from calve.write.parquet import storage_error
+
+__all__ = ["DeadLetterPlace", "DeadLetters"]
+
+_IN_MEMORY_BYTES = 4 << 20
+_ROWS = 8192
+"""Entries that become rows at a time."""
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class DeadLetterPlace:
+    """Where a sink's rejects go.
+
+    Attributes:
+        location: A folder or an object store's prefix.
+        io_properties: What a FileIO needs to write there.
+        table: The table that gets them instead.
+    """
+
+    location: str
+    io_properties: dict[str, str] = field(default_factory=dict)
+    table: Table | None = None
+
+
+class DeadLetters:
+    """The rejects of one sink in one task attempt; runs on an executor.
+
+    Args:
+        place: Where they go.
+        name: The published file's name without its ending; the same for every attempt of a task.
+        attempt: Makes the unpublished file's name this attempt's own.
+        labels: The entries' `pipeline` and `sink`.
+    """
+
+    def __init__(self, place: DeadLetterPlace, name: str, attempt: str, labels: dict[str, str]) -> None:
+        self._place = place
+        self._name = name
+        self._attempt = attempt
+        self._labels = labels
+        self._spools: dict[str, Any] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+        self._examples: dict[str, dict[str, str]] = {}
+
+    def add(self, table: str, events: pa.Table, rejects: pa.Table) -> None:
+        """Keep rejected rows.
+
+        Args:
+            table: The table they were meant for, empty where it is not known.
+            events: The rows with their `event` (or what it was made of, `_original`) and metadata columns.
+            rejects: `REJECTS`: positions in `events`, code, field, reason.
+        """
+        if not len(rejects):
+            return
+        spool = self._spools.get(table)
+        if spool is None:
+            spool = self._spools[table] = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115
+        counts, examples = self._counts.setdefault(table, {}), self._examples.setdefault(table, {})
+        for entry in letters(events, rejects, {**self._labels, "table": table}):
+            spool.write(line(entry))
+            counts[entry["code"]] = counts.get(entry["code"], 0) + 1
+            examples.setdefault(entry["code"], ": ".join(filter(None, (cut(entry["field"]), entry["reason"]))))
+
+    def forget(self, table: str) -> None:
+        """Drop a table's rejects: its events are read again in another pass."""
+        if (spool := self._spools.pop(table, None)) is not None:
+            spool.close()
+            del self._counts[table], self._examples[table]
+
+    def rows(self) -> Iterator[pa.Table]:
+        """Yield the entries as rows of the table that gets them; nothing where there is no such table."""
+        table = self._place.table
+        schema = arrow_schema(table.schema) if table else pa.schema([])
+        number = 0
+        for spool in self._spools.values() if table else ():
+            spool.seek(0)
+            while lines := list(itertools.islice(spool, _ROWS)):
+                yield _rows(lines, {"task": self._name, "number": range(number, number + len(lines))}, schema)
+                number += len(lines)
+
+    def close(self) -> Rejects | None:
+        """Return counts and examples by table and code; without a table, write the file, and add its two names."""
+        if not self._spools:
+            return None
+        if self._place.table:
+            self._forget_all()
+            return Rejects(self._counts, self._examples)
+        name = f"{self._name}.ndjson"
+        path = f"{self._place.location}/_{name}-{self._attempt}"
+        try:
+            self._write(path)
+        except OSError as error:
+            raise storage_error(self._place.location, error, "reject") from error
+        published = f"{self._place.location}/{name}"
+        return Rejects(self._counts, self._examples, path, published)
+
+    def _forget_all(self) -> None:
+        for spool in self._spools.values():
+            spool.close()
+        self._spools = {}
+
+    def _write(self, path: str) -> None:
+        local = local_path(path)
+        if local is not None:
+            local.parent.mkdir(parents=True, exist_ok=True)
+            with local.open("wb") as file:
+                self._copy(file)
+                file.flush()
+                os.fsync(file.fileno())
+            sync(local.parent)
+            return
+        with load_file_io(self._place.io_properties, path).new_output(path).create(overwrite=True) as file:
+            self._copy(file)
+
+    def _copy(self, file: Any) -> None:
+        for spool in self._spools.values():
+            spool.seek(0)
+            while block := spool.read(1 << 20):
+                file.write(block)
+            spool.close()
+
+
+def _rows(lines: Sequence[bytes], added: dict[str, Any], schema: pa.Schema) -> pa.Table:
+    """Return entries as rows of a schema; columns that are not ours become null."""
+    entries = [msgspec.json.decode(line) for line in lines]
+    for entry in entries:
+        entry["metadata"] = _ENCODER.encode(entry["metadata"]).decode()
+        entry["timestamp"] = datetime.datetime.fromisoformat(entry["timestamp"])
+    columns: dict[str, Any] = {name: [entry.get(name) for entry in entries] for name in schema.names}
+    columns |= {"task": [added["task"]] * len(lines), "number": added["number"]}
+    return pa.table([pa.array(columns[each.name], each.type) for each in schema], schema=schema)

@@ -1,0 +1,127 @@
+"""Which dead letters have been sent again for good: the memory of `calve dlq replay` on the driver's disk."""
+
+from __future__ import annotations
+
+import bisect
+import sqlite3
+from collections.abc import Collection, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calve.errors import WriteError
+
+__all__ = ["Span", "Spans", "Taken"]
+
+_FILE = "taken.db"
+_TABLES = """
+    CREATE TABLE IF NOT EXISTS taken (
+        file TEXT, start INTEGER, "end" INTEGER, entries INTEGER, PRIMARY KEY (file, start)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS call (file TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+_BEGUN = ""
+"""The row that an unfinished call has even when it knows no file."""
+
+
+class Span(NamedTuple):
+    """Entries that follow each other in a file: its name, their bytes, and how many they are.
+
+    The name without its folder is enough: published names are unique, and survive a folder that is moved.
+    """
+
+    file: str
+    start: int
+    end: int
+    entries: int
+
+
+class Spans:
+    """A set of spans that knows whether a place in a file is in it."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self.entries = 0
+        self._spans: dict[str, list[tuple[int, int]]] = {}
+        for span in sorted(set(spans)):
+            self._spans.setdefault(span.file, []).append((span.start, span.end))
+            self.entries += span.entries
+
+    def has(self, file: str, offset: int) -> bool:
+        """Return whether the entry that begins at this byte is in it."""
+        spans = self._spans.get(file, [])
+        at = bisect.bisect_right(spans, offset, key=lambda span: span[0]) - 1
+        return at >= 0 and offset < spans[at][1]
+
+
+class Taken:
+    """A durable set of spans in one SQLite file, and the call that is not finished yet.
+
+    Args:
+        folder: `<state>/<pipeline>/replay`; made when something is remembered.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self) -> list[Span]:
+        """Return everything that was ever added."""
+        return [Span(*row) for row in self._read('SELECT file, start, "end", entries FROM taken')]
+
+    def count(self, files: Collection[str]) -> int:
+        """Count the entries of these files that have been sent again."""
+        return sum(span.entries for span in self.load() if span.file in files)
+
+    def add(self, spans: Iterable[Span]) -> None:
+        """Remember spans durably; may be repeated.
+
+        Raises:
+            WriteError: The disk refuses; try again.
+        """
+        self._write("INSERT OR IGNORE INTO taken VALUES (?, ?, ?, ?)", spans)
+
+    def call(self) -> set[str] | None:
+        """Return the replays' own rejects that the unfinished call found at its start; None: the last one has ended."""
+        files = {str(row[0]) for row in self._read("SELECT file FROM call")}
+        return files or None
+
+    def begin_call(self, files: Iterable[str]) -> None:
+        """Remember what `call` gives, until `end_call`.
+
+        Raises:
+            WriteError: The disk refuses; try again.
+        """
+        self._write("INSERT OR IGNORE INTO call VALUES (?)", [(file,) for file in (_BEGUN, *files)])
+
+    def end_call(self) -> None:
+        """Forget the call: everything that it was to send is sent.
+
+        Raises:
+            WriteError: The disk refuses.
+        """
+        if self.call() is not None:
+            self._write("DELETE FROM call WHERE file >= ?", [(_BEGUN,)])
+
+    def _read(self, sql: str) -> list[tuple[Any, ...]]:
+        if not (self._folder / _FILE).exists():
+            return []
+        with closing(self._connect()) as database:
+            return list(database.execute(sql))
+
+    def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with closing(self._connect()) as database, database:
+                database.executemany(sql, rows)
+        except (sqlite3.Error, OSError) as error:
+            raise WriteError(
+                f"The list of dead letters that were sent again cannot be written to {self._folder}: {error}",
+                step="acknowledge",
+                target=str(self._folder),
+                hint="Make room, or give the right to write there; nothing is lost",
+            ) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._folder / _FILE, timeout=10)
+        database.execute("PRAGMA synchronous = FULL")
+        database.executescript(_TABLES)
+        return database

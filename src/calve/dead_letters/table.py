@@ -1,0 +1,279 @@
+"""Dead letters in an Iceberg table: its columns, where a state folder says that it is, and how its entries are read.
+
+Beside the files in a folder of dead letters lies a note for each table that the pipeline's rejects go to. It says where
+the table's metadata was when the pipeline last looked, so that no catalog and no password is needed to read it. Where a
+catalog is a file on SQLite, or nothing but folders (`hadoop`), the table is read as it is now; so it is where somebody
+knows the catalog (`Look`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, LessThan, NotNull, Reference
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from calve.errors import SourceError
+from calve.observe.state_folder import Folder
+
+__all__ = ["LETTERS", "PROPERTIES", "LetterTable", "Look", "newest_in", "note", "note_name", "tables_in"]
+
+LETTERS = Schema(
+    NestedField(1, "timestamp", TimestamptzType(), required=False),
+    NestedField(2, "pipeline", StringType(), required=False),
+    NestedField(3, "sink", StringType(), required=False),
+    NestedField(4, "table", StringType(), required=False),
+    NestedField(5, "code", StringType(), required=False),
+    NestedField(6, "field", StringType(), required=False),
+    NestedField(7, "reason", StringType(), required=False),
+    NestedField(8, "event", StringType(), required=False, doc="The original text; Base64 where event_encoding says so"),
+    NestedField(9, "event_encoding", StringType(), required=False),
+    NestedField(10, "metadata", StringType(), required=False, doc="JSON"),
+    NestedField(11, "task", StringType(), required=False, doc="With number: the key of the entry"),
+    NestedField(12, "number", LongType(), required=False),
+)
+"""The columns of a table of dead letters: the keys of an entry, and what tells entries apart."""
+PROPERTIES = {"write.metadata.metrics.column.task": "full"}
+"""A replay asks for the entries of one task after the other: the bounds of `task` must be whole."""
+_SUFFIX = ".metadata.json"
+_CHOSEN = ("pipeline", "sink", "table", "timestamp", "code", "task", "number")
+_TOLD = ("s3.endpoint", "s3.region", "s3.force-virtual-addressing", "gcs.project-id", "adls.account-name")
+_VERSION = re.compile(r"v(\d+)(\.gz)?\.metadata\.json").fullmatch
+_EXPANDED = 4
+"""Parquet leaves about a quarter of the entries' text."""
+
+
+@dataclass(frozen=True)
+class LetterTable:
+    """A table of dead letters as it was at one moment.
+
+    Attributes:
+        location: Of its metadata file.
+        path: How people name it.
+        storage: What a FileIO needs to find its files; what is written down of it is without any secret.
+    """
+
+    location: str
+    path: str = ""
+    storage: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def is_at(location: str) -> bool:
+        """Return whether a place of dead letters is a table."""
+        return location.endswith(_SUFFIX)
+
+    @property
+    def open_storage(self) -> dict[str, str]:
+        """What of the storage is no secret."""
+        return {key: value for key, value in self.storage.items() if key in _TOLD}
+
+    def tasks(self) -> list[str]:
+        """Name the tasks that wrote its entries, sorted.
+
+        Raises:
+            SourceError: The table cannot be read.
+        """
+        return list(self._spans)
+
+    def chosen(self, task: str) -> Iterator[dict[str, Any]]:
+        """Yield what a choice is made by, of each entry of a task by its number: no event and no metadata."""
+        start, count = self._spans[task]
+        for batch in self._index.slice(start, count).to_batches():
+            yield from map(_entry, batch.to_pylist())
+
+    @cached_property
+    def entry_bytes(self) -> int:
+        """About the size of an entry as text."""
+        with self._told():
+            files = [task.file for task in self._table.scan().plan_files()]
+        rows = sum(file.record_count for file in files)
+        return max(1, _EXPANDED * sum(file.file_size_in_bytes for file in files) // max(rows, 1))
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Yield every entry, data file by data file in the order of their names, with its `task` and `number`.
+
+        Raises:
+            SourceError: The table cannot be read.
+        """
+        with self._told():
+            for task in sorted(self._table.scan().plan_files(), key=lambda task: task.file.file_path):
+                scan = ArrowScan(self._table.metadata, self._table.io, self._projected, AlwaysTrue())
+                for batch in scan.to_record_batches([task]):
+                    yield from map(_entry, batch.to_pylist())
+
+    def lines(self, task: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
+        """Yield number and NDJSON line of a task's entries whose numbers are in one of the spans, in order.
+
+        Raises:
+            SourceError: The table cannot be read, or an entry of the spans is gone.
+        """
+        first, last = min(start for start, _ in spans), max(end for _, end in spans)
+        numbers = And(_compared(GreaterThanOrEqual, "number", first), _compared(LessThan, "number", last))
+        asked = And(_compared(EqualTo, "task", task), numbers)
+        with self._told():
+            rows = self._table.scan(row_filter=asked, selected_fields=self._names).to_arrow().sort_by("number")
+        wanted = functools.reduce(pc.or_, (_within(rows["number"], *span) for span in spans))
+        rows = rows.filter(wanted)
+        if len(rows) != sum(end - start for start, end in spans):
+            raise SourceError(
+                f"Dead letters that were to be sent again are gone from the table {self.path or self.location}",
+                step="read",
+                target=self.path or self.location,
+                hint="Roll the table back to the snapshot that has them, and replay again",
+            )
+        for batch in rows.to_batches():
+            for entry in map(_entry, batch.to_pylist()):
+                yield entry["number"], msgspec.json.encode(entry)
+
+    @property
+    def _table(self) -> StaticTable:
+        return _opened(self.location, tuple(sorted(self.storage.items())))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(LETTERS.column_names)
+
+    @property
+    def _projected(self) -> Schema:
+        return self._table.schema().select(*self._names)
+
+    @cached_property
+    def _index(self) -> pa.Table:
+        with self._told():
+            rows = self._table.scan(row_filter=NotNull(term=Reference("task")), selected_fields=_CHOSEN).to_arrow()
+        return rows.sort_by([("task", "ascending"), ("number", "ascending")])
+
+    @cached_property
+    def _spans(self) -> dict[str, tuple[int, int]]:
+        """First row in the index and number of rows, by task."""
+        spans, start = {}, 0
+        for each in self._index["task"].combine_chunks().value_counts().to_pylist():
+            spans[each["values"]] = (start, each["counts"])
+            start += each["counts"]
+        return spans
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, KeyError) as error:
+            raise SourceError(
+                f"the dead letters in the table {self.path or self.location} cannot be read: {error}",
+                step="observe",
+                target=self.location,
+                hint="Check your permissions, and that the table is there; object storage is asked with the "
+                "credentials of the environment (AWS_…)",
+            ) from error
+
+
+Look = Callable[[str], LetterTable | None]
+"""Gives a table as it is now; None where that is not known."""
+
+
+def note_name(identifier: str) -> str:
+    """Name the note about a table in a folder of dead letters."""
+    return f"table.{identifier}.json"
+
+
+def note(table: LetterTable, sqlite: tuple[str, str] | None, hadoop: bool = False) -> dict[str, Any]:
+    """Return where a table of dead letters is.
+
+    Args:
+        table: As it is now; of its storage, what may be a secret is left out.
+        sqlite: The file and the name of a catalog on SQLite.
+        hadoop: The catalog is nothing but folders.
+    """
+    told = {"table": table.path, "metadata": table.location, "storage": table.open_storage}
+    return {**told, "sqlite": sqlite, "hadoop": hadoop}
+
+
+def newest_in(folder: str) -> str | None:
+    """Return the newest metadata file of a table of a catalog that is nothing but folders; None where there is none.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    names = [info.base_name for info in Folder.at(folder).file_infos()]
+    numbered = [(int(found[1]), name) for name in names if (found := _VERSION(name))]
+    return f"{folder}/{max(numbered)[1]}" if numbered else None
+
+
+def tables_in(folder: Folder, look: Look | None = None) -> list[LetterTable]:
+    """Return the tables that notes in a folder speak of, as they are now if `look` knows them.
+
+    Raises:
+        OSError: The folder or a note cannot be read.
+    """
+    names = [info.base_name for info in folder.file_infos()]
+    notes = [name for name in names if name.startswith("table.") and name.endswith(".json")]
+    told = [json.loads(folder.read(name)) for name in notes]
+    return [(look(one["table"]) if look else None) or _noted(one) for one in told]
+
+
+def _noted(told: dict[str, Any]) -> LetterTable:
+    location = told["metadata"]
+    if told.get("hadoop"):
+        with contextlib.suppress(OSError):
+            location = newest_in(location.rpartition("/")[0]) or location
+    if told["sqlite"]:
+        with contextlib.suppress(sqlite3.Error):  # as it was will do
+            file, catalog = told["sqlite"]
+            location = _now(file, catalog, told["table"]) or location
+    return LetterTable(location, told["table"], told["storage"])
+
+
+def _compared(comparison: Any, column: str, value: object) -> Any:
+    return comparison(column, value)
+
+
+def _within(numbers: pa.ChunkedArray, start: int, end: int) -> pa.ChunkedArray:
+    return pc.and_(pc.greater_equal(numbers, start), pc.less(numbers, end))
+
+
+def _now(file: str, catalog: str, identifier: str) -> str | None:
+    namespace, _, name = identifier.rpartition(".")
+    find = (
+        "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
+    )
+    with contextlib.closing(sqlite3.connect(f"{Path(file).as_uri()}?mode=ro", uri=True)) as database:
+        row = database.execute(find, (catalog, namespace, name)).fetchone()
+    return str(row[0]) if row else None
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(location: str, storage: tuple[tuple[str, str], ...]) -> StaticTable:
+    return StaticTable.from_metadata(location, dict(storage))
+
+
+def _entry(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as an entry of a file has it; what is null is left out."""
+    entry = {name: value for name, value in row.items() if value is not None}
+    if "timestamp" in entry:
+        entry["timestamp"] = entry["timestamp"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if "metadata" in entry:
+        entry["metadata"] = _metadata(entry["metadata"])
+    return entry
+
+
+def _metadata(text: str) -> dict[str, Any] | None:
+    """Read metadata; somebody else's may be anything."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

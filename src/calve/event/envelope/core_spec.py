@@ -1,0 +1,71 @@
+"""What the compiled core is told of a format of envelopes and of schemas, as texts (`core/src/spec.rs` reads them)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from calve.event.envelope.logical import DECIMAL, EPOCHS, UTC_TEXTS, VARIABLE_DECIMAL, needs_care
+from calve.event.envelope.schema import Field
+from calve.event.envelope.shape import Shape
+
+__all__ = ["OPERATIONS", "format_spec", "meaning_spec"]
+
+OPERATIONS = ("insert", "update", "delete")
+"""By their numbers."""
+
+
+def format_spec(shape: Shape, metadata: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """Return the specification of a format, the metadata that is wanted, and the columns of keys."""
+    words = {word: str(OPERATIONS.index(meant)) for word, meant in shape.words.items()} | dict.fromkeys(
+        shape.silent, "silent"
+    )
+    attributes = [shape.metadata[name] for name in metadata]
+    return [
+        _flag(shape.wrapped),
+        _flag(shape.whole_before),
+        *(shape.before, shape.after, shape.operation),
+        str(len(words)),
+        *(text for word in words.items() for text in word),
+        str(len(attributes)),
+        *(text for each in attributes for text in (each.path, _flag(each.kind == pa.int64()))),
+        str(len(keys)),
+        *keys,
+    ]
+
+
+def meaning_spec(schema: Field | None) -> list[str]:
+    """Return what a schema says of values, in the order in which `logical.render` looks at it."""
+    return list(_meaning(schema))
+
+
+def _meaning(schema: Field | None) -> Iterator[str]:
+    if schema is None or not needs_care(schema):
+        yield "as-is"
+    elif schema.logical == DECIMAL:
+        yield from ("decimal", str(schema.scale))
+    elif schema.logical == VARIABLE_DECIMAL:
+        yield "free-decimal"
+    elif schema.logical in EPOCHS:
+        what, unit = EPOCHS[schema.logical]
+        yield what
+        if what != "date":
+            yield str(len(str(unit)) - 1)
+    elif schema.logical in UTC_TEXTS:
+        yield "utc"
+    elif schema.kind == "struct":
+        known = {each.name: each for each in schema.fields}
+        yield from ("struct", str(len(known)))
+        for name, each in known.items():
+            yield name
+            yield from _meaning(each)
+    elif schema.kind in ("array", "map"):
+        yield schema.kind
+        yield from _meaning(schema.fields[0])
+    else:
+        yield "left"
+
+
+def _flag(value: bool) -> str:
+    return "1" if value else "0"

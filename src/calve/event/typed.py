@@ -1,0 +1,44 @@
+"""Rows of typed sources: a struct in place of the text, which is made only where somebody needs it.
+
+A batch has either `event` or `_typed`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from calve.event.columns import EVENT, TYPED
+from calve.event.json_text import to_json
+
+__all__ = ["is_typed", "joinable", "with_decimals_as_strings", "with_text"]
+
+_STRINGS = {b"calve.decimals": b"string"}
+"""What the fields of rows say, whose texts have decimals as strings."""
+
+
+def is_typed(rows: pa.Table) -> bool:
+    """Return whether the rows have no text yet."""
+    return TYPED in rows.column_names
+
+
+def with_text(rows: pa.Table) -> pa.Table:
+    """Return rows with the column `event`: in place of typed values, their JSON text."""
+    if not is_typed(rows):
+        return rows
+    values = pa.Table.from_struct_array(rows[TYPED])
+    has_strings = any(field.metadata == _STRINGS for field in values.schema)
+    texts = to_json(values, decimals_as_strings=True) if has_strings else to_json(values)
+    return rows.set_column(rows.column_names.index(TYPED), EVENT, texts)
+
+
+def with_decimals_as_strings(rows: pa.StructArray) -> pa.StructArray:
+    """Return rows whose texts, once somebody needs them, have decimals as strings instead of numbers."""
+    fields = [field.with_metadata(_STRINGS) for field in rows.type]
+    return pa.StructArray.from_arrays(rows.flatten(), fields=fields)
+
+
+def joinable(kind: pa.DataType) -> bool:
+    """Return whether Arrow can take rows out of columns of a type: it cannot of views (Arrow 26)."""
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return False
+    return all(joinable(kind.field(number).type) for number in range(kind.num_fields))

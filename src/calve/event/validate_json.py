@@ -1,0 +1,139 @@
+"""Which events are JSON objects, and a text of each that DuckDB certainly accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.compiled import events as core
+from calve.event import duck
+from calve.event.columns import EVENT, JSON, MALFORMED, PICKED, ROW
+from calve.event.exact_json import MalformedError, dump
+from calve.event.reject import Code, Reject, rejects_table
+from calve.event.repeated import RepeatedKeys
+
+__all__ = ["Sound", "as_text", "cleaned", "is_same", "sound", "whole_array", "without_half_surrogates"]
+
+
+class Sound(NamedTuple):
+    """Events that are JSON objects, and the others.
+
+    Attributes:
+        rows: The columns that came in plus `json` and `row`, and `_picked` where it is asked for and there is a core,
+            in order, without the malformed rows.
+        rejects: The malformed rows (`REJECTS`).
+    """
+
+    rows: pa.Table
+    rejects: pa.Table
+
+
+def sound(events: pa.Table, fields: Sequence[str] = ()) -> Sound:
+    """Divide a table with the column `event` (and perhaps `malformed`) into JSON objects and malformed rows.
+
+    Of a key that an object repeats, `json` has the last value alone (decision 7).
+
+    Args:
+        events: The table.
+        fields: Fields that are picked out of the objects.
+    """
+    rejects: list[Reject] = []
+    array = whole_array(events[EVENT])
+    given_up = events[MALFORMED].to_pylist() if _has_reasons(events) else None
+    changed: dict[int, str] = {}
+    picked, reader = core.pick(array, fields), RepeatedKeys()
+    for row in range(len(array)) if picked is None else np.flatnonzero(picked[0].to_numpy() < 0).tolist():
+        if given_up and given_up[row] is not None:
+            continue
+        try:
+            value = reader.parse(array[row].as_py())
+        except MalformedError as error:
+            rejects.append(Reject(row, Code.MALFORMED, "", str(error)))
+            continue
+        if picked is not None or reader.has_any or _has_half_surrogate(value):
+            changed[row] = cleaned(value)
+    rejects += [
+        Reject(row, Code.MALFORMED, "", reason) for row, reason in enumerate(given_up or ()) if reason is not None
+    ]
+    keep = np.ones(len(events), bool)
+    keep[[each.row for each in rejects]] = False
+    rows = events.append_column(ROW, pa.array(np.arange(len(events)), pa.int64()))
+    if fields and picked:
+        rows = rows.append_column(PICKED, _picked(*picked, changed, fields))
+    rows = rows.filter(pa.array(keep)) if rejects else rows
+    return Sound(rows.append_column(JSON, _readable(rows, changed)), rejects_table(rejects))
+
+
+def _picked(numbers: pa.Array, texts: pa.Array, changed: Mapping[int, str], fields: Sequence[str]) -> pa.Array:
+    """Return the choice of fields of each event; null where it is none."""
+    if again := core.pick(pa.array(changed.values(), pa.string()), fields) if changed else None:
+        codes = numbers.to_numpy(zero_copy_only=False).copy()
+        codes[list(changed)] = again[0].to_numpy() + len(texts)
+        numbers, texts = pa.array(codes), pa.concat_arrays([texts, again[1]])
+    is_none = pc.less(numbers, 0)
+    return pa.DictionaryArray.from_arrays(pc.if_else(is_none, None, numbers), texts)
+
+
+def _readable(rows: pa.Table, changed: Mapping[int, str]) -> pa.Array:
+    """Return the texts of rows, some of which are others."""
+    texts = as_text(rows[EVENT])
+    if not changed:
+        return texts
+    mask = np.isin(rows[ROW].to_numpy(), list(changed))
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(changed.values(), texts.type))
+
+
+def _has_half_surrogate(value: Mapping[str, Any]) -> bool:
+    try:
+        dump(value).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def whole_array(events: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    joined = duck.whole(events)
+    if isinstance(joined, pa.ChunkedArray):
+        joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], events.type)
+    return joined
+
+
+def as_text(events: pa.ChunkedArray) -> pa.Array:
+    """Return events as one string array; null where an event is null or not UTF-8."""
+    joined = whole_array(events)
+    try:
+        return joined.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(event) for event in joined.to_pylist()], pa.string())
+
+
+def is_same(one: pa.Array, other: pa.Array) -> bool:
+    """Return whether two arrays lie in the same memory, as texts do that were left as they came."""
+    places = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
+    return places[0][1:] == places[1][1:] and (one.offset, len(one)) == (other.offset, len(other))
+
+
+def _decoded(event: bytes | None) -> str | None:
+    try:
+        return None if event is None else event.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _has_reasons(events: pa.Table) -> bool:
+    return MALFORMED in events.column_names and events[MALFORMED].null_count < len(events)
+
+
+def cleaned(value: Mapping[str, Any]) -> str:
+    """Write a parsed object as text that DuckDB takes."""
+    return without_half_surrogates(dump(value))
+
+
+def without_half_surrogates(text: str) -> str:
+    """Return a text that UTF-8 can hold: half surrogate pairs become the replacement character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

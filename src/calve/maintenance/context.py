@@ -1,0 +1,78 @@
+"""One branch of one table, and what all steps of its maintenance need; runs on the driver."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from calve.catalog.attempt import Attempt
+from calve.catalog.catalog import Catalog
+from calve.commit.fence import CommitTarget
+from calve.engine.pyspark_private import java_session, jvm_of
+from calve.maintenance.manifests import DeleteCounts, Manifests
+
+__all__ = ["Workbench"]
+
+_SMALL_GROUP_BYTES = 512 << 20
+"""As large as a data file is by default, so that a group is one task of Spark."""
+
+
+class Workbench:
+    """Each step loads the table again, so it sees what pipelines wrote meanwhile.
+
+    Args:
+        spark: Runs the actions.
+        catalog: Where the table is.
+        target: The table and its branch.
+        gentle: Leave room for others who work on this Spark: rewrite in small groups, one after another.
+
+    Attributes:
+        options: Iceberg's options for planning a rewrite.
+        at_once: How many groups of files are rewritten at once; 0 leaves it to Iceberg.
+    """
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, target: CommitTarget, gentle: bool = False) -> None:
+        self.catalog = catalog
+        self.target = target
+        self.options = {"max-file-group-size-bytes": str(_SMALL_GROUP_BYTES)} if gentle else {}
+        self.at_once = 1 if gentle else 0
+        self.jvm: Any = jvm_of(spark)
+        self._session: Any = java_session(spark)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.target.identifier
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the branch that actions without a choice of branch work on."""
+        return self.target.branch == "main"
+
+    def load(self) -> Any:
+        """Return the current Java table.
+
+        Raises:
+            NoTargetError: There is none of this name.
+        """
+        return self.catalog.load_java(self.name)
+
+    def begin(self) -> Attempt:
+        """Load the table to commit to it."""
+        return self.catalog.begin(self.name)
+
+    def actions(self) -> Any:
+        """Return Iceberg's actions for Spark; they use the active session of the thread."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)
+        return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._session)
+
+    @cached_property
+    def manifests(self) -> Manifests:
+        """The compiled loops over manifests."""
+        return Manifests(self.jvm)
+
+    def count(self) -> DeleteCounts:
+        """Count what the branch consists of now."""
+        return self.manifests.count(self.load(), self.target.branch)

@@ -1,0 +1,57 @@
+"""Converts equality deletes: rows that they delete are left out of new data files, then the deletes go."""
+
+from __future__ import annotations
+
+from calve.catalog.retry import retried
+from calve.commit.swap import swap
+from calve.engine.jvm import java_errors
+from calve.maintenance.context import Workbench
+from calve.maintenance.rewrite import ANY_DELETE, Rewritten, maintaining, rewrite
+
+__all__ = ["convert", "remove_unneeded"]
+
+
+def convert(bench: Workbench, options: dict[str, str] | None = None) -> Rewritten:
+    """Convert the equality deletes that a branch has now; those that are committed meanwhile stay.
+
+    Args:
+        bench: The table and its branch.
+        options: More of Iceberg's options, about which files are rewritten beside those with deletes.
+
+    Raises:
+        MaintenanceError: It could not be finished; what is done stays, and it may be repeated.
+    """
+    rewritten = rewrite(bench, {**ANY_DELETE, **(options or {})})
+    remove_unneeded(bench)  # the commit itself drops those that are older than every row, which may leave some
+    return rewritten
+
+
+def remove_unneeded(bench: Workbench) -> int:
+    """Remove equality deletes that hold for no data file; give their number.
+
+    Iceberg's action `removeDanglingDeleteFiles` finds the same, but gives up when anything is committed while its job
+    runs, and a pipeline commits all the time. This is a compare-and-swap on the metadata that was looked at: nothing
+    that is committed meanwhile, not even a rollback, can make a removed one needed.
+    """
+
+    def attempt() -> int:
+        begun = bench.begin()
+        with java_errors("remove deletes", bench.name):
+            begun.look(bench.target.branch)
+            start = begun.start
+            ref = start.ref(bench.target.branch)
+            snapshot = None if ref is None else start.snapshot(ref.snapshotId())
+            if snapshot is None or snapshot.summary().get("total-equality-deletes") == "0":
+                return 0
+            found = bench.manifests.unneeded(begun.table, snapshot)
+            if found.isEmpty():
+                return 0
+            update = begun.transaction.newRewrite()
+            bench.manifests.remove(update, found)
+            (update if bench.is_main else update.toBranch(bench.target.branch)).commit()
+            swap(begun, bench.target.branch)
+            count: int = found.size()
+            return count
+
+    with maintaining("remove deletes", bench):
+        return retried(attempt)

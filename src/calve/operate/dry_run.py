@@ -1,0 +1,301 @@
+"""What a pipeline would do with some events, found by the very parts that a run uses; nothing is written."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from calve.catalog.catalog import Catalog, embedded
+from calve.catalog.sqlite import SqliteCatalog, sqlite_file
+from calve.columns.infer import infer
+from calve.engine import session
+from calve.errors import SchemaConflictError
+from calve.event.columns import EVENT, MALFORMED, ORDER, ROW, VERSION
+from calve.event.document_version import versions
+from calve.event.envelope.decoder import Decoder
+from calve.event.reject import reject_rows
+from calve.event.validate_json import sound
+from calve.observe import tally
+from calve.operate.dry_run_catalog import Rehearsal
+from calve.pipeline.run import needs_s3
+from calve.pipeline.wiring import Wiring, sink_labels
+from calve.record.receipt import Misfit
+from calve.record.target import TableRef
+from calve.route.route import Router
+from calve.settings import PipelineSettings
+from calve.sinks.iceberg.job import TableJob
+from calve.sinks.job import SinkJob, WritingJob
+from calve.table.ddl import add_columns, create_table, set_identifier_fields, widen_column
+from calve.table.loaded import Absent
+from calve.task.job import Job
+
+__all__ = ["EventFate", "Place", "Reject", "TableFate", "Trial", "attempt"]
+
+_PASSES = 5
+"""As in a run: a pass for an unknown table, one for new fields; more are never needed, as nobody else writes here."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table, and the sink that writes it."""
+
+    sink: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Reject:
+    """Why an event would be dead-lettered: the sink and table it was meant for (empty: not known), and the reason."""
+
+    sink: str
+    table: str
+    code: str
+    field: str
+    reason: str
+
+
+@dataclass
+class EventFate:
+    """What would become of one event; with neither tables nor rejects no route takes it.
+
+    Attributes:
+        line: Its line in the file, from 1; None where that is not known.
+        tables: The tables it would be a row of, each with its sink.
+        rejects: Why it would not be a row of others.
+    """
+
+    line: int | None
+    tables: list[Place] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+@dataclass
+class TableFate:
+    """What would become of one table.
+
+    Attributes:
+        catalog: The catalog's name.
+        table: Its identifier.
+        rows: How many events would be rows of it.
+        statements: What would be done to it first, as SQL; empty: it fits as it is.
+        created: Whether it would be created.
+        nulled: How many values of each column would become null because they do not fit its type.
+        ignored: How many events have each field that has no column and would not be written.
+        documents: Whether it is an index of documents, whose mapping is not looked at.
+    """
+
+    catalog: str
+    table: str
+    rows: int = 0
+    statements: list[str] = field(default_factory=list)
+    created: bool = False
+    nulled: dict[str, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+    documents: bool = False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a pipeline would do.
+
+    Attributes:
+        events: In their order.
+        tables: Those that would get rows or be made, in the order in which they were met.
+        missing_metadata: By route, `table_identifier` or `operation`: what metadata it needs and samples do not have.
+    """
+
+    events: list[EventFate]
+    tables: list[TableFate]
+    missing_metadata: dict[str, list[str]]
+
+
+def attempt(settings: PipelineSettings, events: pa.Table, metadata: Mapping[str, int | str] | None = None) -> Trial:
+    """Take events as a run's first batch would, without writing anything; runs on the driver alone.
+
+    Spark is started only to ask a catalog that is not on SQLite.
+
+    Args:
+        settings: The pipeline.
+        events: `EVENT`, `MALFORMED`, and `file_row` as the line of each; other columns are not looked at.
+        metadata: What every event has; all else that expressions ask for is missing.
+
+    Raises:
+        CalveError: The pipeline would not start, or a catalog does not answer.
+    """
+    with contextlib.ExitStack() as stack:
+        return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events, metadata or {})
+
+
+class _Rehearsals:
+    """Rehearsals of a pipeline's catalogs, by the keys that a run gives them; all share one session."""
+
+    def __init__(self, settings: PipelineSettings, stack: contextlib.ExitStack) -> None:
+        self.made: dict[str, Rehearsal] = {}
+        self._settings = settings
+        self._stack = stack
+        self._spark: SparkSession | None = None
+
+    def get(self, given: Mapping[str, str]) -> tuple[str, Catalog]:
+        """Return the rehearsal for a sink's properties; of a catalog, it has all that a wiring asks of it."""
+        key = repr(sorted(given.items()))
+        if key not in self.made:
+            self.made[key] = self._make(dict(given) or embedded(Path("lakehouse")))
+        return key, cast(Catalog, self.made[key])
+
+    def _make(self, properties: dict[str, str]) -> Rehearsal:
+        name = properties.get("name", "iceberg")
+        file = sqlite_file(properties)
+        if file:
+            return Rehearsal(name, properties, SqliteCatalog(file, properties).load)
+        if properties.get("type", "").lower() == "jdbc":  # it would make its tables, or change them to a newer version
+            properties.pop("jdbc.schema-version", None)
+            properties["jdbc.init-catalog-tables"] = "false"
+        return Rehearsal(name, properties, Catalog(self._session(), properties).load)
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = session.start(needs_s3=needs_s3([self._settings]))
+            self._stack.callback(session.stop, self._spark)
+        return self._spark
+
+
+class _Rehearsed:
+    """The driver's and the task's part of a batch in one, on catalogs that only pretend."""
+
+    def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
+        self._catalogs = catalogs
+        self._wiring = Wiring(settings, Path("calve-state") / settings.name, catalogs.get)
+        self._labels = sink_labels(settings)
+        self._moment = int(time.time() * 10)
+        self._events: list[EventFate] = []
+        self._tables: dict[tuple[str, str], TableFate] = {}
+
+    def run(self, events: pa.Table, metadata: Mapping[str, int | str]) -> Trial:
+        self._events = [EventFate(line) for line in events["file_row"].to_pylist()]
+        self._wiring.open_tables()
+        for key, catalog in self._catalogs.made.items():
+            for name in catalog.created:
+                self._table(key, name)
+        job = self._wiring.job("", 0, self._moment, 0, None)
+        asking = self._asking(job)
+        given = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set())
+        missing = {what: sorted(names - given) for what, names in asking.items() if names - given}
+        if len(events):
+            nulls = {name: None for names in missing.values() for name in names}
+            self._write(self._route(job, _with_metadata(events, {**nulls, **metadata})))
+        for (key, name), table in self._tables.items():
+            if key in self._catalogs.made:
+                _explain(self._catalogs.made[key], name, table)
+        return Trial(self._events, list(self._tables.values()), missing)
+
+    def _asking(self, job: Job) -> dict[str, frozenset[str]]:
+        """Return what asks for metadata, and for which."""
+        asking: dict[str, frozenset[str]] = {}
+        for label, sink in zip(self._labels, job.sinks, strict=True):
+            for gate in sink.route.gates:
+                of = "" if gate.pipeline == job.pipeline else f" of {gate.pipeline}"
+                asking |= {f"the route {name}{of}": one.metadata for name, one in gate.conditions.items()}
+            asking[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
+            if sink.route.operation is not None:
+                asking[f"the operation of {label}"] = sink.route.operation.metadata
+        return asking
+
+    def _route(self, job: Job, events: pa.Table) -> dict[TableRef, pa.Table]:
+        """Return the events of each table, with their positions as `ROW`."""
+        checked = Decoder(job.envelopes).decode(events) if job.envelopes else sound(events)
+        self._reject(TableRef(0, ""), range(len(events)), checked.rejects)
+        rows = checked.rows.append_column(ORDER, pa.array(range(len(checked.rows)), pa.int64()))
+        routed = Router([sink.route for sink in job.sinks]).route(rows)
+        for number, rejects in routed.rejects.items():
+            self._reject(TableRef(number, ""), rows[ROW].to_pylist(), rejects)
+        return {
+            TableRef(number, name): routed.rows(rows, number, positions) for number, name, positions in routed.parts
+        }
+
+    def _write(self, parts: dict[TableRef, pa.Table]) -> None:
+        """Make tables fit and convert the events for them, in passes as a batch does."""
+        for _ in range(_PASSES):
+            sinks = self._wiring.job("", 0, self._moment, 0, None).sinks
+            found = [self._place(sinks[target.sink], target, rows) for target, rows in parts.items()]
+            misfits = [misfit for misfit in found if misfit]
+            if not misfits:
+                return
+            self._wiring.fit(misfits)
+            parts = {misfit.target: parts[misfit.target] for misfit in misfits}
+        names = ", ".join(sorted(name for _, name in parts))
+        message = f"The events still do not fit after {_PASSES} passes: {names}"
+        raise SchemaConflictError(message, step="convert", target=names)
+
+    def _place(self, sink: SinkJob, target: TableRef, rows: pa.Table) -> Misfit | None:
+        if isinstance(sink, WritingJob):
+            self._index(sink, target, rows)
+            return None
+        assert isinstance(sink, TableJob)
+        name, origins = target.table, rows[ROW].to_pylist()
+        known = sink.tables.get(name)
+        if known is None:
+            return Misfit(target, infer(rows, sink.fields) if sink.infers else None)
+        if isinstance(known, Absent):
+            everything = pa.array(range(len(rows)), pa.int64())
+            self._reject(target, origins, reject_rows(everything, known.code, "", known.reason))
+            return None
+        converted = sink.converter(known).convert(rows)
+        if converted.unknown is not None:
+            return Misfit(target, converted.unknown)
+        self._reject(target, origins, converted.rejects)
+        table = self._table(sink.catalog, name)
+        table.rows += len(converted.row)
+        tally.add(table.nulled, converted.nulled)
+        tally.add_bounded(table.ignored, converted.ignored)
+        for row in converted.row.to_pylist():
+            self._events[origins[row]].tables.append(Place(self._labels[target.sink], name))
+        return None
+
+    def _index(self, sink: WritingJob, target: TableRef, rows: pa.Table) -> None:
+        """Shape the events of an index, and send nothing."""
+        name, origins = target.table, rows[ROW].to_pylist()
+        numbers = versions(0, (0, 1), 0, len(rows))
+        refused = sink.refused(rows.append_column(VERSION, numbers))
+        self._reject(target, origins, refused)
+        taken = set(range(len(rows))) - set(refused["row"].to_pylist())
+        self._tables.setdefault((sink.label, name), TableFate(sink.label, name, documents=True)).rows += len(taken)
+        for row in sorted(taken):
+            self._events[origins[row]].tables.append(Place(self._labels[target.sink], name))
+
+    def _table(self, catalog: str, name: str) -> TableFate:
+        return self._tables.setdefault((catalog, name), TableFate(self._catalogs.made[catalog].name, name))
+
+    def _reject(self, target: TableRef, origins: Sequence[int], rejects: pa.Table) -> None:
+        for one in rejects.to_pylist():
+            about = Reject(self._labels[target.sink], target.table, one["code"], one["field"], one["reason"])
+            self._events[origins[one["row"]]].rejects.append(about)
+
+
+def _with_metadata(events: pa.Table, metadata: Mapping[str, int | str | None]) -> pa.Table:
+    """Return the events with this metadata and no other; None is a column of nulls."""
+    bare = events.select([EVENT, MALFORMED])
+    for name, value in sorted(metadata.items()):
+        kind = pa.int64() if isinstance(value, int) else pa.string()
+        bare = bare.append_column(name, pa.repeat(pa.scalar(value, kind), len(events)))
+    return bare
+
+
+def _explain(catalog: Rehearsal, name: str, table: TableFate) -> None:
+    whole = f"{catalog.name}.{name}"
+    created, added = catalog.created.get(name), catalog.added.get(name)
+    if created:
+        table.created = True
+        table.statements.append(
+            create_table(whole, created.schema, created.partition_fields, created.properties, created.location)
+        )
+        table.statements += filter(None, [set_identifier_fields(whole, created.schema)])
+    if added:
+        table.statements.append(add_columns(whole, added))
+    table.statements += [widen_column(whole, *one) for one in catalog.widened.get(name, [])]

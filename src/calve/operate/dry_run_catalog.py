@@ -1,0 +1,226 @@
+"""A catalog that only pretends: it reads real tables, and keeps those that would be created or changed to itself."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyiceberg import partitioning, transforms
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+
+from calve.columns.evolve import Evolution
+from calve.errors import CommitError, NoTargetError, SchemaConflictError
+from calve.table.definition import PartitionField
+from calve.table.loaded import Table
+from calve.table.schema import read_schema
+
+__all__ = ["Added", "Created", "Rehearsal"]
+
+Added = tuple[tuple[str, ...], str, Any]
+"""A column as in `Evolution.add`: the path of the struct it goes into, its name, its type in JSON."""
+
+_STEP = "create the table"
+_DEFAULT_FORMAT_VERSION = 2
+_SUFFIX = {"identity": "", "void": "_null", "truncate": "_trunc"}
+_TIMES = ("year", "month", "day", "hour")
+
+
+@dataclass(frozen=True)
+class Created:
+    """What a table would be created with, before any column is added to it."""
+
+    schema: Schema
+    partition_fields: Sequence[PartitionField]
+    properties: Mapping[str, str]
+    location: str | None
+
+
+class Rehearsal:
+    """Stands in for a `commit.catalog.Catalog` where nothing may be written (driver, any number of threads).
+
+    Args:
+        name: The catalog's name.
+        properties: Its properties.
+        load: Gives a table of the real catalog, or None.
+
+    Attributes:
+        created: What would be created, by identifier.
+        added: The columns that would be added to tables that exist or were just created, by identifier.
+        widened: The columns that would get a wider type, and the type, by identifier.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, str], load: Callable[[str], Table | None]) -> None:
+        self.name = name
+        self.properties = properties
+        self.created: dict[str, Created] = {}
+        self.added: dict[str, list[Added]] = {}
+        self.widened: dict[str, list[tuple[str, str]]] = {}
+        self._load = load
+        self._lock = threading.RLock()
+        self._tables: dict[str, Table] = {}
+
+    def open(self) -> None:
+        """Do nothing: the catalog is reached when a table is asked for."""
+
+    def load(self, identifier: str) -> Table | None:
+        """Return a table as it would be by now."""
+        return self._tables.get(identifier) or self._load(identifier)
+
+    def create(
+        self,
+        identifier: str,
+        schema_json: str,
+        partition_fields: Sequence[PartitionField] = (),
+        properties: Mapping[str, str] | None = None,
+        location: str | None = None,
+    ) -> Table:
+        """Make the table that the catalog would create, without a location, or give the one that is there.
+
+        Raises:
+            SchemaConflictError: The format version has no such column types.
+            CommitError: The partition fields do not go together.
+        """
+        properties = dict(properties or {})
+        schema = assign_fresh_schema_ids(read_schema(schema_json))
+        version = int(properties.get("format-version", _DEFAULT_FORMAT_VERSION))
+        _check_types(identifier, schema, version)
+        table = Table(
+            identifier=identifier,
+            uuid="",
+            location=location or "",
+            schema_json=schema.model_dump_json(),
+            spec_json=_spec(identifier, schema, partition_fields).model_dump_json(),
+            format_version=version,
+            properties=properties,
+        )
+        with self._lock:
+            if identifier not in self._tables:
+                self.created[identifier] = Created(schema, partition_fields, properties, location)
+                self._tables[identifier] = table
+            return self._tables[identifier]
+
+    def try_storing(
+        self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
+    ) -> dict[str, str]:
+        """Do nothing: no table is stored."""
+        return {}
+
+    def evolve(self, identifier: str, evolution: Evolution) -> Table:
+        """Add the planned columns to what is kept here.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+        with self._lock:
+            table = self.load(identifier)
+            if table is None:
+                raise _missing(identifier, "evolve")
+            schema, added = _evolved(table, evolution)
+            self.added.setdefault(identifier, []).extend(added)
+            self.widened.setdefault(identifier, []).extend(evolution.widen)
+            self._tables[identifier] = replace(table, schema_json=json.dumps(schema))
+            return self._tables[identifier]
+
+    def add_free_spec(self, identifier: str) -> Table:
+        """Add a spec without partitions to the table, kept here; no row is concerned.
+
+        Raises:
+            NoTargetError: There is no such table.
+        """
+        with self._lock:
+            table = self.load(identifier)
+            if table is None:
+                raise _missing(identifier, "prepare the table for deletes")
+            self._tables[identifier] = replace(table, free_spec_id=table.spec.spec_id + 1, has_other_specs=True)
+            return self._tables[identifier]
+
+
+def _missing(identifier: str, step: str) -> NoTargetError:
+    return NoTargetError(f"The table {identifier} does not exist", step=step, target=identifier)
+
+
+def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[Added]]:
+    """Return the schema with the planned columns, and those of them that it did not have."""
+    schema: dict[str, Any] = json.loads(table.schema_json)
+    ids = iter(range(table.schema.highest_field_id + 1, 2**31))
+    added: list[Added] = []
+    for parent, name, kind in evolution.add:
+        fields = _struct(schema, parent)["fields"]
+        if all(field["name"] != name for field in fields):
+            fields.append({"id": next(ids), "name": name, "required": False, "type": _numbered(kind, ids)})
+            added.append((parent, name, kind))
+    return _widened(schema, "", dict(evolution.widen)), added
+
+
+def _widened(kind: Any, path: str, wider: Mapping[str, str]) -> Any:
+    """Return a type in JSON with the wider types of some columns, dotted where nested."""
+    if not isinstance(kind, dict):
+        return wider.get(path.lstrip("."), kind)
+    if kind["type"] == "struct":
+        fields = [
+            field | {"type": _widened(field["type"], f"{path}.{field['name']}", wider)} for field in kind["fields"]
+        ]
+        return kind | {"fields": fields}
+    nested = "element" if kind["type"] == "list" else "value"
+    return kind | {nested: _widened(kind[nested], f"{path}.{nested}", wider)}
+
+
+def _check_types(identifier: str, schema: Schema, version: int) -> None:
+    try:
+        schema.check_format_version_compatibility(version)
+    except ValueError as error:
+        raise SchemaConflictError(
+            f"The table {identifier} cannot have such columns: {error}",
+            step=_STEP,
+            target=identifier,
+            hint="Set `format-version: 3` in `table_properties`",
+        ) from error
+
+
+def _spec(identifier: str, schema: Schema, fields: Sequence[PartitionField]) -> partitioning.PartitionSpec:
+    """Build a spec with the names and the refusals of Iceberg's `PartitionSpec.Builder`."""
+    made: list[partitioning.PartitionField] = []
+    seen: set[tuple[int, str]] = set()
+    for number, (column, text) in enumerate(fields):
+        kind = text.partition("[")[0]
+        source = schema.find_field(column).field_id
+        name = f"{column}{_SUFFIX.get(kind, f'_{kind}')}"
+        transform = transforms.parse_transform(text)
+        same = (source, "time" if kind in _TIMES else text)
+        try:
+            partitioning.validate_partition_name(name, transform, source, schema, set())
+            if same in seen or any(one.name == name for one in made):
+                raise ValueError(f"{text} of {column} repeats another partition field")
+        except ValueError as error:
+            raise CommitError(f"{identifier}: {error}", step=_STEP, target=identifier) from error
+        seen.add(same)
+        field_id = partitioning.PARTITION_FIELD_ID_START + number
+        made.append(partitioning.PartitionField(source_id=source, field_id=field_id, transform=transform, name=name))
+    return partitioning.PartitionSpec(*made)
+
+
+def _struct(schema: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Find the struct that a path leads to; `element` and `value` lead below a list and a map."""
+    found = schema
+    for step in path:
+        if found["type"] == "struct":
+            found = next(field["type"] for field in found["fields"] if field["name"] == step)
+        else:
+            found = found[step]
+    return found
+
+
+def _numbered(kind: Any, ids: Iterator[int]) -> Any:
+    """Return a type in JSON with new ids for its nested fields."""
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        return kind | {
+            "fields": [field | {"id": next(ids), "type": _numbered(field["type"], ids)} for field in kind["fields"]]
+        }
+    nested = "element" if kind["type"] == "list" else "value"
+    renumbered = {key: next(ids) for key in kind if key.endswith("-id")}
+    return kind | renumbered | {nested: _numbered(kind[nested], ids)}

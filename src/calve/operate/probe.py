@@ -1,0 +1,139 @@
+"""Tries what a configuration names: do catalogs and sources answer, and are the tables and topics there?"""
+
+from __future__ import annotations
+
+import functools
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from calve.catalog.catalog import Catalog
+from calve.engine import session
+from calve.errors import CalveError, InvariantError, SourceError
+from calve.event.columns import MALFORMED
+from calve.pipeline.plugins import open_source, probe_sink, reads_tables
+from calve.pipeline.run import Catalogs, needs_s3
+from calve.settings import PipelineSettings
+from calve.sources.http.server import try_port
+from calve.sources.iceberg.source import IcebergSource
+from calve.sources.source import Source
+
+__all__ = ["check"]
+
+_PATIENCE_SECONDS = 60.0
+"""How long all of it may take; what has not answered by then is a problem."""
+
+Probe = tuple[str, Callable[[], None]]
+"""What is tried, in words, and how; it raises what is wrong."""
+
+
+def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
+    """Try every source and every catalog side by side, for a bounded time; nothing is accepted, and nothing stays.
+
+    Returns:
+        A sentence for each problem, in the order of the configuration.
+    """
+    probes = [
+        (f"{one.name}: the source {one.source.name}", _source_probe(one)) for one in pipelines if not reads_tables(one)
+    ]
+    probes += _sink_probes(pipelines, False)
+    has_tables = any(sink.value.has_tables for one in pipelines for sink in one.sinks)
+    if not has_tables and not any(map(reads_tables, pipelines)):
+        return _answers(probes)
+    try:
+        spark = session.start(needs_s3=needs_s3(pipelines))
+    except CalveError as error:
+        return [*_answers(probes), str(error)]
+    try:
+        return _answers([*probes, *_table_probes(pipelines, spark), *_sink_probes(pipelines, True, spark)])
+    finally:
+        session.stop(spark)
+
+
+def _answers(probes: Sequence[Probe]) -> list[str]:
+    answers: queue.Queue[tuple[int, str]] = queue.Queue()
+    for number, (_, probe) in enumerate(probes):
+        threading.Thread(target=_ask, args=(number, probe, answers), daemon=True).start()
+    waiting = dict.fromkeys(range(len(probes)), f"does not answer within {_PATIENCE_SECONDS:.0f} s")
+    problems: dict[int, str] = {}
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while waiting and (left := deadline - time.monotonic()) > 0:
+        try:
+            number, problem = answers.get(timeout=left)
+        except queue.Empty:
+            break
+        del waiting[number]
+        if problem:
+            problems[number] = problem
+    found = problems | waiting
+    return list(dict.fromkeys(f"{probes[number][0]}: {found[number]}" for number in sorted(found)))
+
+
+def _ask(number: int, probe: Callable[[], None], answers: queue.Queue[tuple[int, str]]) -> None:
+    try:
+        probe()
+    except CalveError as error:
+        answers.put((number, str(error)))
+    except Exception as error:  # a thread's error would be lost
+        answers.put((number, f"{type(error).__name__}: {error}"))
+    else:
+        answers.put((number, ""))
+
+
+def _source_probe(settings: PipelineSettings) -> Callable[[], None]:
+    if settings.source.name == "http":
+        return lambda: try_port(settings.source.value)
+    return lambda: _opens(settings)
+
+
+def _opens(settings: PipelineSettings) -> None:
+    """Start a source as at its first run, in a folder that is thrown away; one that only reads takes nothing by it."""
+    with tempfile.TemporaryDirectory(prefix="calve-connect-") as folder:
+        source = open_source(settings, Path(folder), _no_catalog)
+        try:
+            source.start(None, True)
+            if settings.source.name == "file":
+                _read_first(source)
+        finally:
+            source.stop()
+
+
+def _read_first(source: Source) -> None:
+    """Read how the first file begins: one that cannot be read becomes a dead letter, and mostly those like it, too.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    planned = source.plan(None, 1)
+    first = next(source.reader.read(planned.splits[0]), None) if planned else None
+    if first and MALFORMED in first.schema.names and (reason := first[MALFORMED][0].as_py()):
+        hint = "Correct the file, or the source's codec; as it is, `run` makes it a dead letter and goes on"
+        raise SourceError(reason, step="connect", target="file", hint=hint)
+
+
+def _no_catalog(properties: Mapping[str, str]) -> tuple[str, Catalog]:
+    raise InvariantError("This source has no catalog", step="connect")
+
+
+def _table_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) -> Iterator[Probe]:
+    catalog_of = Catalogs(spark).get
+    for one in pipelines:
+        if reads_tables(one):
+            source = open_source(one, Path(), catalog_of)
+            assert isinstance(source, IcebergSource)
+            yield f"{one.name}: the source {one.source.name}", source.find
+
+
+def _sink_probes(
+    pipelines: Sequence[PipelineSettings], has_tables: bool, spark: SparkSession | None = None
+) -> Iterator[Probe]:
+    for one in pipelines:
+        for sink in one.sinks:
+            if sink.value.has_tables == has_tables:
+                tried = functools.partial(probe_sink, sink.name, sink.value, spark)
+                yield f"{sink.pipeline}: the sink {sink.name}", tried

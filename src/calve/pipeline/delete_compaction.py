@@ -1,0 +1,199 @@
+"""Converts equality deletes off the path of the batches: when a table has too many, and after its first load.
+
+A thread of its own does it.
+
+Nothing waits for it, and what becomes of it decides nothing: the deletes stay right until they are converted. Its
+commits and those of the pipeline look at the table anew when the other one was faster.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from calve.backoff import delay
+from calve.catalog.catalog import Catalog
+from calve.commit.fence import CommitTarget, Outcome
+from calve.errors import CalveError, InvariantError
+from calve.maintenance.context import Workbench
+from calve.maintenance.equality_deletes import convert
+from calve.observe.humanize import many
+from calve.observe.log import Log
+from calve.observe.status import PipelineStatus
+
+__all__ = ["DeleteCompaction"]
+
+_MOST_FILES = 1_000
+"""Delete files beyond which a conversion is due, however few rows they have: each scan opens them all."""
+_FIRST_WAIT_SECONDS = 30.0
+_LONGEST_WAIT_SECONDS = 1800.0
+_LEAVE_SECONDS = 5.0
+"""How long the end of a run waits for a conversion that was told to stop."""
+_TICK_SECONDS = 0.2
+_ONE_AT_A_TIME = threading.Lock()
+"""For all pipelines of the process: a conversion takes memory, and one of Spark's slots."""
+
+
+@dataclass
+class _Table:
+    """What is known of one branch of a table.
+
+    Attributes:
+        files: The delete files that its last conversion left.
+        rows: The rows of its equality deletes, as of the last commit.
+        loads: Whether its first rows came with the backlog that is being read.
+        begin_at: When the next one may begin; `failures` in a row put it off.
+    """
+
+    catalog: Catalog
+    target: CommitTarget
+    due: bool = False
+    files: int = 0
+    rows: int = 0
+    loads: bool = False
+    begin_at: float = 0.0
+    failures: int = 0
+
+
+@dataclass
+class _Known:
+    lock: threading.Condition = field(default_factory=threading.Condition)
+    tables: dict[tuple[str, str, str], _Table] = field(default_factory=dict)
+
+
+class DeleteCompaction:
+    """The delete_compaction of one pipeline.
+
+    Args:
+        spark: Runs them, beside the batches.
+        status: Is told of them.
+    """
+
+    def __init__(self, spark: SparkSession, status: PipelineStatus) -> None:
+        self._spark = spark
+        self._status = status
+        self._log = Log(status.name)
+        self._known = _Known()
+        self._ended = threading.Event()
+        self._tag = f"calve-{uuid.uuid4().hex}"
+        self._thread = threading.Thread(target=self._run, name=f"convert-{status.name}", daemon=True)
+
+    def look(self, key: str, catalog: Catalog, target: CommitTarget, outcome: Outcome, limit: int) -> None:
+        """Take a commit, and say that a conversion is due when the branch has too many equality deletes.
+
+        Args:
+            key: Names the catalog.
+            catalog: Where the table is.
+            target: The table and its branch.
+            outcome: What the commit left.
+            limit: The rows of equality deletes that are not too many; 0: any number is not.
+        """
+        if outcome.already:
+            return
+        self._status.equality_deletes(target.identifier, outcome.equality_deletes)
+        if not limit or not (outcome.equality_deletes or outcome.began):
+            return
+        with self._known.lock:
+            table = self._known.tables.setdefault(
+                (key, target.identifier, target.branch),
+                _Table(catalog, CommitTarget(target.identifier, "", target.branch)),
+            )
+            table.rows, table.loads = outcome.equality_deletes, table.loads or outcome.began
+            is_many = outcome.delete_files - table.files > _MOST_FILES
+            table.due = table.due or is_many or outcome.equality_deletes > limit
+            self._wake()
+
+    def loaded(self) -> None:
+        """Say that a backlog was read to its end: tables that began with it have no equality deletes in the end.
+
+        So that readers that do not know these can read a table after its first load, which has few updates or none.
+        """
+        with self._known.lock:
+            for table in self._known.tables.values():
+                table.due = table.due or (table.loads and table.rows > 0)
+                table.loads = False
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._thread.is_alive() and not self._ended.is_set() and self._due_tables():
+            self._thread.start()
+        self._known.lock.notify()
+
+    def _due_tables(self) -> list[_Table]:
+        return [one for one in self._known.tables.values() if one.due]
+
+    def finish(self, stop: threading.Event) -> None:
+        """Wait until every conversion that is due is done or has failed, or the stop is asked for."""
+        with self._known.lock:
+            while not stop.is_set() and any(not one.failures for one in self._due_tables()):
+                self._known.lock.wait(_TICK_SECONDS)
+
+    def stop(self) -> None:
+        """End the thread, within seconds: what is under way is given up, and no table is the worse for it."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._spark.sparkContext.cancelJobsWithTag(self._tag)
+            self._thread.join(_LEAVE_SECONDS)
+
+    def _run(self) -> None:
+        self._spark.sparkContext.addJobTag(self._tag)
+        while not self._ended.is_set():
+            if table := self._next():
+                self._convert(table)
+
+    def _next(self) -> _Table | None:
+        with self._known.lock:
+            ready = [one for one in self._due_tables() if one.begin_at <= time.monotonic()]
+            if not ready:
+                self._known.lock.wait(_TICK_SECONDS)
+            return min(ready, key=lambda one: one.begin_at, default=None)
+
+    def _convert(self, table: _Table) -> None:
+        if not _ONE_AT_A_TIME.acquire(timeout=_TICK_SECONDS):
+            return
+        name, began = table.target.identifier, time.monotonic()
+        try:
+            self._status.converting(name)
+            bench = Workbench(self._spark, table.catalog, table.target, gentle=True)
+            done = convert(bench)
+            left = bench.count()
+        except CalveError as error:
+            self._failed(table, error)
+        except Exception as error:
+            self._failed(
+                table, InvariantError(f"The conversion failed: {type(error).__name__}: {error}", step="convert")
+            )
+        else:
+            seconds = time.monotonic() - began
+            self._log.info(
+                f"converted the equality deletes of {name}: {many(done.files, 'data file')} rewritten, {seconds:.1f} s",
+                table=name,
+            )
+            self._status.converted(name, left.equality_deletes)
+            files = left.equality_delete_files + left.position_delete_files
+            # It rests as long as it worked, so that a table that never comes to rest leaves Spark to the batches.
+            self._settle(table, due=False, failures=0, files=files, begin_at=time.monotonic() + seconds)
+        finally:
+            _ONE_AT_A_TIME.release()
+
+    def _failed(self, table: _Table, error: CalveError) -> None:
+        if self._ended.is_set():
+            return
+        wait = delay(table.failures, _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
+        name = table.target.identifier
+        self._log.warning(
+            f"the equality deletes of {name} are not converted yet: {error.message}; tried again in {wait:.0f} s",
+            table=name,
+            hint=error.hint or "Or run `calve maintain` on it",
+        )
+        self._status.conversion_failed(name, error)
+        self._settle(table, due=True, failures=table.failures + 1, files=table.files, begin_at=time.monotonic() + wait)
+
+    def _settle(self, table: _Table, *, due: bool, failures: int, files: int, begin_at: float) -> None:
+        with self._known.lock:
+            table.due, table.failures, table.files, table.begin_at = due, failures, files, begin_at
+            self._known.lock.notify_all()

@@ -1,0 +1,320 @@
+"""One pipeline: recover, plan, run, drain. The only code that knows the order."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from calve.acknowledge.progress import counts
+from calve.backoff import Backoff
+from calve.commit.fence import CommitTarget, Outcome
+from calve.compiled import events as core
+from calve.dead_letters.publish import publish
+from calve.errors import CalveError, CommitError, Verdict
+from calve.ledger.ledger import Ledger
+from calve.observe.bug_report import BugReports
+from calve.observe.humanize import many
+from calve.observe.log import Log
+from calve.observe.watch import Watch
+from calve.pipeline.batch import Writer, run_batch
+from calve.pipeline.committer import Committer, Hooks
+from calve.pipeline.delete_compaction import DeleteCompaction
+from calve.pipeline.distribution import Distribution
+from calve.pipeline.due import Due
+from calve.pipeline.rewrite import Rewriter
+from calve.pipeline.wiring import Wiring
+from calve.record.staged import StagedBatch
+from calve.record.written import Rejects
+from calve.sources.source import Listens, Planned
+from calve.stop_point import reach
+
+__all__ = ["Driver", "RunMode"]
+
+T = TypeVar("T")
+_POLL_SECONDS = 0.1
+_DRAIN_SECONDS = 60.0
+"""How long the end of a run goes on writing what a source has accepted; what is left waits in its log."""
+_FIRST_BYTES = 8 << 20
+"""The first batch of a pipeline, at most: it is read twice where tables are made from its events."""
+
+
+@dataclass(frozen=True)
+class RunMode:
+    """How a run ends.
+
+    Attributes:
+        once: Take what is there now, commit it, and end; else go on until the stop is asked for.
+        give_up_seconds: How long `once`, and a run that was asked to stop, go on trying what does not work.
+    """
+
+    once: bool = False
+    give_up_seconds: float = 120.0
+
+
+class Driver:
+    """A pipeline that owns its state folder from `run` on.
+
+    Args:
+        wiring: The pipeline's parts: source, sinks and their tables, intervals.
+        folder: `<state>/<pipeline>`.
+        mode: Whether it ends by itself, and how long it goes on trying then.
+        watch: Gets the status, and says when to stop.
+    """
+
+    def __init__(self, spark: SparkSession, wiring: Wiring, folder: Path, mode: RunMode, watch: Watch) -> None:
+        self._wiring = wiring
+        self._folder = folder
+        self._once = mode.once
+        self._give_up_seconds = mode.give_up_seconds
+        self._watch = watch
+        self._stop = watch.stop
+        self._log = Log(wiring.name)
+        self._spark = spark
+        self._due = Due(wiring.flush_seconds)
+        self._backlog_end = 0
+
+    def run(self) -> None:
+        """Run until nothing is left (`once`) or the stop is asked for; then all that was read is committed.
+
+        Raises:
+            CalveError: The pipeline cannot go on. What is staged stays so, and the next run commits it.
+        """
+        with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name)) as ledger:
+            committed = ledger.committed
+            dlq = self._wiring.dead_letters
+            self._status = self._watch.pipeline(self._wiring.name, str(self._folder), committed.totals, dlq)
+            self._status.keeps_dead_letters_in(self._wiring.letter_tables)
+            self._status.feeds(self._wiring.feeds)
+            try:
+                self._own(ledger)
+            except BaseException as error:
+                if isinstance(error, CalveError):
+                    self._status.trouble(error)
+                self._status.set_state("failed")
+                raise
+            self._status.set_state("stopped")
+
+    def _own(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._committer = Committer(
+            ledger,
+            self._wiring.catalogs,
+            self._wiring.commits,
+            self._status,
+            Hooks(self._committed, self._acknowledge, lambda *waiting: self._rewriter.rewrite(*waiting)),
+        )
+        self._delete_compaction = DeleteCompaction(self._spark, self._status)
+        wiring, reports = self._wiring, BugReports(self._folder, self._log)
+        self._writer = Writer(
+            self._spark,
+            lambda *pass_: wiring.job(ledger.state_id, *pass_),
+            wiring.fit,
+            reports,
+            wiring.in_order,
+            wiring.one_task,
+            Distribution(wiring.always_gathers),
+        )
+        self._rewriter = Rewriter(ledger, self._writer, wiring.sinks_of, self._publish, reports)
+        try:
+            self._trying("start", wiring.open, leave=True)
+            self._trying("start", wiring.note_dead_letters, leave=True)
+            left = self._recover()
+            self._trying("start", self._start_source, leave=True)
+            self._committer.start()
+            self._batches(left)
+            self._drain()
+            if self._once:
+                self._delete_compaction.finish(self._stop)
+        finally:
+            self._wiring.source.stop()
+            self._committer.stop()
+            self._delete_compaction.stop()
+
+    def _start_source(self) -> None:
+        pending = [one.planned for one in self._ledger.pending()]
+        source = self._wiring.source
+        source.start(self._ledger.position, self._once, pending)
+        if isinstance(source, Listens) and source.url:
+            self._log.info(f"listens on {source.url}")
+
+    def _recover(self) -> list[tuple[int, Planned]]:
+        """Take over what an earlier run left: staged batches go to the committer, begun ones are written first."""
+        pending = self._ledger.pending()
+        for one in pending:
+            if one.staged is not None:
+                self._staged(one.staged)
+        return [(one.batch, one.planned) for one in pending if one.staged is None]
+
+    def _batches(self, left: list[tuple[int, Planned]]) -> None:
+        for batch, planned in left:
+            self._log.info(f"goes on with batch {batch}, which was begun and not finished")
+            self._write(batch, planned)
+        self._status.set_state("waiting")
+        while not self._stop.is_set():
+            planned_next = self._next()
+            if planned_next is None:
+                return
+            self._status.set_state("running")
+            self._write(self._ledger.last_batch + 1, planned_next)
+            if self._backlog_end == self._ledger.last_batch:
+                self._committer.commit_soon()
+            self._status.set_state("waiting")
+
+    def _next(self) -> Planned | None:
+        """Wait until a batch is due and plan it; None when this run is at its end."""
+        while not self._stop.is_set():
+            self._check()
+            self._status.beat()
+            has_room = self._committer.has_room()
+            self._due.behind |= not has_room
+            planned = self._look() if has_room else None
+            if planned is not None:
+                return planned
+            if self._once and has_room:
+                return None
+            if self._once:
+                self._commit_all()
+            self._stop.wait(_POLL_SECONDS)
+        return None
+
+    def _look(self) -> Planned | None:
+        try:
+            return self._trying("read", self._plan, leave=True)
+        except CalveError as error:
+            if self._stop.is_set() and error.verdict is Verdict.AGAIN:
+                return None  # what is not read yet waits for the next run
+            raise
+
+    def _plan(self) -> Planned | None:
+        source, position = self._wiring.source, self._ledger.position
+        backlog = source.backlog(position)
+        self._status.lag(backlog.rows, backlog.size_bytes)
+        most = self._wiring.max_batch_bytes
+        if self._ledger.last_batch == 0 and self._wiring.infers:
+            most = min(most, _FIRST_BYTES)
+        is_due = self._due.look(backlog, most)
+        planned = source.plan(position, most) if is_due or (self._once and backlog) else None
+        if planned is not None and self._due.took(planned, backlog, most):
+            self._backlog_end = self._ledger.last_batch + 1
+        return planned
+
+    def _write(self, batch: int, planned: Planned) -> None:
+        since, self._due.since = self._due.since or time.time(), None
+        self._trying("write", lambda: self._wiring.begin_batch(planned))
+        record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
+        self._status.files_are(self._writer.distribution.reason)
+        self._log.debug(f"batch {batch}: files are {self._writer.distribution.reason}", batch=batch)
+        self._staged(record)
+
+    def _staged(self, record: StagedBatch) -> None:
+        reach("pipeline.after-stage")
+        self._trying("reject", lambda: self._publish(record.rejects))
+        reach("pipeline.after-publish")
+        self._status.batch_written(counts(record), record.seconds)
+        self._wiring.check_times(record.tables)
+        self._log.debug(
+            f"batch {record.batch}: {record.events:,} events in {record.seconds} s, of all tasks {record.steps}",
+            batch=record.batch,
+            steps=record.steps,
+        )
+        if record.core_failures:
+            times = many(record.core_failures, "time", "times")
+            failed = f"batch {record.batch}: the compiled core failed {times}, a bug in Calve"
+            self._log.warning(f"{failed}; the exact converter did its work", hint=core.HINT)
+        self._committer.add(record)
+
+    def _publish(self, rejects: Sequence[Rejects]) -> None:
+        publish(rejects, self._wiring.io_properties())
+
+    def _acknowledge(self, batch: int) -> None:
+        planned = self._ledger.begun(batch)
+        assert planned is not None
+        self._wiring.source.acknowledge(planned)
+        if batch == self._backlog_end:
+            self._delete_compaction.loaded()
+
+    def _committed(self, catalog: str, target: CommitTarget, outcome: Outcome) -> None:
+        """Look at a table after a commit: others may have changed it, and it may have too many equality deletes."""
+        limit = self._wiring.equality_delete_limit(catalog, target.identifier)
+        self._delete_compaction.look(catalog, self._wiring.catalogs[catalog], target, outcome, limit)
+        self._wiring.refresh(catalog, target.identifier, outcome.table)
+
+    def _drain(self) -> None:
+        """Accept nothing more, write what was accepted, and commit all that is staged."""
+        self._wiring.source.stop()
+        self._status.set_state("draining")
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while self._wiring.source_accepts and time.monotonic() < deadline:
+            planned = self._next_accepted()
+            if planned is None:
+                break
+            self._write(self._ledger.last_batch + 1, planned)
+        self._commit_all()
+
+    def _next_accepted(self) -> Planned | None:
+        source, position = self._wiring.source, self._ledger.position
+        backlog = source.backlog(position)
+        self._status.lag(backlog.rows, backlog.size_bytes)
+        return source.plan(position, self._wiring.max_batch_bytes) if backlog else None
+
+    def _commit_all(self) -> None:
+        if self._committer.drain(self._give_up_seconds):
+            return
+        self._check()
+        troubles = self._committer.troubles()
+        if troubles:
+            raise troubles[0]
+        raise CommitError(
+            "What is staged could not be committed in time", step="commit", hint="It is kept; the next run commits it"
+        )
+
+    def _check(self) -> None:
+        if self._committer.failed is not None:
+            raise self._committer.failed
+
+    def _trying(self, step: str, action: Callable[[], T], leave: bool = False) -> T:
+        """Do something until it works, backing off while a server is away.
+
+        Args:
+            step: Its name, for the log.
+            action: May be repeated.
+            leave: Do not go on trying once the stop is asked for.
+
+        Raises:
+            CalveError: It will not pass; or it did not in the time that `once` or an asked end allow.
+        """
+        backoff = Backoff(self._stop, self._give_up_seconds, bounded=self._once)
+        told: CalveError | None = None
+        while True:
+            try:
+                result = action()
+            except CalveError as error:
+                told = self._tell(error, told)
+                if (leave and self._stop.is_set()) or not backoff.wait():
+                    raise _given_up(error) from error
+                self._check()
+                continue
+            if told:
+                self._log.info(f"{step}: goes on")
+                self._status.recovered()
+            return result
+
+    def _tell(self, error: CalveError, told: CalveError | None) -> CalveError:
+        """Log an error that may pass, once while it stays the same; raise any other."""
+        if error.verdict not in (Verdict.AGAIN, Verdict.LOOK):
+            raise error
+        if told is None or (type(told), told.step) != (type(error), error.step):
+            self._log.error(error)
+        self._status.trouble(error)
+        return error
+
+
+def _given_up(error: CalveError) -> CalveError:
+    hint = "Nothing is lost: the next run goes on from here"
+    return type(error)(f"Given up: {error.message}", step=error.step, target=error.target, hint=hint)

@@ -1,0 +1,91 @@
+"""Spreads a batch's splits over tasks and runs them as one Spark job."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from calve.engine.jvm import java_errors
+from calve.record.receipt import Failure, Receipt
+from calve.sources.source import Reader, Split
+from calve.task.job import Job
+from calve.task.second_stage import write_handed_on
+from calve.task.task import hand_on, run_tasks
+
+__all__ = ["count_rows", "divide", "run_job"]
+
+_REPORTS = msgspec.json.Decoder(Receipt | Failure)
+TASK_BYTES = 16 << 20
+"""A task for each so many bytes: small batches make few tasks, and so few files."""
+
+
+def divide(splits: Sequence[Split], parallelism: int, in_order: bool = False) -> list[list[Split]]:
+    """Divide splits into tasks of about equal size, in order; at most one task for each core.
+
+    Args:
+        splits: Those of a batch.
+        parallelism: The cores.
+        in_order: All splits of a task come before all of the next one.
+    """
+    total = sum(split.size_bytes for split in splits)
+    count = max(1, min(len(splits), parallelism, -(-total // TASK_BYTES)))
+    if in_order:
+        return _cut(splits, count, total)
+    groups: list[list[Split]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for split in sorted(splits, key=lambda split: -split.size_bytes):
+        smallest = sizes.index(min(sizes))
+        groups[smallest].append(split)
+        sizes[smallest] += split.size_bytes + 1
+    order = {id(split): position for position, split in enumerate(splits)}
+    groups = [sorted(group, key=lambda split: order[id(split)]) for group in groups if group]
+    return sorted(groups, key=lambda group: order[id(group[0])])
+
+
+def _cut(splits: Sequence[Split], count: int, total: int) -> list[list[Split]]:
+    groups: list[list[Split]] = [[] for _ in range(count)]
+    before = 0
+    for split in splits:
+        middle = before + split.size_bytes // 2
+        groups[min(middle * count // max(total, 1), count - 1)].append(split)
+        before += split.size_bytes
+    return [group for group in groups if group] or [[]]
+
+
+def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[Receipt]:
+    """Run one pass over a batch, divided into tasks, and give the receipts in the order of the tasks.
+
+    Raises:
+        CalveError: What ended a task, or Spark itself. Files of the other tasks stay unreferenced.
+    """
+    numbers = range(len(groups)) if job.only is None else sorted(job.only)
+    tasks = spark.sparkContext.parallelize(numbers, len(numbers))
+    if job.gatherers:
+        handed = tasks.mapPartitions(functools.partial(hand_on, job, groups)).partitionBy(job.gatherers, int)
+        receipts_of = handed.mapPartitionsWithIndex(functools.partial(write_handed_on, job))
+    else:
+        receipts_of = tasks.mapPartitions(functools.partial(run_tasks, job, groups))
+    with java_errors("write", job.pipeline):
+        found = [_REPORTS.decode(report) for report in receipts_of.collect()]
+    for failure in (report for report in found if isinstance(report, Failure)):
+        raise failure.to_error()
+    return [report for report in found if isinstance(report, Receipt)]
+
+
+def count_rows(spark: SparkSession, reader: Reader, splits: Sequence[Split]) -> list[int]:
+    """Count the events of splits, side by side.
+
+    Raises:
+        CalveError: A split cannot be read.
+    """
+    tasks = spark.sparkContext.parallelize(splits, len(splits))
+    with java_errors("read"):
+        counts: list[int] = tasks.map(functools.partial(_rows, reader)).collect()
+        return counts
+
+
+def _rows(reader: Reader, split: Split) -> int:
+    return sum(len(batch) for batch in reader.read(split))

@@ -1,0 +1,241 @@
+"""A pipeline's parts, built from its settings: source, sinks with their targets, and when things are due."""
+
+from __future__ import annotations
+
+import traceback
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from calve.catalog.catalog import Catalog
+from calve.columns.infer import Inferred
+from calve.dead_letters.table import LetterTable
+from calve.errors import CalveError, InvariantError, UnprocessableError
+from calve.event.envelope.decoder import RECORD_KEY, Envelopes
+from calve.event.envelope.exact import Wanted
+from calve.event.envelope.shape import IMPLIED_OPERATION
+from calve.observe.log import Log
+from calve.pipeline.faults import envelope_format
+from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_sink, open_source, origin_of
+from calve.record.receipt import Misfit
+from calve.record.target import BranchRef, TableRef
+from calve.record.written import TableFiles
+from calve.settings import PipelineSettings, SinkEntry
+from calve.sinks.sink import CatalogOf, CommitSettings, Opening, Order, Sink
+from calve.sources.source import OfTables, Planned, Source
+from calve.stop_point import meet
+from calve.table.loaded import Table
+from calve.task.job import Job
+
+__all__ = ["Wiring", "dead_letter_places", "replay_name", "sink_labels", "sink_places"]
+
+_POOL = 8
+_AT_ONCE = CommitSettings(0.0, 0)
+"""Where no sink has anything to commit."""
+
+
+def replay_name(pipeline: str) -> str:
+    """Name the run that sends a pipeline's dead letters again, which commits beside the pipeline itself."""
+    return f"{pipeline}.replay"
+
+
+def sink_labels(settings: PipelineSettings) -> list[str]:
+    """Name the sinks in dead letters: by their plugin, or by their place where several are of one.
+
+    Those of a pipeline that the first one feeds have its name before them: `errors.iceberg`.
+    """
+    names = [_within(settings, sink, sink.name) for sink in settings.sinks]
+    places = sink_places(settings)
+    return [name if names.count(name) == 1 else place for name, place in zip(names, places, strict=True)]
+
+
+def sink_places(settings: PipelineSettings) -> list[str]:
+    """Return where the sinks stand: `sink[1].iceberg`, or `errors.sink[1].iceberg` in a pipeline that is fed."""
+    return [_within(settings, sink, sink.path) for sink in settings.sinks]
+
+
+def _within(settings: PipelineSettings, sink: SinkEntry, name: str) -> str:
+    return name if sink.pipeline == settings.name else f"{sink.pipeline}.{name}"
+
+
+def dead_letter_places(settings: PipelineSettings, folder: Path) -> list[str]:
+    """Return where each sink's dead letters go, or where their table is noted; `folder` is `<state>/<pipeline>`."""
+    return [_absolute(sink.value.dlq_prefix or str(folder / "dlq")).rstrip("/") for sink in settings.sinks]
+
+
+def _absolute(place: str) -> str:
+    """A local folder is made absolute: workers may stand somewhere else."""
+    return place if "://" in place else str(Path(place).expanduser().absolute())
+
+
+class Wiring:
+    """The parts of one pipeline; runs on the driver.
+
+    Args:
+        settings: As parsed.
+        folder: `<state>/<pipeline>`.
+        catalog_of: Opens catalogs; sinks with equal properties share one.
+        rejects: Gives dead letters in place of the source's events, to send them again.
+    """
+
+    def __init__(
+        self, settings: PipelineSettings, folder: Path, catalog_of: CatalogOf, rejects: Source | None = None
+    ) -> None:
+        self.name = replay_name(settings.name) if rejects else settings.name
+        self._pipeline = settings.name
+        self._replays = rejects is not None
+        self.feeds = () if rejects else settings.feeds
+        format = envelope_format(settings)
+        self._envelopes = Envelopes(format) if format else None
+        names = {**metadata_of(settings), **(self._envelopes.metadata if self._envelopes else {})}
+        log, operation = Log(self.name), IMPLIED_OPERATION if format else None
+        self._sinks: list[Sink] = [
+            open_sink(Opening(sink, label, names, place, catalog_of, log, operation))
+            for sink, label, place in zip(
+                settings.sinks, sink_labels(settings), dead_letter_places(settings, folder), strict=True
+            )
+        ]
+        self._tables = {number: sink.tables for number, sink in enumerate(self._sinks) if sink.tables}
+        tables = self._tables.values()
+        self.catalogs: dict[str, Catalog] = {key: one for sink in tables for key, one in sink.catalogs.items()}
+        self._letters = [sink.letters for sink in tables if sink.letters]
+        self.letter_tables = frozenset(letters.identifier for letters in self._letters)
+        self.dead_letters = list(dict.fromkeys(sink.dead_letters.location for sink in self._sinks))
+        self.source: Source = rejects or open_source(settings, folder, catalog_of)
+        used = [sink.metadata for sink in self._sinks]
+        self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
+        self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
+        reader = self.source.reader
+        self._reader = reader if rejects else narrowed(settings, reader, self._used)
+        self._origin = () if rejects else origin_of(settings)
+        self.source_accepts = not rejects and accepts(settings)
+        self.always_gathers = any(sink.always_gathers for sink in tables)
+        self.infers = any(sink.infers for sink in tables)
+        self.in_order = any(sink.order is Order.BY_KEY for sink in self._sinks)
+        self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks)
+        self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)
+        self.max_batch_bytes = min(sink.max_batch_bytes for sink in self._sinks)
+        self._max_open_writers = min((sink.max_open_writers for sink in tables), default=1)
+        self.commits = _AT_ONCE
+        if tables:
+            self.commits = CommitSettings(
+                min(sink.commits.interval_seconds for sink in tables), min(sink.commits.size_bytes for sink in tables)
+            )
+
+    def open(self) -> None:
+        """Reach catalogs and clusters; find or create the static tables."""
+        self.open_tables()
+        for sink in self._sinks:
+            if sink.tables is None:
+                sink.open()
+
+    def open_tables(self) -> None:
+        """Reach the catalogs; find or create the static tables."""
+        for catalog in self.catalogs.values():
+            catalog.open()
+        for sink in self._sinks:
+            if sink.tables is not None:
+                sink.open()
+        self.open_dead_letters()
+
+    def open_dead_letters(self) -> None:
+        """Find or create the tables of dead letters."""
+        for letters in self._letters:
+            letters.open()
+
+    @property
+    def letter_places(self) -> list[LetterTable]:
+        """Where the tables of dead letters are by now.
+
+        Raises:
+            CalveError: One was dropped or changed.
+        """
+        return [letters.place for letters in self._letters]
+
+    def note_dead_letters(self) -> None:
+        """Write down where the tables of dead letters are."""
+        for letters in self._letters:
+            letters.note()
+
+    def begin_batch(self, planned: Planned) -> None:
+        """Look anew for tables that were absent; let mirrors follow what they mirror.
+
+        Raises:
+            CalveError: Rejects cannot be written any more where they are to go.
+        """
+        tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
+        for sink in self._sinks:
+            sink.begin_batch(tables)
+
+    def refresh(self, catalog: str, table: str, found: Table | None = None) -> None:
+        """Take a table as a commit left it, or load it again."""
+        for tables in self._tables.values():
+            tables.refresh(catalog, table, found)
+
+    def equality_delete_limit(self, catalog: str, table: str) -> int:
+        """Return how many rows of equality deletes a table may have, by the strictest of its sinks; 0: any number."""
+        limits = [tables.equality_delete_limit for tables in self._tables.values() if tables.has(catalog, table)]
+        return min((limit for limit in limits if limit), default=0)
+
+    def sinks_of(self, target: BranchRef) -> frozenset[TableRef]:
+        """Return the sinks that may write a branch of a table, with the table's name."""
+        return frozenset(
+            TableRef(number, target.table) for number, tables in self._tables.items() if tables.may_write(target)
+        )
+
+    def fit(self, misfits: list[Misfit]) -> None:
+        """Create or evolve tables side by side.
+
+        Raises:
+            UnprocessableError: A table failed in a way that nobody foresaw; its events may be the reason.
+        """
+        with ThreadPoolExecutor(_POOL) as pool:
+            for outcome in [pool.submit(self._fit, *misfit.target, misfit.inferred) for misfit in misfits]:
+                outcome.result()
+
+    def _fit(self, sink: int, table: str, inferred: Inferred | None) -> None:
+        step = "create or evolve the table"
+        try:
+            meet("driver.fit", lambda: [inferred])
+            self._tables[sink].fit(table, inferred)
+        except InvariantError as error:
+            evidence = getattr(error, "evidence", "") or traceback.format_exc()
+            raise UnprocessableError(
+                error.message, step=error.step or step, target=table, sink=sink, evidence=evidence
+            ) from error
+        except CalveError:
+            raise
+        except Exception as error:
+            message, evidence = f"{type(error).__name__}: {str(error)[:300]}", traceback.format_exc()
+            raise UnprocessableError(message, step=step, target=table, sink=sink, evidence=evidence) from error
+
+    def check_times(self, staged: Sequence[TableFiles]) -> None:
+        """Warn of times in staged files that numbers of another unit may have become."""
+        for tables in self._tables.values():
+            tables.check_times(staged)
+
+    def io_properties(self) -> dict[str, dict[str, str]]:
+        """Return what a FileIO needs for dead letters, by their location."""
+        return {sink.dead_letters.location: sink.dead_letters.io_properties for sink in self._sinks}
+
+    def job(
+        self, state_id: str, batch: int, moment: int, number: int, only: Mapping[int, frozenset[TableRef]] | None
+    ) -> Job:
+        """Make the job of one pass over a batch."""
+        keys = frozenset[str]().union(*(tables.key_fields for tables in self._tables.values()))
+        return Job(
+            pipeline=self._pipeline,
+            run=f"{self.name}-{state_id[:8]}-{batch:08d}-{self._nonce}",
+            reader=self._reader,
+            sinks=tuple(
+                sink.job(moment, f"{state_id[:8]}-{index}-", self._replays) for index, sink in enumerate(self._sinks)
+            ),
+            max_open_writers=self._max_open_writers,
+            origin=self._origin,
+            number=number,
+            only=only,
+            moment=moment,
+            envelopes=replace(self._envelopes, wanted=Wanted(self._used, keys)) if self._envelopes else None,
+        )

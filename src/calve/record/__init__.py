@@ -1,0 +1,1 @@
+"""What travels from tasks to commits: receipts, staged batches, and the names of their tables."""

@@ -1,0 +1,91 @@
+"""The record of a staged batch, as the ledger keeps it on disk until the batch is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from calve.record.written import Ignored, IndexDocuments, Nulled, Rejects, TableFiles
+from calve.sources.source import Planned, Position
+
+if TYPE_CHECKING:
+    from calve.record.receipt import Receipt  # with PyIceberg, which a start needs later than the ledger
+
+__all__ = ["StagedBatch"]
+
+
+class StagedBatch(msgspec.Struct, frozen=True):
+    """All that the tasks of a batch did. The driver writes it to the ledger; committer, progress and counts read it.
+
+    It is read by the version that wrote it and by all later ones. A key that a version does not know is ignored; a
+    record in which that would lose something needs a higher `FORMAT` of the ledger.
+
+    Attributes:
+        batch: The batch's number.
+        position: The source's position behind it.
+        tables: The files that wait for a commit, one entry for each task, table and branch.
+        rejects: The dead letters.
+        nulled: The values that became null.
+        ignored: The fields that no column has.
+        documents: The documents that are written already.
+        events: The events that were read; the next four are sums of `Seen`, too.
+        waiting: The parts of the source that had more behind the position (`Planned.waiting`).
+        since: When its oldest event was first seen waiting, in seconds since the epoch.
+        staged_at: When it was staged, in seconds since the epoch.
+        steps: Seconds of each step, of all tasks together.
+        seconds: How long the batch took.
+    """
+
+    batch: int
+    position: Position
+    tables: list[TableFiles]
+    events: int
+    bytes: int
+    unrouted: int
+    rejects: list[Rejects] = []
+    nulled: list[Nulled] = []
+    ignored: list[Ignored] = []
+    documents: list[IndexDocuments] = []
+    passed_over: int = 0
+    core_failures: int = 0
+    waiting: list[str] = []
+    since: float = 0.0
+    staged_at: float = 0.0
+    steps: dict[str, float] = {}
+    seconds: float = 0.0
+
+    @staticmethod
+    def of(batch: int, planned: Planned, receipts: Sequence[Receipt], since: float, seconds: float) -> StagedBatch:
+        """Join the receipts of a batch that is staged now.
+
+        Args:
+            batch: Its number.
+            planned: Its splits and the position behind them.
+            receipts: Of all passes. What they read counts once: tasks of later passes read the same events again.
+            since: When its oldest event was first seen waiting.
+            seconds: How long it took.
+        """
+        first = [receipt.seen for receipt in receipts if receipt.is_first]
+        steps = receipts[0].seconds if receipts else {}
+        return StagedBatch(
+            batch=batch,
+            position=planned.position,
+            waiting=list(planned.waiting),
+            since=since,
+            staged_at=time.time(),
+            events=sum(seen.events for seen in first),
+            bytes=sum(seen.bytes for seen in first),
+            unrouted=sum(seen.unrouted for seen in first),
+            passed_over=sum(seen.passed_over for seen in first),
+            core_failures=sum(receipt.seen.core_failures for receipt in receipts),
+            tables=[one for receipt in receipts for one in receipt.tables],
+            documents=[one for receipt in receipts for one in receipt.documents],
+            rejects=[one for receipt in receipts for one in receipt.rejects],
+            nulled=[one for receipt in receipts for one in receipt.nulled],
+            ignored=[one for receipt in receipts for one in receipt.ignored],
+            steps={step: round(sum(receipt.seconds[step] for receipt in receipts), 3) for step in steps},
+            seconds=seconds,
+        )

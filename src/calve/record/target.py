@@ -1,0 +1,74 @@
+"""The names of what events are written to: a table of a sink, a stream of rows, a branch of a table in a catalog."""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal, NamedTuple
+
+__all__ = ["EQUALITY_DELETE", "BranchRef", "Role", "Stream", "TableRef", "WriteMode"]
+
+WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
+"""How deletes reach a table when they are committed: as staged, or as what Spark makes of them."""
+EQUALITY_DELETE: WriteMode = "equality-delete"
+
+
+class TableRef(NamedTuple):
+    """A table, or an index, as the tasks of a pipeline know it.
+
+    Attributes:
+        sink: The number of the sink in the pipeline.
+        table: The identifier; empty for events that have no table yet.
+    """
+
+    sink: int
+    table: str
+
+
+class Role(enum.StrEnum):
+    """What the rows of a stream are. Streams of the last three are handed on between tasks, and never written."""
+
+    ROWS = "rows"
+    DELETES = "deletes"
+    """Keys of rows that go."""
+    PARTIAL = "partial"
+    """Updates that lack columns."""
+    DEAD_LETTERS = "dead letters"
+    CHANGED = "changed"
+    """Net changes after which a row remains."""
+    GONE = "gone"
+    """Keys of net changes after which no row remains."""
+    MISFIT = "misfit"
+    """No rows: the sender has a table that does not fit."""
+
+
+class Stream(NamedTuple):
+    """Rows that a task writes into files of their own, or hands on.
+
+    Attributes:
+        sink: The number of the sink in the pipeline.
+        table: The identifier of the table.
+        role: What the rows are.
+    """
+
+    sink: int
+    table: str
+    role: Role = Role.ROWS
+
+    @property
+    def target(self) -> TableRef:
+        """The table."""
+        return TableRef(self.sink, self.table)
+
+
+class BranchRef(NamedTuple):
+    """A branch of a table, as the committer knows it.
+
+    Attributes:
+        catalog: The catalog's key.
+        table: The table's identifier.
+        branch: The branch.
+    """
+
+    catalog: str
+    table: str
+    branch: str

@@ -1,0 +1,117 @@
+"""What tasks wrote: the parts that a task's receipt and the record of a staged batch have in common.
+
+Tasks write them in their receipts (`calve.record.receipt`), and the ledger keeps them on disk in the record of a staged
+batch (`calve.record.staged`). Each key that was added later has a default, which is what its absence meant before: a
+default never changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
+
+__all__ = ["CommitRejects", "Ignored", "IndexDocuments", "Nulled", "Rejects", "TableFiles"]
+
+
+class CommitRejects(msgspec.Struct, frozen=True):
+    """Where the dead letters go that only the commit of a table finds; all tasks of a batch name the same file.
+
+    Attributes:
+        path: The file.
+        sink: The sink's name in dead letters.
+    """
+
+    path: str
+    sink: str
+
+
+class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commit_rejects": "lost"}):
+    """The files that one task wrote for a branch of a table. Written by tasks; read by the committer and the fence.
+
+    Attributes:
+        catalog: The key of the table's catalog.
+        table: The table's identifier.
+        uuid: The UUID of the table that the files are for.
+        files: Data files and delete files, in the JSON of the REST catalog's specification: Iceberg's Java reads it.
+        rows: How many rows the files add.
+        bytes: The length of the files.
+        branch: The branch; records from before there were branches have none.
+        write_mode: How the deletes among the files reach the table.
+        event_times: The latest event time by origin, in microseconds since the epoch.
+        commit_rejects: Where the commit's dead letters go, if it may find any.
+    """
+
+    catalog: str
+    table: str
+    uuid: str
+    files: list[Any]
+    rows: int
+    bytes: int
+    branch: str = "main"
+    write_mode: WriteMode = EQUALITY_DELETE
+    event_times: dict[str, int] = {}
+    commit_rejects: CommitRejects | None = None
+
+    @property
+    def ref(self) -> BranchRef:
+        """Where the files are committed."""
+        return BranchRef(self.catalog, self.table, self.branch)
+
+
+class IndexDocuments(msgspec.Struct, frozen=True):
+    """The documents that one task wrote to an index. Written by tasks; read when the batch is acknowledged.
+
+    Attributes:
+        index: The index.
+        rows: How many documents it got.
+        superseded: Of how many it has newer ones.
+    """
+
+    index: str
+    rows: int
+    superseded: int
+
+
+class Rejects(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The dead letters that one task wrote for a sink. Written by tasks and by commits; the driver publishes them.
+
+    Attributes:
+        counts: How many, by table (`""` where none is known) and code.
+        examples: The reason of one of them, by table and code.
+        path: The unpublished file; without one they are rows of a table.
+        publish: The name that this file gets.
+    """
+
+    counts: dict[str, dict[str, int]]
+    examples: dict[str, dict[str, str]] = {}
+    path: str = ""
+    publish: str = ""
+
+
+class Nulled(msgspec.Struct, frozen=True, array_like=True):
+    """The values that became null in one task, because they do not fit their column; counted for the status.
+
+    Attributes:
+        table: The table's identifier.
+        counts: How many, by column.
+        reasons: Why the first one did, by column.
+    """
+
+    table: str
+    counts: dict[str, int]
+    reasons: dict[str, str] = {}
+
+
+class Ignored(msgspec.Struct, frozen=True, array_like=True):
+    """The events of one task with a field that has no column; counted for the status.
+
+    Attributes:
+        table: The table's identifier.
+        counts: How many, by field.
+    """
+
+    table: str
+    counts: dict[str, int]

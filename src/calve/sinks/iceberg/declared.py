@@ -1,0 +1,79 @@
+"""What can be wrong with declared types, columns and partitions: everything in the settings that needs Iceberg's types.
+
+Imported only for a configuration that declares some: PyIceberg takes longer to import than the settings take to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import UnknownType
+
+from calve.convert.event_time import fault as faulty_time
+from calve.errors import SettingsError
+from calve.table.definition import partition_spec_fields, schema_from_columns
+from calve.table.type_text import parse_type
+
+__all__ = ["check_transform", "check_type", "partition_faults", "schema_faults", "time_fault", "type_fault"]
+
+
+def check_type(text: str) -> None:
+    """Check the name of a type.
+
+    Raises:
+        SettingsError: Iceberg has no such type.
+    """
+    parse_type(text)
+
+
+def check_transform(text: str) -> None:
+    """Check the name of a partition transform.
+
+    Raises:
+        SettingsError: Iceberg has no such transform.
+    """
+    partition_spec_fields([{"column": "…", "transform": text}])
+
+
+def type_fault(text: str) -> str | None:
+    """Return what is wrong with the name of a type, or None."""
+    try:
+        check_type(text)
+    except SettingsError as error:
+        return str(error)
+    return None
+
+
+def schema_faults(
+    columns: Sequence[Mapping[str, Any]], partitions: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """Yield a column that is named twice, and partitions that the columns do not allow, each with its key."""
+    names = [column["name"] for column in columns]
+    repeated = [index for index, name in enumerate(names) if name in names[:index]]
+    for index in repeated:
+        yield f"columns[{index}].name", f"the column {names[index]} is given a second time"
+    for index, column in enumerate(columns):
+        if column["required"] and isinstance(parse_type(column["type"]), UnknownType):
+            yield f"columns[{index}].required", "a column of type unknown holds nothing but null"
+    if not repeated:
+        yield from partition_faults("partition_spec", partitions, schema_from_columns(columns))
+
+
+def partition_faults(
+    key: str, entries: Sequence[str | Mapping[str, Any]], schema: Schema | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the fields of a partition spec, each with its key."""
+    for index, entry in enumerate(entries):
+        if entry in entries[:index]:
+            yield f"{key}[{index}]", "this partition field is given a second time"
+        try:
+            partition_spec_fields([entry], schema)
+        except SettingsError as error:
+            yield f"{key}[{index}]", str(error)
+
+
+def time_fault(columns: Sequence[Mapping[str, Any]], column: str) -> str | None:
+    """Return why a column cannot tell the time of an event, or None."""
+    return faulty_time(schema_from_columns(columns), column)

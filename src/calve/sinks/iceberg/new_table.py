@@ -1,0 +1,70 @@
+"""The option `schema` of the Iceberg sink: columns and partitions of a table that is created.
+
+What needs Iceberg's types (`declared`) is imported only where a configuration has types or partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from calve.settings import option
+
+__all__ = ["Column", "PartitionField", "SchemaOf", "TableSchema"]
+
+
+def _check_type(text: str) -> None:
+    from calve.sinks.iceberg.declared import check_type
+
+    check_type(text)
+
+
+def _check_transform(text: str) -> None:
+    from calve.sinks.iceberg.declared import check_transform
+
+    check_transform(text)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table that is created."""
+
+    name: str = option(doc="The name of the column.", minimum=1)
+    type: str = option(
+        doc="The Iceberg type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`, `variant`.",
+        check=_check_type,
+    )
+    required: bool = option(False, "Whether an event without a value is rejected.")
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """One field of a partition spec."""
+
+    column: str = option(doc="The source column.", minimum=1)
+    transform: str = option(
+        "identity",
+        "`identity`, `year`, `month`, `day`, `hour`, `bucket[16]`, `truncate[4]` or `void`.",
+        check=_check_transform,
+    )
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The table to create when it does not exist."""
+
+    columns: list[Column] = option(doc="The columns.", minimum=1)
+    partition_spec: list[PartitionField] = option([], "The partition fields.")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse a column that is named twice, and partitions that the columns do not allow."""
+        from calve.sinks.iceberg.declared import schema_faults
+
+        yield from schema_faults(list(map(asdict, self.columns)), list(map(asdict, self.partition_spec)))
+
+
+@dataclass(frozen=True)
+class SchemaOf(TableSchema):
+    """The schema of tables that are named by events."""
+
+    tables: str = option(doc="A table name, or a pattern with `*` and `?`, e.g. `shop.order*`.", minimum=1)

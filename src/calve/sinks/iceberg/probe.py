@@ -1,0 +1,68 @@
+"""Tries whether an Iceberg sink can work: its catalog, its table, and the place of new files (driver)."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from calve.catalog.catalog import Catalog, embedded
+from calve.catalog.sqlite import sqlite_file
+from calve.dead_letters.open_table import check_letters
+from calve.durable import try_folder
+from calve.errors import NoTargetError
+from calve.settings.catalog import EMBEDDED
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.iceberg.targets import missing
+from calve.write.parquet import try_writing
+
+__all__ = ["probe"]
+
+
+def probe(settings: IcebergSettings, spark: SparkSession) -> None:
+    """Ask the catalog for the table and write where its files would be; leave everything as it was.
+
+    A catalog in a local file that is not there yet is not made: then only its folders are tried.
+
+    Raises:
+        CalveError: The catalog does not answer, a table that may not be created is missing, the table of dead letters
+            is none, or files cannot be written.
+    """
+    for folder in settings.local_folders:
+        try_folder(folder)
+    properties = settings.catalog or embedded(Path(EMBEDDED))
+    file = sqlite_file(properties)
+    if file is not None and not file.is_file():
+        if not settings.dynamic and not settings.auto_create:
+            raise missing(settings.table_identifier, properties.get("name", "iceberg"))
+        return
+    catalog = Catalog(spark, properties)
+    found = None if settings.dynamic else catalog.load(settings.table_identifier)
+    if letters := catalog.load(settings.dlq_table) if settings.dlq_table else None:
+        check_letters(letters)
+    if found is not None:
+        try_writing(found.location, found.io_properties)
+    elif settings.auto_create:
+        _try_creating(catalog, settings)
+    elif not settings.dynamic:
+        raise missing(settings.table_identifier, catalog.name)
+    else:
+        catalog.load(f"{_namespace(settings) or 'calve_probe'}.calve_probe")
+
+
+def _namespace(settings: IcebergSettings) -> str:
+    """Return the part of the namespace that does not depend on the event."""
+    return settings.table_identifier.partition("${")[0].rpartition(".")[0]
+
+
+def _try_creating(catalog: Catalog, settings: IcebergSettings) -> None:
+    """Try what creating a table needs; a namespace is made if the catalog wants one, and removed again."""
+    namespace = _namespace(settings) or f"calve_probe_{uuid.uuid4().hex}"
+    table = settings.table_properties, settings.table_location
+    try:
+        stored = catalog.try_storing(namespace, *table)
+    except NoTargetError:
+        with catalog.namespace(namespace):
+            stored = catalog.try_storing(namespace, *table)
+    try_writing(stored["location"], stored)

@@ -1,0 +1,178 @@
+"""An Iceberg sink on the driver: its catalog, its tables, and its part of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from calve.catalog.catalog import Catalog
+from calve.catalog.storage import for_executors
+from calve.columns.fields import Fields
+from calve.columns.infer import Inferred
+from calve.dead_letters.open_table import LetterTarget
+from calve.dead_letters.rejects import DeadLetterPlace
+from calve.expression import compile_format
+from calve.record.target import BranchRef
+from calve.record.written import TableFiles
+from calve.route.gates import gates
+from calve.route.route import SinkRoute, names_by_table
+from calve.sinks.iceberg.epoch import read_as_milliseconds
+from calve.sinks.iceberg.job import TableJob
+from calve.sinks.iceberg.mirrors import Mirrors
+from calve.sinks.iceberg.probe import probe
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.sinks.iceberg.targets import SinkTargets
+from calve.sinks.sink import CommitSettings, Opening, Order, Sink
+from calve.sources.source import SourceTable
+from calve.table.loaded import Table
+
+__all__ = ["GATHERED_BYTES", "IcebergSink", "open", "probe"]
+
+GATHERED_BYTES = {"none": 0, "auto": 512 << 10, "hash": 32 << 20}
+"""Parts with less bytes in memory are handed on, by `distribution`; about four times of what they are in a file."""
+
+
+class IcebergSink:
+    """A sink of tables, and these tables (`Sink`, `SinkTables`); runs on the driver.
+
+    Args:
+        opening: What it is made from.
+
+    Attributes:
+        branch: The branch of its tables that it writes.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        entry, metadata, log = opening.entry, opening.metadata, opening.log
+        settings: IcebergSettings = entry.value
+        if settings.operation is None and opening.operation is not None:
+            settings = replace(settings, operation=opening.operation)
+        self._settings = settings
+        self._label = opening.label
+        self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
+        operation = None if settings.operation is None else compile_format(settings.operation, metadata)
+        self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
+        self._key, self.catalog = opening.catalog_of(settings.catalog or {})
+        self.catalogs: Mapping[str, Catalog] = {self._key: self.catalog}
+        self._log = log
+        self._told_times: set[tuple[str, str]] = set()
+        self._mirrors = Mirrors(self._fields, settings.inferred_types)
+        self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors)
+        letters = settings.dlq_table
+        self.letters = LetterTarget(self.catalog, letters, Path(opening.dead_letters), log) if letters else None
+        self.dead_letters = DeadLetterPlace(opening.dead_letters, for_executors(self.catalog.properties))
+        self.branch = settings.branch or "main"
+        self.order = Order.BY_KEY if settings.changes else Order.ANY
+        self.always_gathers = settings.distribution == "hash"
+        self.infers = settings.auto_create and settings.schema is None
+        self.max_open_writers = settings.max_open_writers
+        self.equality_delete_limit = settings.equality_delete_limit or 0
+        self.flush_seconds = settings.flush_interval.total_seconds()
+        self.max_batch_bytes = int(settings.max_batch_bytes)
+        self.commits = CommitSettings(settings.commit_interval.total_seconds(), int(settings.commit_size))
+
+    @property
+    def tables(self) -> IcebergSink:
+        """Its tables, which the driver commits to."""
+        return self
+
+    @property
+    def metadata(self) -> frozenset[str]:
+        """The metadata attributes that it asks for."""
+        return self._route.metadata
+
+    @property
+    def key_fields(self) -> frozenset[str]:
+        """The top-level fields that can be of a key of any of its tables that is known."""
+        tables = [table for table in self._targets.known().values() if isinstance(table, Table)]
+        names = [name for table in tables for name in table.schema.identifier_field_names()]
+        names = [*self._settings.identifier_columns, *names]
+        return frozenset(names) | frozenset(name.partition(".")[0] for name in names)
+
+    def open(self) -> None:
+        """Find or create the static table."""
+        self._targets.open()
+
+    def begin_batch(self, tables: Sequence[SourceTable]) -> None:
+        """Look anew for tables that were absent; let mirrors follow the tables that the batch's events are rows of.
+
+        Raises:
+            CalveError: Rejects cannot be written any more where they are to go.
+        """
+        if self.letters:
+            _ = self.letters.table
+        self._mirrors.set(tables, names_by_table(self._route.table, [table.name for table in tables]))
+        self._targets.begin_batch()
+
+    def may_write(self, target: BranchRef) -> bool:
+        """Return whether its events may go to a branch of a table; those of its dead letters are not its events."""
+        is_letters = self.letters is not None and self.letters.identifier == target.table
+        return (
+            (target.catalog, target.branch) == (self._key, self.branch)
+            and self._route.table.static in (None, target.table)
+            and not is_letters
+        )
+
+    def has(self, catalog: str, table: str) -> bool:
+        """Return whether a table is known that the sink writes to."""
+        return catalog == self._key and self._targets.has(table)
+
+    def refresh(self, catalog: str, table: str, found: Table | None) -> None:
+        """Take a table as a commit left it, or load it again; that of the dead letters is always loaded."""
+        if catalog == self._key:
+            self._targets.refresh(table, found)
+        if catalog == self._key and self.letters and self.letters.identifier == table:
+            self.letters.refresh()
+
+    def check_times(self, entries: Iterable[TableFiles]) -> None:
+        """Warn once of each column whose numbers were read as milliseconds and look like seconds."""
+        known = self._targets.known()
+        for entry in entries if self._settings.timestamp_unit == "ms" else ():
+            table = known.get(entry.table) if entry.catalog == self._key else None
+            for name in read_as_milliseconds(table.schema, entry.files) if isinstance(table, Table) else ():
+                if (entry.table, name) not in self._told_times:
+                    self._told_times.add((entry.table, name))
+                    self._log.warning(
+                        f"{entry.table}: the times in {name} are all before 20 February 1970; perhaps the events' "
+                        "numbers are seconds and were read as milliseconds",
+                        table=entry.table,
+                        hint="If so, set timestamp_unit: s",
+                    )
+
+    def fit(self, table: str, inferred: Inferred | None) -> None:
+        """Create or evolve a table."""
+        self._targets.fit(table, inferred)
+
+    def job(self, moment: int, prefix: str, replays: bool) -> TableJob:
+        """Return its part of the job of a batch, whatever its moment; dead letters that are sent again are late."""
+        settings, place = self._settings, self.dead_letters
+        return TableJob(
+            label=self._label,
+            catalog=self._key,
+            route=self._route,
+            tables=self._targets.known(),
+            dead_letters=replace(place, table=self.letters.table) if self.letters else place,
+            branch=self.branch,
+            fields=self._fields,
+            event_time=None if replays else settings.event_time,
+            infers=settings.auto_create,
+            evolves=settings.schema_evolution,
+            on_type_mismatch=settings.on_type_mismatch,
+            column_types=settings.inferred_types,
+            timestamp_unit=settings.timestamp_unit,
+            timestamp_formats=tuple(settings.timestamp_formats),
+            case_insensitive=settings.case_insensitive,
+            changes=settings.changes,
+            identifier_columns=tuple(settings.identifier_columns),
+            upsert=settings.upsert,
+            write_mode=settings.write_mode,
+            keep=settings.partial_updates == "keep",
+            write_properties=dict(settings.write_properties),
+            gathers_bytes=GATHERED_BYTES[settings.distribution],
+        )
+
+
+def open(opening: Opening) -> Sink:
+    """Make an Iceberg sink; nothing is reached before `Sink.open`."""
+    return IcebergSink(opening)

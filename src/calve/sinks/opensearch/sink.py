@@ -1,0 +1,127 @@
+"""An OpenSearch sink on the driver: its cluster, and its part of a job. Tasks write; nothing is left to commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from calve.columns.fields import Fields
+from calve.dead_letters.rejects import DeadLetterPlace
+from calve.expression import Format, compile_format
+from calve.route.gates import gates
+from calve.route.route import SinkRoute, names_by_table
+from calve.sinks.opensearch.client import Client, access_of
+from calve.sinks.opensearch.documents import Writing
+from calve.sinks.opensearch.index_name import dated, fault, normal, normal_sql
+from calve.sinks.opensearch.job import DocumentJob
+from calve.sinks.opensearch.lines import compile_shape
+from calve.sinks.opensearch.mapping import make_index, mapping_of
+from calve.sinks.opensearch.settings import OpenSearchSettings
+from calve.sinks.opensearch.template import prepare, reach
+from calve.sinks.sink import Opening, Order, Sink
+from calve.sources.source import SourceTable
+
+__all__ = ["OpenSearchSink", "open", "probe"]
+
+
+class OpenSearchSink:
+    """A sink of documents (`Sink`); runs on the driver.
+
+    Args:
+        opening: What it is made from.
+    """
+
+    tables = None
+
+    def __init__(self, opening: Opening) -> None:
+        entry, metadata = opening.entry, opening.metadata
+        settings: OpenSearchSettings = entry.value
+        self._settings = settings
+        self._label = opening.label
+        self._names = metadata
+        self._gates = gates(entry, metadata)
+        self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
+        self.dead_letters = DeadLetterPlace(opening.dead_letters)
+        self._made: dict[str, SourceTable] = {}
+        reads = compile_shape(settings, metadata, "").reads  # documents are read, changed and written again
+        self.order = Order.ONE_TASK if reads else Order.ANY
+        self.flush_seconds = settings.flush_seconds
+        self.max_batch_bytes = int(settings.max_batch_bytes)
+
+    @property
+    def metadata(self) -> frozenset[str]:
+        """The metadata attributes that it asks for."""
+        route = SinkRoute(self._index(0), self._gates)
+        return route.metadata | compile_shape(self._settings, self._names, "").metadata
+
+    def open(self) -> None:
+        """Reach the cluster, and put its template."""
+        prepare(Client(access_of(self._settings)), self._settings)
+
+    def begin_batch(self, tables: Sequence[SourceTable]) -> None:
+        """Make the indexes of tables whose rows come, by the tables' types; others come into being with documents.
+
+        Raises:
+            SinkUnavailableError: The cluster does not answer.
+            SinkRefusedError: It refuses an index.
+        """
+        settings = self._settings
+        if settings.index_type == "management_disabled" or "%{" in settings.index or _has_mapping(settings):
+            return
+        names = names_by_table(self._index(0), [table.name for table in tables])
+        for table in tables:
+            index = names.get(table.name, "")
+            if index and not fault(index) and self._made.get(index) != table:
+                mapping = mapping_of(table.schema_json, self._fields)
+                make_index(Client(access_of(settings)), index, mapping, settings.counts)
+                self._made[index] = table
+
+    def job(self, moment: int, prefix: str, replays: bool) -> DocumentJob:
+        """Return its part of the job of a batch.
+
+        Args:
+            moment: The batch's, which gives the date in the index's name.
+            prefix: Begins the ids of documents that have none of their own.
+            replays: Whether dead letters are sent again, which have their versions with them.
+        """
+        settings = self._settings
+        writing = Writing(
+            access=access_of(settings),
+            shape=compile_shape(settings, self._names, prefix),
+            bulk_bytes=settings.bulk_bytes,
+            version_type=settings.document_version_type,
+            max_retries=settings.max_retries,
+        )
+        route = SinkRoute(self._index(moment), self._gates, field="index", fault=fault)
+        return DocumentJob(self._label, route, self.dead_letters, writing, self._fields)
+
+    def _index(self, moment: int) -> Format:
+        text = dated(self._settings.index, moment)
+        found = compile_format(text, self._names)
+        if not self._settings.normalize_index:
+            return found
+        if found.static is not None:
+            return compile_format(normal(found.static))
+        return dataclasses.replace(found, sql=normal_sql(found.sql))
+
+
+def open(opening: Opening) -> Sink:
+    """Make an OpenSearch sink; nothing is reached before `Sink.open`."""
+    return OpenSearchSink(opening)
+
+
+def probe(settings: OpenSearchSettings, spark: SparkSession | None) -> None:
+    """Try whether the cluster answers and knows the user.
+
+    Raises:
+        CalveError: It does not.
+    """
+    reach(Client(access_of(settings)))
+
+
+def _has_mapping(settings: OpenSearchSettings) -> bool:
+    """Whether the sink's own template says what the fields are."""
+    template = settings.template or {}
+    return "mappings" in template or "mappings" in template.get("template", {})

@@ -1,0 +1,98 @@
+"""Tables and columns as Spark SQL writes them, to be read or to be run.
+
+Iceberg's `uuid`, `time`, `fixed` and nanosecond timestamps keep their Iceberg names: Spark SQL has none for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.sql import spark_name, spark_text
+from calve.table.definition import PartitionField
+from calve.table.schema import read_type
+
+__all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql", "widen_column"]
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "unknown": "void"}
+_PLURALS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+
+
+def create_table(
+    identifier: str,
+    schema: Schema,
+    partition_fields: Sequence[PartitionField] = (),
+    properties: Mapping[str, str] | None = None,
+    location: str | None = None,
+) -> str:
+    """Return the statement that creates a table; `identifier` begins with the catalog's name."""
+    columns = [
+        f"  {_name(each.name)} {type_sql(each.field_type)}{' NOT NULL' if each.required else ''}"
+        for each in schema.fields
+    ]
+    clauses = [f"CREATE TABLE {_dotted(identifier)} (", ",\n".join(columns), ") USING iceberg"]
+    if partition_fields:
+        clauses.append(f"PARTITIONED BY ({', '.join(_partition(*one) for one in partition_fields)})")
+    if location:
+        clauses.append(f"LOCATION {spark_text(location)}")
+    if properties:
+        pairs = ", ".join(f"{spark_text(key)} = {spark_text(value)}" for key, value in properties.items())
+        clauses.append(f"TBLPROPERTIES ({pairs})")
+    return "\n".join(clauses) + ";"
+
+
+def set_identifier_fields(identifier: str, schema: Schema) -> str:
+    """Return the statement that tells a table its identifier fields, empty if the schema has none."""
+    names = sorted(schema.identifier_field_names())
+    keys = ", ".join(".".join(map(_name, name.split("."))) for name in names)
+    return f"ALTER TABLE {_dotted(identifier)} SET IDENTIFIER FIELDS {keys};" if keys else ""
+
+
+def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any]]) -> str:
+    """Return the statement that adds columns: the path of the struct each goes into, its name, its type in JSON."""
+    columns = [f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}" for parent, name, kind in added]
+    return "\n".join([f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
+
+
+def widen_column(identifier: str, name: str, kind: str) -> str:
+    """Return the statement that gives a column, dotted where nested, a wider type, as Iceberg writes it."""
+    return f"ALTER TABLE {_dotted(identifier)} ALTER COLUMN {_dotted(name)} TYPE {type_sql(read_type(kind))};"
+
+
+def type_sql(kind: iceberg.IcebergType) -> str:
+    """Return a type in the words of Spark SQL."""
+    match kind:
+        case iceberg.StructType():
+            fields = [
+                f"{_name(each.name)}: {type_sql(each.field_type)}{' NOT NULL' if each.required else ''}"
+                for each in kind.fields
+            ]
+            return f"struct<{', '.join(fields)}>"
+        case iceberg.ListType():
+            return f"array<{type_sql(kind.element_type)}>"
+        case iceberg.MapType():
+            return f"map<{type_sql(kind.key_type)}, {type_sql(kind.value_type)}>"
+    return _TYPES.get(str(kind), str(kind))
+
+
+def _partition(column: str, transform: str) -> str:
+    kind, _, width = transform.partition("[")
+    if width:
+        return f"{kind}({width.rstrip(']')}, {_dotted(column)})"
+    return _dotted(column) if kind == "identity" else f"{_PLURALS.get(kind, kind)}({_dotted(column)})"
+
+
+def _dotted(path: str) -> str:
+    return ".".join(map(_name, path.split(".")))
+
+
+def _name(name: str) -> str:
+    if _PLAIN(name):
+        return name
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)
+    return spark_name(shown)

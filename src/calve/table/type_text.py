@@ -1,0 +1,153 @@
+"""Iceberg types as people write them: `long`, `decimal(9,2)`, `struct<a: int, b: list<string>>`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+
+from pyiceberg import types as iceberg
+
+from calve.errors import SettingsError
+from calve.table.schema import VariantType
+
+__all__ = ["ALLOWED_TYPES", "parse_type"]
+
+_PLAIN: dict[str, Callable[[], iceberg.IcebergType]] = {
+    "boolean": iceberg.BooleanType,
+    "int": iceberg.IntegerType,
+    "long": iceberg.LongType,
+    "float": iceberg.FloatType,
+    "double": iceberg.DoubleType,
+    "date": iceberg.DateType,
+    "time": iceberg.TimeType,
+    "timestamp": iceberg.TimestampType,
+    "timestamptz": iceberg.TimestamptzType,
+    "timestamp_ns": iceberg.TimestampNanoType,
+    "timestamptz_ns": iceberg.TimestamptzNanoType,
+    "string": iceberg.StringType,
+    "uuid": iceberg.UUIDType,
+    "binary": iceberg.BinaryType,
+    "variant": VariantType,
+    "unknown": iceberg.UnknownType,
+}
+ALLOWED_TYPES = (*_PLAIN, "decimal(P,S)", "fixed[L]", "struct<name: type, …>", "list<type>", "map<type, type>")
+_TOKEN = re.compile(r"\s*(?:(\"[^\"]*\"|`[^`]*`|[^\s<>,:()\[\]\"`]+)|([<>,:()\[\]]))")
+
+
+def parse_type(text: str, next_id: Callable[[], int] | None = None) -> iceberg.IcebergType:
+    """Read a type; fields of structs may be `required`, e.g. `struct<a: int required>`, names may be quoted.
+
+    Args:
+        text: The type.
+        next_id: Gives the ids of nested fields.
+
+    Raises:
+        SettingsError: With the place and what is allowed.
+    """
+    parser = _Parser(text, next_id or itertools.count(1).__next__)
+    kind = parser.type()
+    parser.end()
+    return kind
+
+
+class _Parser:
+    def __init__(self, text: str, next_id: Callable[[], int]) -> None:
+        self._text = text
+        self._at = 0
+        self._next_id = next_id
+        self._repeated = 0
+
+    def type(self) -> iceberg.IcebergType:
+        name = self._word("a type").lower()
+        if name == "variant" and self._repeated:
+            raise self._error("Spark cannot read variants in a list or map; let the whole column be a variant")
+        if name in _PLAIN:
+            return _PLAIN[name]()
+        nested = {"struct": self._struct, "list": self._list, "map": self._map}.get(name)
+        if nested is not None:
+            self._sign("<")
+            kind = nested()
+            self._sign(">")
+            return kind
+        if name == "decimal":
+            return self._decimal()
+        if name == "fixed":
+            self._sign("[")
+            length = self._number(1, 2**31 - 1)
+            self._sign("]")
+            return iceberg.FixedType(length)
+        raise self._error(f"{name!r} is no type")
+
+    def end(self) -> None:
+        if self._text[self._at :].strip():
+            raise self._error(f"{self._text[self._at :].strip()!r} is left over")
+
+    def _struct(self) -> iceberg.IcebergType:
+        fields: list[iceberg.NestedField] = []
+        while True:
+            name = self._word("a field name")
+            self._sign(":")
+            number, kind = self._next_id(), self.type()
+            required = self._peek() == "required" and bool(self._word("required"))
+            if required and isinstance(kind, iceberg.UnknownType):
+                raise self._error("unknown holds nothing but null, and so is not required")
+            if any(each.name == name for each in fields):
+                raise self._error(f"the field {name!r} is there twice")
+            fields.append(iceberg.NestedField(number, name, kind, required=required))
+            if self._peek() != ",":
+                return iceberg.StructType(*fields)
+            self._sign(",")
+
+    def _list(self) -> iceberg.IcebergType:
+        return iceberg.ListType(self._next_id(), self._each(), element_required=False)
+
+    def _map(self) -> iceberg.IcebergType:
+        key_id, key = self._next_id(), self.type()
+        if not key.is_primitive:
+            raise self._error(f"a map key of type {key} cannot come from JSON")
+        self._sign(",")
+        return iceberg.MapType(key_id, key, self._next_id(), self._each(), value_required=False)
+
+    def _each(self) -> iceberg.IcebergType:
+        """Read the type of elements or values. Iceberg's vectorized reader (1.12) fails on variants in them."""
+        self._repeated += 1
+        kind = self.type()
+        self._repeated -= 1
+        return kind
+
+    def _decimal(self) -> iceberg.IcebergType:
+        self._sign("(")
+        precision, scale = self._number(1, 38), 0
+        if self._peek() == ",":
+            self._sign(",")
+            scale = self._number(0, precision)
+        self._sign(")")
+        return iceberg.DecimalType(precision, scale)
+
+    def _peek(self) -> str:
+        found = _TOKEN.match(self._text, self._at)
+        return (found[1] or found[2]) if found else ""
+
+    def _word(self, wanted: str) -> str:
+        found = _TOKEN.match(self._text, self._at)
+        if not found or not found[1]:
+            raise self._error(f"expected {wanted}")
+        self._at = found.end()
+        return found[1].strip('"`') if found[1][0] in '"`' else found[1]
+
+    def _sign(self, sign: str) -> None:
+        found = _TOKEN.match(self._text, self._at)
+        if not found or found[2] != sign:
+            raise self._error(f"expected {sign!r}")
+        self._at = found.end()
+
+    def _number(self, low: int, high: int) -> int:
+        word = self._word("a number")
+        if not word.isascii() or not word.isdigit() or not low <= int(word) <= high:
+            raise self._error(f"{word!r} is no number from {low} to {high}")
+        return int(word)
+
+    def _error(self, what: str) -> SettingsError:
+        message = f"The type {self._text!r} cannot be read: {what} at character {self._at + 1}"
+        return SettingsError(message, step="settings", hint=f"Allowed: {', '.join(ALLOWED_TYPES)}")

@@ -1,0 +1,68 @@
+"""Events that wait in a task until they are converted: of one table, or of several that are alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from calve.convert.by_table import TableOfRow
+from calve.record.target import TableRef
+
+__all__ = ["EventBuffer", "Shares"]
+
+Shares = list[tuple[TableRef, pa.Array | None]]
+"""Tables with the positions of their events in a batch, ascending; None: all events, of one table."""
+
+
+class EventBuffer:
+    """Events of tables that can be converted together; runs on an executor.
+
+    Attributes:
+        targets: The tables, by the number that `take` gives as the owner.
+        rows: How many events wait.
+        size_bytes: Their size.
+    """
+
+    def __init__(self) -> None:
+        self.targets: list[TableRef] = []
+        self.rows = 0
+        self.size_bytes = 0
+        self._numbers: dict[TableRef, int] = {}
+        self._events: list[pa.Table] = []
+        self._table_of_row: list[TableOfRow] = []
+
+    def joins(self, events: pa.Table) -> bool:
+        """Return whether events have the columns of those that wait: the rows of typed files may have others."""
+        return not self._events or self._events[0].schema.equals(events.schema)
+
+    def add(self, events: pa.Table, shares: Shares) -> None:
+        """Take those events of a batch that are these tables'."""
+        numbers = np.array([self._number(target) for target, _ in shares], np.int32)
+        chosen = [at.to_numpy() for _, at in shares if at is not None]
+        if not chosen:
+            table_of_row = np.repeat(numbers, len(events))
+        else:
+            positions = np.concatenate(chosen)
+            table_of_row = np.repeat(numbers, [len(at) for at in chosen])
+            if len(positions) == len(events):  # all of them: they stay where they are
+                ordered = np.empty_like(table_of_row)
+                ordered[positions] = table_of_row
+                table_of_row = ordered
+            else:
+                events = events.take(pa.array(positions))
+        self._events.append(events)
+        self._table_of_row.append(table_of_row)
+        self.rows += len(events)
+        self.size_bytes += events.nbytes
+
+    def take(self) -> tuple[pa.Table, TableOfRow]:
+        """Return the events that wait, those of each table in their order, and their table_of_row; then none wait."""
+        events, table_of_row = pa.concat_tables(self._events).combine_chunks(), np.concatenate(self._table_of_row)
+        self._events, self._table_of_row, self.rows, self.size_bytes = [], [], 0, 0
+        return events, table_of_row
+
+    def _number(self, target: TableRef) -> int:
+        if target not in self._numbers:
+            self._numbers[target] = len(self.targets)
+            self.targets.append(target)
+        return self._numbers[target]

@@ -1,0 +1,70 @@
+"""What ends a task, as data: Spark erases exception types at its borders. Runs on executors."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark import TaskContext
+
+from calve.errors import CalveError, EngineError, UnprocessableError, WriteError
+from calve.record.receipt import Failure, Receipt
+from calve.record.target import TableRef
+from calve.task.job import Job
+from calve.write.writer import UnwrittenFileError
+
+__all__ = ["Discards", "Doing", "attempt", "reported"]
+
+_LONGEST_MESSAGE = 300
+
+
+@dataclass
+class Doing:
+    """The step of the path that a task is at, and the table it is for; None: for no single one."""
+
+    step: str = "read"
+    target: TableRef | None = None
+
+
+class Discards(Protocol):
+    """What can take back the files that it wrote."""
+
+    def discard(self) -> None:
+        """Remove them."""
+
+
+def attempt() -> str:
+    """Name this attempt of a task, as no other one is named."""
+    context = TaskContext.get()
+    return f"{context.taskAttemptId() if context else 0}"
+
+
+def reported(job: Job, task: Discards, run: Callable[[], Receipt], doing: Doing) -> Receipt | Failure:
+    """Return the receipt of a task, or the error that ended it; then no file is left."""
+    try:
+        return run()
+    except Exception as error:
+        task.discard()
+        return Failure.of(_known(job, error, doing))
+
+
+def _known(job: Job, error: BaseException, doing: Doing) -> CalveError:
+    """Return an error of Calve's tree. What nobody foresaw may lie in the events, unless it is the machine's."""
+    if isinstance(error, UnwrittenFileError) and error.__cause__ is not None:
+        return _known(job, error.__cause__, Doing(doing.step, error.key.target))
+    message = f"{type(error).__name__}: {str(error)[:_LONGEST_MESSAGE]}"
+    match error:
+        case CalveError():
+            return error
+        case OSError():
+            hint = "Check the disks of the executors and the storage; the batch is tried again"
+            return WriteError(f"A task failed: {message}", step=doing.step, target=job.pipeline, hint=hint)
+        case ImportError():
+            hint = "Install Calve with all it needs where the executors run; `calve doctor` names what is missing"
+            return EngineError(f"A task failed: {message}", step=doing.step, target=job.pipeline, hint=hint)
+    sink = doing.target.sink if doing.target else 0 if len(job.sinks) == 1 else None
+    table = doing.target.table if doing.target else ""
+    evidence = "".join(traceback.format_exception(error))
+    return UnprocessableError(message, step=doing.step, target=table, sink=sink, evidence=evidence)

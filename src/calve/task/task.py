@@ -1,0 +1,362 @@
+"""The whole path in one task: read, route, convert, write. Runs on executors, on Arrow batches only."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Hashable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.columns.infer import Inferred, infer
+from calve.compiled import events as core
+from calve.convert import event_time
+from calve.convert.by_table import TableOfRow
+from calve.convert.converter import Converted, Converter
+from calve.dead_letters.rejects import DeadLetters
+from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, VERSION
+from calve.event.document_version import versions
+from calve.event.envelope.decoder import Decoder
+from calve.event.reject import Code, reject_rows
+from calve.event.typed import is_typed, with_text
+from calve.event.validate_json import sound
+from calve.record.receipt import Failure, Misfit, Receipt, Seen
+from calve.record.target import Role, Stream, TableRef
+from calve.reduce.net import Net
+from calve.reduce.reducer import Reducer
+from calve.route.route import Router
+from calve.sinks.iceberg.job import TableJob
+from calve.sinks.job import WritingJob
+from calve.sources.source import READ_ROWS, Split
+from calve.stop_point import meet
+from calve.table.loaded import Absent, Table
+from calve.task.event_buffer import EventBuffer, Shares
+from calve.task.failure import Doing, attempt, reported
+from calve.task.job import STEPS, Job
+from calve.task.losses import Losses
+from calve.task.merge_by_key import hand_on_net, tell_misfit, write_net
+from calve.task.prefetch import ahead
+from calve.write.shuffle import Shuffle
+from calve.write.writer import Writers, Written
+
+__all__ = ["hand_on", "run_task", "run_tasks"]
+
+_BUFFER_BYTES = 32 << 20
+"""Events that are gathered before they are converted together, at most."""
+_BUFFERS_BYTES = 192 << 20
+"""The same for all that a task gathers."""
+
+
+def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[bytes]:
+    """Run the tasks of these numbers and yield a receipt each, as JSON (the function of a Spark job)."""
+    for number in numbers:
+        yield msgspec.json.encode(run_task(job, groups[number], number))
+
+
+def hand_on(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[tuple[int, bytes]]:
+    """Run the tasks of these numbers where small parts are written by others: yield what goes to which of them.
+
+    The receipts go to the first one, as JSON, which passes them on; all else are messages for `write.shuffle.opened`.
+    """
+    for number in numbers:
+        task = _Task(job, number)
+        receipt = reported(job, task, partial(task.run, groups[number]), task.doing)
+        if isinstance(receipt, Receipt):
+            yield from task.handed_on()
+        yield 0, msgspec.json.encode(receipt)
+
+
+def run_task(job: Job, splits: list[Split], number: int) -> Receipt | Failure:
+    """Bring splits to files; return the receipt, or the error that ended the task, and then no file is left."""
+    task = _Task(job, number)
+    return reported(job, task, partial(task.run, splits), task.doing)
+
+
+class _Task:
+    def __init__(self, job: Job, number: int) -> None:
+        self.doing = Doing()
+        self._job = job
+        self._number = number
+        self._only = None if job.only is None else job.only[number]
+        self._decoder = Decoder(job.envelopes) if job.envelopes else None
+        self._router = Router([sink.route for sink in job.sinks])
+        # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
+        self._straight = self._router.is_static and len(job.sinks) == 1 and not job.has_documents
+        self._has_changes = any(isinstance(sink, TableJob) and sink.changes for sink in job.sinks)
+        keeps = any(isinstance(sink, TableJob) and sink.keep for sink in job.sinks)
+        self._needs_text = self._router.reads_fields or job.has_documents or keeps or self._decoder is not None
+        name = f"{job.run}-{job.number}-{number:05d}"
+        self._shuffle = Shuffle(job.gatherers, job.limits) if job.gatherers else None
+        self._writers = Writers(f"{name}-{attempt()}", job.max_open_writers, self._shuffle)
+        self._rejects = [
+            DeadLetters(sink.dead_letters, f"{name}-{index}", attempt(), {"pipeline": job.pipeline, "sink": sink.label})
+            for index, sink in enumerate(job.sinks)
+        ]
+        self._alike: dict[TableRef, Hashable] = {}
+        self._buffers: dict[Hashable, EventBuffer] = {}
+        self._converters: dict[Hashable, Converter | Reducer] = {}
+        self._misfits: dict[TableRef, Inferred | None] = {}
+        self._times: dict[TableRef, event_time.EventTimes] = {}
+        self._losses = Losses()
+        self._documents = {
+            number: sink.writer() for number, sink in enumerate(job.sinks) if isinstance(sink, WritingJob)
+        }
+        self._seen = Seen()
+        self._changes = 0
+        self._seconds = dict.fromkeys(STEPS, 0.0)
+
+    def run(self, splits: list[Split]) -> Receipt:
+        with contextlib.closing(ahead(self._read(at, split) for at, split in enumerate(splits))) as batches:
+            while (batch := self._timed("read", next, batches, None)) is not None:
+                self._take(batch)
+        for key, buffer in self._buffers.items():
+            if buffer.rows:
+                self._flush(key)
+        for key, one in self._converters.items():
+            target = self.doing.target = self._buffers[key].targets[0]
+            if isinstance(one, Reducer) and target not in self._misfits:
+                self._timed("write", self._write_net, target, one.net())
+        self.doing.target = None
+        for index, rejects in enumerate(self._rejects):
+            for rows in rejects.rows():
+                self._timed("write", self._write_rejects, index, rows)
+        receipt = self._receipt(self._timed("write", self._writers.close))
+        if self._job.isolation.is_probe:
+            self.discard()
+        return receipt
+
+    def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
+        """Read a split, with versions where documents are written; an event that is sent again brings its own."""
+        job = self._job
+        number = job.places[self._number][at] if job.places else at
+        rows = 0
+        for batch in job.reader.read(split):
+            events = pa.Table.from_batches([batch])
+            events = with_text(events) if self._needs_text else events
+            if job.has_documents:
+                found = versions(job.moment, (number, job.splits), rows, len(events))
+                if VERSION in events.column_names:
+                    found = pc.coalesce(events[VERSION], found)
+                    events = events.drop_columns([VERSION])
+                events = events.append_column(VERSION, found)
+            yield job.isolation.placed(events, number, rows)
+            rows += len(batch)
+
+    def discard(self) -> None:
+        self._writers.discard()
+
+    def handed_on(self) -> Iterator[tuple[int, bytes]]:
+        if self._shuffle is None:
+            return
+        yield from self._shuffle.records(self._misfits)
+        if self._misfits:
+            tell_misfit(self._job, self._shuffle)
+            yield from self._shuffle.records(())
+
+    def _take(self, events: pa.Table) -> None:
+        self.doing.step = "decode"
+        self._seen.events += len(events)
+        self._seen.bytes += events.column(0).nbytes
+        if self._job.isolation.excluded and not self._job.isolation.is_of_staged:
+            events = self._without_excluded(events)
+        meet("task.decode", lambda: with_text(events).column(EVENT).to_pylist())
+        if self._decoder:
+            events = self._timed("decode", self._decode, self._decoder, events)
+        if self._has_changes:
+            order = np.arange(self._changes, self._changes + len(events), dtype=np.int64)
+            self._changes += len(events)
+            events = events.append_column(ORDER, pa.array(order))
+        if self._straight and MALFORMED not in events.column_names:
+            static = self._job.sinks[0].route.table.static
+            self._gather(events, [(TableRef(0, static or ""), None)])
+        else:
+            for rows, shares in self._timed("route", self._route, events):
+                self._gather(rows, shares)
+        while sum(buffer.size_bytes for buffer in self._buffers.values()) > _BUFFERS_BYTES:
+            self._flush(max(self._buffers, key=lambda key: self._buffers[key].size_bytes))
+        self.doing.target = None
+
+    def _decode(self, decoder: Decoder, events: pa.Table) -> pa.Table:
+        """Return the rows of envelopes; they are sound."""
+        decoded = decoder.decode(events)
+        self._seen.passed_over += decoded.passed_over
+        self._reject(TableRef(0, ""), events, decoded.rejects)
+        return decoded.rows
+
+    def _route(self, events: pa.Table) -> list[tuple[pa.Table, Shares]]:
+        """Return the events of each buffer, with their tables."""
+        rows = events
+        if JSON not in events.column_names and not is_typed(events):
+            checked = sound(events, self._router.fields or ())
+            self._reject(TableRef(0, ""), events, checked.rejects)
+            rows = checked.rows
+        routed = self._router.route(rows)
+        if self._only is None:
+            self._seen.unrouted += routed.unrouted
+        for number, rejects in routed.rejects.items():
+            self._reject(TableRef(number, ""), rows, rejects)
+        shares: dict[Hashable, Shares] = {}
+        for number, table, positions in routed.parts:
+            target = TableRef(number, table)
+            if self._only is None or target in self._only:
+                shares.setdefault(self._key(target), []).append((target, positions))
+        return [(routed.rows(rows, alike[0][0][0]), alike) for alike in shares.values()]
+
+    def _key(self, target: TableRef) -> Hashable:
+        """Return what is the same for tables that are converted together: those of a sink with the same columns."""
+        if target not in self._alike:
+            sink = self._job.sinks[target.sink]
+            table = sink.tables.get(target.table) if isinstance(sink, TableJob) else None
+            if not isinstance(sink, TableJob) or sink.changes or not isinstance(table, Table):
+                self._alike[target] = target
+            else:
+                self._alike[target] = (target.sink, table.columns_json, sink.options(table))
+        return self._alike[target]
+
+    def _without_excluded(self, events: pa.Table) -> pa.Table:
+        """Return the events that no sink has to leave out; the others are dead letters of every sink."""
+        stay, rejects = self._job.isolation.left_out(events, None)
+        for number in range(len(self._job.sinks) if len(rejects) else 0):
+            self._reject(TableRef(number, ""), events, rejects)
+        return events.filter(pa.array(stay))
+
+    def _isolated(self, events: pa.Table, shares: Shares) -> Shares:
+        """Return the shares without the events that their sinks have to leave out, which become dead letters."""
+        kept: Shares = []
+        for target, at in shares:
+            positions = np.arange(len(events)) if at is None else at.to_numpy()
+            stay, rejects = self._job.isolation.left_out(events.take(pa.array(positions)), *target)
+            if len(rejects):
+                self._reject(target, events.take(pa.array(positions)), rejects)
+            if stay.any():
+                kept.append((target, at if stay.all() else pa.array(positions[stay])))
+        return kept
+
+    def _gather(self, events: pa.Table, shares: Shares) -> None:
+        if self._job.isolation.excluded and not (shares := self._isolated(events, shares)):
+            return
+        key = self._key(shares[0][0])
+        buffer = self._buffers.setdefault(key, EventBuffer())
+        if not buffer.joins(events):
+            self._flush(key)
+        buffer.add(events, shares)
+        if buffer.size_bytes >= _BUFFER_BYTES or buffer.rows >= READ_ROWS // 2:
+            self._flush(key)
+
+    def _flush(self, key: Hashable) -> None:
+        buffer = self._buffers[key]
+        events, table_of_row = buffer.take()
+        target = buffer.targets[0]
+        self.doing.step, self.doing.target = "convert", target
+        sink = self._job.sinks[target.sink]
+        meet("task.convert", lambda: with_text(events).column(EVENT).to_pylist())
+        if isinstance(sink, WritingJob):
+            self._reject(target, events, self._timed("write", self._documents[target.sink].write, target.table, events))
+            return
+        assert isinstance(sink, TableJob)
+        table = sink.tables.get(target.table)
+        if table is None:
+            rows = events if JSON in events.column_names or is_typed(events) else sound(events).rows
+            self._misfit(target, self._timed("convert", infer, rows, sink.fields) if sink.infers else None)
+        elif isinstance(table, Absent):
+            self._reject(
+                target, events, reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)
+            )
+        else:
+            converter = self._converters.get(key)
+            if converter is None:
+                converter = self._converters[key] = sink.converter(table)
+            parts = _convert(converter, events, table_of_row)
+            while (part := self._timed("convert", next, parts, None)) is not None:
+                self._converted(buffer.targets[part[0]], events, part[1])
+
+    def _converted(self, target: TableRef, events: pa.Table, converted: Converted) -> None:
+        """Take what became of one table's events."""
+        self.doing.target = target
+        if converted.unknown is not None:
+            self._misfit(target, converted.unknown)
+        if target in self._misfits:
+            return  # all its events come again in the next pass
+        self._reject(target, events, converted.rejects)
+        self._losses.add(target, converted)
+        sink = self._job.sinks[target.sink]
+        assert isinstance(sink, TableJob)
+        stream = Stream(*target)
+        table, properties = self._job.place(stream)
+        if sink.event_time and target not in self._times and (where := event_time.path(table.schema, sink.event_time)):
+            self._times[target] = event_time.EventTimes(where, self._job.origin)
+        if target in self._times:
+            self._timed("convert", self._times[target].add, converted.rows, events, converted.row)
+        if len(converted.rows) and not sink.changes:
+            self._timed("write", self._writers.write, stream, table, properties, converted.rows)
+
+    def _write_net(self, target: TableRef, net: Net) -> None:
+        if self._shuffle is None:
+            write_net(self._job, self._writers, target, net)
+        else:
+            hand_on_net(self._job, self._shuffle, target, net, self._number)
+
+    def _write_rejects(self, index: int, rows: pa.Table) -> None:
+        table = self._job.sinks[index].dead_letters.table
+        assert table is not None
+        self._writers.write(Stream(index, table.identifier, Role.DEAD_LETTERS), table, table.properties, rows)
+
+    def _misfit(self, target: TableRef, inferred: Inferred | None) -> None:
+        known = self._misfits.get(target)
+        self._misfits[target] = (
+            known.merge(inferred) if known is not None and inferred is not None else known or inferred
+        )
+        self._rejects[target.sink].forget(target.table)
+
+    def _reject(self, target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
+        if target.table == "" and self._only is not None:
+            return  # told in the first pass
+        if self._job.isolation.is_of_staged:
+            rejects = rejects.filter(pc.equal(rejects["code"], Code.UNPROCESSABLE.value))
+        self._rejects[target.sink].add(target.table, events, rejects)
+
+    def _receipt(self, written: dict[Stream, Written]) -> Receipt:
+        self._seen.core_failures += core.failures()
+        for stream in {Stream(*target) for target in self._times} - written.keys():
+            written[stream] = Written(self._job.place(stream)[0])  # its rows are handed on, their times are not
+        times = {target: one.latest for target, one in self._times.items()}
+        misfits = self._misfits.items()
+        return Receipt(
+            tables=[
+                self._job.table_files(stream, one, times.get(stream.target))
+                for stream, one in written.items()
+                if stream.target not in self._misfits
+            ],
+            documents=[one for documents in self._documents.values() for one in documents.written()],
+            rejects=[kept for kept in (one.close() for one in self._rejects) if kept],
+            misfits=[Misfit(target, inferred.encodable() if inferred else None) for target, inferred in misfits],
+            nulled=self._losses.nulled(self._misfits),
+            ignored=self._losses.ignored(self._misfits),
+            seen=self._seen,
+            seconds=self._seconds,
+            is_first=self._only is None,
+            task=self._number,
+            handed_on=self._shuffle.parts if self._shuffle else 0,
+        )
+
+    def _timed(self, step: str, function: Any, *arguments: Any) -> Any:
+        start = time.perf_counter()
+        self.doing.step = step
+        try:
+            return function(*arguments)
+        finally:
+            self._seconds[step] += time.perf_counter() - start
+
+
+def _convert(
+    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow
+) -> Iterator[tuple[int, Converted]]:
+    if isinstance(converter, Reducer):  # has one table
+        yield 0, converter.convert(events)
+    else:
+        yield from converter.convert_for(events, table_of_row)

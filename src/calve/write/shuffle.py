@@ -1,0 +1,91 @@
+"""Small parts of partitions, kept back from a task's own files to be written together with those of other tasks."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from calve.record.target import Stream, TableRef
+
+__all__ = ["Shuffle", "opened"]
+
+_LENGTH_BYTES = 4
+_STREAM = msgspec.json.Decoder(Stream)
+
+
+class Shuffle:
+    """What one task hands on; runs on an executor.
+
+    Args:
+        buckets: How many tasks write it.
+        limits: By sink: parts of less bytes are handed on.
+
+    Attributes:
+        parts: How many it took.
+    """
+
+    def __init__(self, buckets: int, limits: Sequence[int]) -> None:
+        self.parts = 0
+        self._buckets = buckets
+        self._limits = limits
+        self._held: dict[tuple[Stream, int], list[pa.Table]] = {}
+        self._messages: list[tuple[int, Stream, bytes]] = []
+
+    def limit(self, stream: Stream) -> int:
+        """Return the size in bytes from which on a part of a table is written by the task itself."""
+        return self._limits[stream.sink]
+
+    def add(self, stream: Stream, partition: str, rows: list[pa.Table]) -> None:
+        """Hand on the rows of one partition; all tasks send those of a partition to the same one.
+
+        Args:
+            stream: What the rows are of.
+            partition: The partition's path.
+            rows: Columns as the table's files have them.
+        """
+        self.parts += 1
+        bucket = zlib.crc32(msgspec.json.encode([stream, partition])) % self._buckets
+        self._held.setdefault((stream, bucket), []).extend(rows)
+
+    def post(self, bucket: int, stream: Stream, rows: pa.Table) -> None:
+        """Hand on rows to one task."""
+        self._messages.append((bucket, stream, _packed(stream, rows)))
+
+    def pack(self) -> None:
+        """Let go of the rows that it was given; what they were cut out of may be much larger."""
+        while self._held:
+            (stream, bucket), tables = self._held.popitem()
+            self._messages.append((bucket, stream, _packed(stream, pa.concat_tables(tables))))
+
+    def records(self, leaving_out: Collection[TableRef]) -> Iterator[tuple[int, bytes]]:
+        """Yield each bucket with messages for it, and forget them.
+
+        Args:
+            leaving_out: Tables whose rows are not to be written.
+        """
+        self.pack()
+        while self._messages:
+            bucket, stream, message = self._messages.pop()
+            if stream.target not in leaving_out:
+                yield bucket, message
+
+
+def opened(message: bytes) -> tuple[Stream, pa.Table]:
+    """Return the stream and the rows of a message."""
+    end = _LENGTH_BYTES + int.from_bytes(message[:_LENGTH_BYTES], "big")
+    stream = _STREAM.decode(message[_LENGTH_BYTES:end])
+    with pa.ipc.open_stream(pa.py_buffer(message)[end:]) as reader:
+        return stream, reader.read_all()
+
+
+def _packed(stream: Stream, rows: pa.Table) -> bytes:
+    """Return rows as bytes: the length of the JSON of what they are of, the JSON, an Arrow stream."""
+    name = msgspec.json.encode(stream)
+    sink = pa.BufferOutputStream()
+    sink.write(len(name).to_bytes(_LENGTH_BYTES, "big") + name)
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    return bytes(sink.getvalue())

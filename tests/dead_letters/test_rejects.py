@@ -1,0 +1,101 @@
+import json
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StringType
+
+from calve.dead_letters.publish import publish
+from calve.dead_letters.rejects import DeadLetterPlace, DeadLetters
+from calve.dead_letters.table import LETTERS
+from calve.event.reject import REJECTS
+from calve.record.written import Rejects
+from calve.table.loaded import Table
+
+EVENTS = pa.table({"event": pa.array([b'{"a": 1}', b"\xff\x00", None, "häß".encode()], pa.binary()), "n": [1, 2, 3, 4]})
+
+
+def letters(folder, attempt="0"):
+    return DeadLetters(DeadLetterPlace(str(folder)), "b-1", attempt, {"pipeline": "p", "sink": "iceberg"})
+
+
+def rejects(*positions):
+    return pa.Table.from_pylist(
+        [{"row": row, "code": "MALFORMED", "field": "f", "reason": "why"} for row in positions], REJECTS
+    )
+
+
+def entries(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_an_entry_holds_the_original_text_and_says_why(tmp_path):
+    queue = letters(tmp_path)
+    queue.add("a.b", EVENTS, rejects(0, 3))
+    kept = queue.close()
+    assert kept.counts == {"a.b": {"MALFORMED": 2}}
+    publish([kept], {})
+    first, second = entries(tmp_path / "b-1.ndjson")
+    assert first.pop("timestamp").endswith("Z")
+    assert first == {
+        "pipeline": "p", "sink": "iceberg", "table": "a.b", "reason": "why", "code": "MALFORMED", "field": "f",
+        "event": '{"a": 1}', "metadata": {"n": 1},
+    }  # fmt: skip
+    assert second["event"] == "häß"
+
+
+def test_bytes_that_are_no_text_are_kept_as_base64(tmp_path):
+    queue = letters(tmp_path)
+    queue.add("", EVENTS, rejects(1, 2))
+    publish([queue.close()], {})
+    first, second = entries(tmp_path / "b-1.ndjson")
+    assert (first["event"], first["event_encoding"]) == ("/wA=", "base64")
+    assert second["event"] is None
+
+
+def test_a_file_is_not_seen_before_it_is_published_and_publishing_again_changes_nothing(tmp_path):
+    queue = letters(tmp_path)
+    queue.add("a.b", EVENTS, rejects(0))
+    kept = queue.close()
+    assert [path.name[0] for path in tmp_path.iterdir()] == ["_"]
+    publish([kept], {})
+    publish([kept], {})
+    assert [path.name for path in tmp_path.iterdir()] == ["b-1.ndjson"]
+
+
+def test_a_table_that_comes_again_in_another_pass_is_forgotten(tmp_path):
+    queue = letters(tmp_path)
+    queue.add("a.b", EVENTS, rejects(0))
+    queue.add("a.c", EVENTS, rejects(3))
+    queue.forget("a.b")
+    assert queue.close().counts == {"a.c": {"MALFORMED": 1}}
+
+
+def test_without_rejects_there_is_no_file(tmp_path):
+    assert letters(tmp_path).close() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rejects_of_a_table_become_rows_with_a_key_of_their_own_and_no_file(tmp_path):
+    schema = Schema(*LETTERS.fields, NestedField(50, "theirs", StringType(), required=False))
+    table = Table("ops.dead", "", "", schema.model_dump_json(), "{}")
+    queue = DeadLetters(DeadLetterPlace(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p", "sink": "iceberg"})
+    queue.add("a.b", EVENTS, rejects(0, 1))
+    queue.add("", EVENTS, rejects(2))
+    rows = pa.concat_tables(queue.rows())
+    assert rows.schema.equals(schema_to_pyarrow(schema))
+    found = rows.to_pylist()
+    assert [(one["task"], one["number"], one["event"], one["event_encoding"]) for one in found] == [
+        ("b-1", 0, '{"a": 1}', None), ("b-1", 1, "/wA=", "base64"), ("b-1", 2, None, None),
+    ]  # fmt: skip
+    assert {name: found[0][name] for name in ("pipeline", "table", "code", "field", "reason", "metadata", "theirs")} == {
+        "pipeline": "p", "table": "a.b", "code": "MALFORMED", "field": "f", "reason": "why", "metadata": '{"n":1}',
+        "theirs": None,
+    }  # fmt: skip
+    assert found[0]["timestamp"].tzinfo
+    assert queue.close() == Rejects(
+        counts={"a.b": {"MALFORMED": 2}, "": {"MALFORMED": 1}},
+        examples={"a.b": {"MALFORMED": "f: why"}, "": {"MALFORMED": "f: why"}},
+    )
+    publish([Rejects({})], {})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,210 @@
+"""The ledger remembers exactly what was recorded, whatever ends the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from calve.errors import InvariantError, OvertakenError, SettingsError, Verdict, WriteError
+from calve.ledger.ledger import Committed, Ledger
+from calve.record.staged import StagedBatch
+from calve.record.written import TableFiles
+from calve.sources.source import Planned, Split
+
+HOLD = """
+import sys
+from calve.ledger.ledger import Ledger
+ledger = Ledger.open(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def plan(batch: int) -> Planned:
+    return Planned([Split({"from": batch, "to": batch + 1}, 10)], {"0": batch + 1}, ("t/0",))
+
+
+def staged(batch: int, *files: str) -> StagedBatch:
+    """A record of a batch whose files have these paths."""
+    tables = [TableFiles("c", "ns.t", "", [{"file-path": each} for each in files], rows=1, bytes=1)]
+    return StagedBatch(batch, {}, tables, events=1, bytes=1, unrouted=0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "shop" / "ledger"
+
+
+@pytest.fixture
+def ledger(folder: Path) -> Iterator[Ledger]:
+    opened = Ledger.open(folder)
+    yield opened
+    opened.close()
+
+
+def reopened(ledger: Ledger) -> Ledger:
+    ledger.close()
+    return Ledger.open(ledger.folder)
+
+
+def test_a_new_ledger_knows_no_batch(ledger: Ledger) -> None:
+    assert ledger.committed == Committed(0, None, {})
+    assert (ledger.position, ledger.last_batch, ledger.last_staged, ledger.pending()) == (None, 0, 0, [])
+    assert ledger.pipeline == "shop"
+
+
+def test_the_state_keeps_its_identity(ledger: Ledger) -> None:
+    state_id = ledger.state_id
+    again = reopened(ledger)
+    assert again.state_id == state_id
+    again.close()
+
+
+def test_a_begun_batch_is_found_with_its_splits_after_a_restart(ledger: Ledger) -> None:
+    ledger.begin(1, plan(1))
+    again = reopened(ledger)
+    assert again.begun(1) == plan(1)
+    assert again.staged(1) is None
+    assert again.position == {"0": 2}
+    again.close()
+
+
+def test_a_staged_batch_is_pending_until_it_is_committed(ledger: Ledger) -> None:
+    for batch in (1, 2, 3):
+        ledger.begin(batch, plan(batch))
+    ledger.stage(1, staged(1, "a"))
+    ledger.stage(2, staged(2, "b"))
+    ledger.set_committed(1, {"rows": 7})
+    again = reopened(ledger)
+    assert again.committed == Committed(1, {"0": 2}, {"rows": 7})
+    assert [(one.batch, one.staged) for one in again.pending()] == [(2, staged(2, "b")), (3, None)]
+    assert (again.last_batch, again.last_staged) == (3, 2)
+    again.close()
+
+
+def test_records_of_committed_batches_are_removed(ledger: Ledger) -> None:
+    for batch in (1, 2):
+        ledger.begin(batch, plan(batch))
+        ledger.stage(batch, staged(batch))
+    ledger.set_committed(2, {})
+    assert sorted(file.name for file in ledger.folder.iterdir()) == ["committed.json", "identity.json", "lock"]
+
+
+def test_a_staged_record_never_changes(ledger: Ledger) -> None:
+    ledger.begin(1, plan(1))
+    ledger.stage(1, staged(1, "a"))
+    with pytest.raises(InvariantError, match="already staged"):
+        ledger.stage(1, staged(1, "b"))
+    assert ledger.staged(1) == staged(1, "a")
+
+
+def test_batches_count_without_gaps(ledger: Ledger) -> None:
+    with pytest.raises(InvariantError, match="cannot follow"):
+        ledger.begin(2, plan(2))
+    with pytest.raises(InvariantError, match="never begun"):
+        ledger.stage(1, staged(1))
+    ledger.begin(1, plan(1))
+    with pytest.raises(InvariantError, match="not staged"):
+        ledger.set_committed(1, {})
+
+
+def test_a_second_driver_is_refused_and_told_who_holds_the_state(ledger: Ledger) -> None:
+    with pytest.raises(OvertakenError, match=f"process {os.getpid()} on ") as refused:
+        Ledger.open(ledger.folder)
+    assert "--state" in refused.value.hint
+
+
+@pytest.mark.crash
+def test_after_kill_9_the_next_driver_starts_at_once(folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(OvertakenError, match=f"process {holder.pid}"):
+            Ledger.open(folder)
+        holder.kill()
+        holder.wait()
+    Ledger.open(folder).close()
+
+
+@pytest.mark.parametrize("name", ["identity.json", "committed.json", "000000000001.begun.json"])
+def test_a_damaged_file_is_named_and_kept(ledger: Ledger, name: str) -> None:
+    ledger.begin(1, plan(1))
+    (ledger.folder / "committed.json").write_text('{"batch":0,"position":null,"totals":{}}')
+    whole = (ledger.folder / name).read_text()
+    (ledger.folder / name).write_text(whole[:-1])
+    with pytest.raises(InvariantError, match=name):
+        reopened(ledger)
+    assert (ledger.folder / name).read_text() == whole[:-1]
+    (ledger.folder / name).write_text(whole)
+    reopened(ledger).close()
+
+
+def test_a_missing_record_is_told(ledger: Ledger) -> None:
+    for batch in (1, 2):
+        ledger.begin(batch, plan(batch))
+    (ledger.folder / "000000000001.begun.json").unlink()
+    with pytest.raises(InvariantError, match="one is missing"):
+        reopened(ledger)
+
+
+def test_a_full_disk_leaves_no_half_record_and_is_overcome(ledger: Ledger) -> None:
+    ledger.begin(1, plan(1))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        with pytest.raises(WriteError, match="cannot be written") as refused:
+            ledger.stage(1, staged(1, "x" * 1000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert refused.value.verdict is Verdict.AGAIN
+    assert not list(ledger.folder.glob("*staged*"))
+    assert ledger.staged(1) is None
+    ledger.stage(1, staged(1, "x" * 1000))
+    assert ledger.staged(1) == staged(1, "x" * 1000)
+
+
+def test_what_a_crash_left_behind_is_swept(ledger: Ledger) -> None:
+    ledger.begin(1, plan(1))
+    ledger.stage(1, staged(1))
+    leftover = (ledger.folder / "000000000001.staged.json").read_text()
+    ledger.set_committed(1, {})
+    (ledger.folder / "000000000001.staged.json").write_text(leftover)
+    (ledger.folder / ".000000000002.begun.json.7").write_text("{")
+    again = reopened(ledger)
+    assert again.pending() == []
+    assert sorted(file.name for file in again.folder.iterdir()) == ["committed.json", "identity.json", "lock"]
+    again.close()
+
+
+def test_a_state_of_a_later_version_is_refused(ledger: Ledger) -> None:
+    file = ledger.folder / "identity.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
+    with pytest.raises(SettingsError, match="later version"):
+        reopened(ledger)
+
+
+def test_a_state_of_another_pipeline_is_refused(ledger: Ledger) -> None:
+    ledger.close()
+    with pytest.raises(SettingsError, match="the pipeline 'shop'"):
+        Ledger.open(ledger.folder, "till")
+
+
+@pytest.mark.parametrize("folder", ["s3://bucket/state/shop/ledger", "hdfs://host/state/shop/ledger"])
+def test_a_state_that_is_not_local_is_refused_plainly(folder: str) -> None:
+    with pytest.raises(SettingsError, match="local folder only"):
+        Ledger.open(folder)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_of_the_tree(tmp_path: Path) -> None:
+    (tmp_path / "shop").write_text("a file")
+    with pytest.raises(WriteError, match="cannot be written"):
+        Ledger.open(tmp_path / "shop" / "ledger")

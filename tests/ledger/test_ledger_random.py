@@ -1,0 +1,64 @@
+"""Any sequence of calls and restarts leaves the ledger where a plain list says it should be."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from calve.ledger.ledger import Ledger
+from calve.record.staged import StagedBatch
+from calve.sources.source import Planned, Split
+
+
+def record(batch: int) -> StagedBatch:
+    return StagedBatch(batch, {"at": batch}, [], events=batch, bytes=1, unrouted=0)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp())
+        self.ledger = Ledger.open(self.root / "ledger", "shop")
+        self.begun, self.staged, self.committed = 0, 0, 0
+
+    @rule()
+    def begin(self) -> None:
+        self.begun += 1
+        self.ledger.begin(self.begun, Planned([Split({"n": self.begun})], {"at": self.begun}))
+
+    @precondition(lambda self: self.staged < self.begun)
+    @rule()
+    def stage(self) -> None:
+        self.staged += 1
+        self.ledger.stage(self.staged, record(self.staged))
+
+    @precondition(lambda self: self.committed < self.staged)
+    @rule()
+    def commit(self) -> None:
+        self.committed = self.staged
+        self.ledger.set_committed(self.committed, {"n": self.committed})
+
+    @rule()
+    def restart(self) -> None:
+        self.ledger.close()
+        self.ledger = Ledger.open(self.root / "ledger", "shop")
+
+    @invariant()
+    def it_is_where_the_list_says(self) -> None:
+        assert self.ledger.committed.batch == self.committed
+        assert self.ledger.position == ({"at": self.begun} if self.begun else None)
+        assert (self.ledger.last_batch, self.ledger.last_staged) == (self.begun, self.staged)
+        expected = [(n, record(n) if n <= self.staged else None) for n in range(self.committed + 1, self.begun + 1)]
+        assert [(one.batch, one.staged) for one in self.ledger.pending()] == expected
+
+    def teardown(self) -> None:
+        self.ledger.close()
+        shutil.rmtree(self.root)
+
+
+LedgerMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+TestLedger = LedgerMachine.TestCase

@@ -1,0 +1,55 @@
+import time
+
+import pytest
+
+from calve.pipeline.spark_job import TASK_BYTES, divide
+from calve.sources.source import Split
+from calve.task.prefetch import ahead
+
+
+def splits(*sizes):
+    return [Split({"n": number}, size) for number, size in enumerate(sizes)]
+
+
+def test_every_split_is_in_one_task_and_in_order():
+    groups = divide(splits(*[TASK_BYTES] * 7), 3)
+    assert len(groups) == 3
+    assert sorted(split.body["n"] for group in groups for split in group) == list(range(7))
+    assert all([split.body["n"] for split in group] == sorted(split.body["n"] for split in group) for group in groups)
+
+
+def test_a_small_batch_is_one_task():
+    assert len(divide(splits(10, 20, 0), 8)) == 1
+
+
+def test_sizes_are_evened_out():
+    groups = divide(splits(*(TASK_BYTES * size for size in (8, 1, 1, 1, 1, 4))), 2)
+    assert sorted(sum(split.size_bytes for split in group) // TASK_BYTES for group in groups) == [8, 8]
+
+
+def test_items_come_in_order_from_all_parts():
+    assert list(ahead([range(3), [], range(3, 9)])) == list(range(9))
+
+
+def test_an_error_while_reading_ahead_comes_in_its_place():
+    def broken():
+        yield 1
+        raise OSError("gone")
+
+    items = ahead([broken()])
+    assert next(items) == 1
+    with pytest.raises(OSError, match="gone"):
+        next(items)
+
+
+def test_a_reader_that_is_left_early_ends_its_thread():
+    import threading
+
+    before = threading.active_count()
+    items = ahead([iter(range(10**9))])
+    next(items)
+    items.close()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before

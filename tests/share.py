@@ -1,0 +1,103 @@
+"""One of the processes that run the tests: it takes module after module that no other process has taken.
+
+`python share.py FOLDER KIND ARGUMENTS` runs pytest with the arguments. The process takes the modules of its own kind
+first, and then those of the others, so that all processes end together. It tells in FOLDER what it has done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+KINDS = ("plain", "kills", "servers", "Spark")
+"""What tests need: nothing, processes to kill, real servers, the JVM."""
+END = "end"
+"""The file that tells all processes to end: a test that runs Calve in its own process takes a signal for Calve's."""
+LONGEST = (
+    "test_kill_minus_nine.py",
+    "test_stop_points.py",
+    "test_opensearch.py",
+    "test_file_histories.py",
+    "test_histories.py",
+)
+"""Modules that are taken before the others of their kind, so that none of them is left for the end."""
+
+
+def kind_of(item: pytest.Item) -> str:
+    marks = {"crash": "kills", "services": "servers", "spark": "Spark"}
+    return next((kind for mark, kind in marks.items() if item.get_closest_marker(mark)), "plain")
+
+
+class Share:
+    """A plugin of pytest that runs what others leave to it.
+
+    Args:
+        folder: Where the processes tell each other, and the one that started them, what they do.
+        kind: What this process runs first.
+    """
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._folder = folder
+        self._order = [kind, *(other for other in reversed(KINDS) if other != kind)]
+        self._kinds: dict[str, str] = {}
+        self._outcome = "passed"
+        self._told = (folder / f"{os.getpid()}.told").open("w", buffering=1)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed or session.config.option.collectonly:
+            return None  # pytest says it
+        self._kinds = {item.nodeid: kind_of(item) for item in session.items}
+        for kind, count in Counter(self._kinds.values()).items():
+            self._told.write(f"found {kind} {count}\n")
+        for items in self._taken(session.items):
+            for item, following in zip(items, [*items[1:], session], strict=True):
+                # before the session as the next item, pytest takes down all but what belongs to the session
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+                if session.shouldstop or (self._folder / END).exists():
+                    raise session.Interrupted(session.shouldstop or "ended")
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._outcome != "failed" and report.outcome != "passed":
+            self._outcome = report.outcome
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._told.write(f"{self._outcome} {self._kinds[nodeid]} {nodeid}\n")
+        self._outcome = "passed"
+
+    def _taken(self, items: list[pytest.Item]) -> Iterator[list[pytest.Item]]:
+        """Give the tests of one kind and module after the other, as long as no other process has them."""
+        units: dict[tuple[str, str], list[pytest.Item]] = {}
+        for item in items:
+            units.setdefault(_unit(item), []).append(item)
+        for unit in sorted(units, key=self._rank):
+            name = "-".join(unit).replace("/", "-")
+            try:
+                (self._folder / f"{name}.taken").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            yield units[unit]
+
+    def _rank(self, unit: tuple[str, str]) -> tuple[int, int]:
+        kind, path = unit
+        longest = [number for number, name in enumerate(LONGEST) if path.endswith(f"/{name}")]
+        return self._order.index(kind), min(longest, default=len(LONGEST))
+
+
+def _unit(item: pytest.Item) -> tuple[str, str]:
+    return kind_of(item), item.nodeid.partition("::")[0]
+
+
+if __name__ == "__main__":
+    for wish in (signal.SIGINT, signal.SIGTERM):  # a shell has what it starts in the background ignore the first
+        signal.signal(wish, signal.default_int_handler)
+    sys.exit(pytest.main(sys.argv[3:], plugins=[Share(Path(sys.argv[1]), sys.argv[2])]))

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from calve.table.ddl import add_columns, create_table
+from calve.table.definition import schema_from_columns
+
+TYPES = {
+    "long": "bigint",
+    "int": "int",
+    "timestamptz": "timestamp",
+    "timestamp": "timestamp_ntz",
+    "decimal(9,2)": "decimal(9, 2)",
+    "uuid": "uuid",
+    "variant": "variant",
+    "unknown": "void",
+    "struct<v: variant>": "struct<v: variant>",
+    "list<long>": "array<bigint>",
+    "map<string, struct<a: long required>>": "map<string, struct<a: bigint NOT NULL>>",
+}
+
+
+def test_types_have_the_names_of_spark() -> None:
+    columns = [{"name": f"c{number}", "type": kind} for number, kind in enumerate(TYPES)]
+    lines = create_table("c.n.t", schema_from_columns(columns)).splitlines()[1:-1]
+    assert [line.strip().rstrip(",") for line in lines] == [
+        f"c{number} {kind}" for number, kind in enumerate(TYPES.values())
+    ]
+
+
+def test_odd_names_and_texts_are_quoted() -> None:
+    columns = [{"name": "a`b\n", "type": "int", "required": True}]
+    made = create_table("c.n-1.t", schema_from_columns(columns), [("a-b", "identity")], {"k": "it's"}, "/l")
+    assert made == (
+        "CREATE TABLE c.`n-1`.t (\n  `a``b\\n` int NOT NULL\n) USING iceberg\n"
+        "PARTITIONED BY (`a-b`)\nLOCATION '/l'\nTBLPROPERTIES ('k' = 'it\\'s');"
+    )
+
+
+def test_added_columns_are_named_by_their_paths() -> None:
+    struct = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    added = [((), "n", "long"), ((), "v", "variant"), (("s", "element"), "two words", struct)]
+    assert add_columns("c.n.t", added) == (
+        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint,\n  v variant,\n  s.element.`two words` struct<x: bigint>\n);"
+    )

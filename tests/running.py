@@ -61,7 +61,7 @@ class Calve:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})},
             )
         return self.process
 
@@ -105,7 +105,7 @@ class Calve:
         return self.log.read_text() if self.log.exists() else ""
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
-        """Wait for a condition while calve runs; a failure shows the end of its output and its status."""
+        """Wait for a condition while calve runs; a failure shows the end of its output, its stacks and its status."""
 
         def holds() -> Any:
             found = condition()
@@ -115,8 +115,19 @@ class Calve:
         try:
             return until(holds, what)
         except AssertionError as error:
+            said = self.said()[-4000:] + self._stacks()
             states = [path.read_text() for path in sorted(self.folder.glob("calve-state/*/status.json"))]
-            raise AssertionError("\n".join([str(error), self.said()[-4000:], *states])) from error
+            raise AssertionError("\n".join([str(error), said, *states])) from error
+
+    def _stacks(self) -> str:
+        """End a process that hangs, and return what each of its threads was doing."""
+        if not self.process or self.process.poll() is not None:
+            return ""
+        before = len(self.said())
+        self.process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+        return self.said()[before:]
 
     def catalog(self) -> SqlCatalog:
         place = self.folder / "lakehouse"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,22 +17,19 @@ from pathlib import Path
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 PR_SET_PDEATHSIG = 1
+_PORTS = (11_000, 22_000)
+_claims: list[socket.socket] = []
+"""What holds the ports of `free_ports`."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Give ports of loopback that nobody listens on, all different, and free 10,000 higher too (gRPC of seaweedfs)."""
-    ports: list[int] = []
-    held: list[socket.socket] = []
-    try:
-        while len(ports) < count:
-            port, sockets = _hold()
-            held += sockets
-            if port is not None:
-                ports.append(port)
-    finally:
-        for each in held:
-            each.close()
-    return ports
+    """Return ports of loopback that nobody listens on, all different, and free 10,000 higher too (gRPC of seaweedfs).
+
+    They lie below the ports that Linux hands out, so that no other process is given one while its server is restarted.
+    Until this process ends, no other one that asks here gets them: a UDP socket holds each.
+    """
+    found = (port for port in iter(_any_port, None) if _claim(port))
+    return list(itertools.islice(found, count))
 
 
 def start(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -91,15 +90,22 @@ def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path, second
     wait_until(answers, f"port {port} answers", seconds)
 
 
-def _hold() -> tuple[int | None, list[socket.socket]]:
-    sockets = [socket.socket(), socket.socket()]
-    sockets[0].bind(("127.0.0.1", 0))
-    port = sockets[0].getsockname()[1]
+def _any_port() -> int:
+    return random.SystemRandom().randrange(*_PORTS)
+
+
+def _claim(port: int) -> bool:
+    claim = socket.socket(type=socket.SOCK_DGRAM)
     try:
-        sockets[1].bind(("127.0.0.1", port + 10_000))
-    except (OSError, OverflowError):
-        return None, sockets
-    return port, sockets
+        claim.bind(("127.0.0.1", port))
+        for each in (port, port + 10_000):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", each))
+    except OSError:
+        claim.close()
+        return False
+    _claims.append(claim)
+    return True
 
 
 def _die_with_parent() -> None:

@@ -64,8 +64,7 @@ def make_folder(folder: Path) -> None:
 
 def publish(file: Path, value: Any) -> bool:
     """Write a file unless it exists; durable on return. False: it was there, and stays as it is."""
-    content = msgspec.json.encode(value) if isinstance(value, msgspec.Struct) else _json(value)
-    return _write(file, content, _link)
+    return _write(file, _json(value), _link)
 
 
 def replace(file: Path, value: Any) -> None:
@@ -116,6 +115,8 @@ def remove(file: Path) -> None:
 
 
 def _json(value: Any) -> bytes:
+    if isinstance(value, msgspec.Struct):
+        return msgspec.json.encode(value)
     return json.dumps(value, separators=(",", ":")).encode()
 
 

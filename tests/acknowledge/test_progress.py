@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from calve.acknowledge.progress import Progress, counts
+from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.written import Ignored, Nulled, Rejects
 
@@ -31,8 +32,18 @@ def test_a_record_of_an_earlier_version_is_counted() -> None:
 
 
 def test_a_batch_that_is_done_is_in_the_totals_once() -> None:
-    progress = Progress({}, "p")
+    progress = Progress(Totals(), "p")
     for _ in range(2):
         totals = progress.count(RECORD)
-    table = totals["tables"]["ns.t"]
-    assert (table["nulled"], table["ignored"]) == ({"n": 3, "m": 1}, {"new": 3, "in.x": 5})
+    table = totals.tables["ns.t"]
+    assert (table.nulled, table.ignored) == ({"n": 3, "m": 1}, {"new": 3, "in.x": 5})
+
+
+def test_totals_that_were_returned_do_not_change_with_later_batches() -> None:
+    progress = Progress(Totals(), "p")
+    first = progress.count(RECORD)
+    before = msgspec.json.encode(first)
+    again = Progress(first, "p")
+    for one in (progress, again):
+        one.count(msgspec.structs.replace(RECORD, batch=4))
+    assert msgspec.json.encode(first) == before

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from calve.errors import InvariantError, OvertakenError, SettingsError, Verdict, WriteError
 from calve.ledger.ledger import Committed, Ledger
+from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.written import TableFiles
 from calve.sources.source import Planned, Split
@@ -55,7 +57,7 @@ def reopened(ledger: Ledger) -> Ledger:
 
 
 def test_a_new_ledger_knows_no_batch(ledger: Ledger) -> None:
-    assert ledger.committed == Committed(0, None, {})
+    assert ledger.committed == Committed()
     assert (ledger.position, ledger.last_batch, ledger.last_staged, ledger.pending()) == (None, 0, 0, [])
     assert ledger.pipeline == "shop"
 
@@ -81,9 +83,10 @@ def test_a_staged_batch_is_pending_until_it_is_committed(ledger: Ledger) -> None
         ledger.begin(batch, plan(batch))
     ledger.stage(1, staged(1, "a"))
     ledger.stage(2, staged(2, "b"))
-    ledger.set_committed(1, {"rows": 7})
+    ledger.set_committed(1, Totals(events=7, last_batch=1))
     again = reopened(ledger)
-    assert again.committed == Committed(1, {"0": 2}, {"rows": 7})
+    assert again.committed == ledger.committed
+    assert (again.committed.batch, again.committed.position, again.committed.totals.events) == (1, {"0": 2}, 7)
     assert [(one.batch, one.staged) for one in again.pending()] == [(2, staged(2, "b")), (3, None)]
     assert (again.last_batch, again.last_staged) == (3, 2)
     again.close()
@@ -93,7 +96,7 @@ def test_records_of_committed_batches_are_removed(ledger: Ledger) -> None:
     for batch in (1, 2):
         ledger.begin(batch, plan(batch))
         ledger.stage(batch, staged(batch))
-    ledger.set_committed(2, {})
+    ledger.set_committed(2, Totals())
     assert sorted(file.name for file in ledger.folder.iterdir()) == ["committed.json", "identity.json", "lock"]
 
 
@@ -112,7 +115,7 @@ def test_batches_count_without_gaps(ledger: Ledger) -> None:
         ledger.stage(1, staged(1))
     ledger.begin(1, plan(1))
     with pytest.raises(InvariantError, match="not staged"):
-        ledger.set_committed(1, {})
+        ledger.set_committed(1, Totals())
 
 
 def test_a_second_driver_is_refused_and_told_who_holds_the_state(ledger: Ledger) -> None:
@@ -176,7 +179,7 @@ def test_what_a_crash_left_behind_is_swept(ledger: Ledger) -> None:
     ledger.begin(1, plan(1))
     ledger.stage(1, staged(1))
     leftover = (ledger.folder / "000000000001.staged.json").read_text()
-    ledger.set_committed(1, {})
+    ledger.set_committed(1, Totals())
     (ledger.folder / "000000000001.staged.json").write_text(leftover)
     (ledger.folder / ".000000000002.begun.json.7").write_text("{")
     again = reopened(ledger)
@@ -208,3 +211,24 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_the_tree(tmp_path: Path) ->
     (tmp_path / "shop").write_text("a file")
     with pytest.raises(WriteError, match="cannot be written"):
         Ledger.open(tmp_path / "shop" / "ledger")
+
+
+def test_what_an_earlier_version_committed_is_read_whole(ledger: Ledger) -> None:
+    recorded = (
+        '{"batch":3,"position":{"0":2},"totals":{"events":9,"bytes":99,"unrouted":1,"passed_over":0,"rejects":'
+        '{"NO_KEY":1},"batches":1,"last_batch":3,"tables":{"ns.t":{"rows":5,"commits":1,"last_commit":'
+        '"2026-11-22T23:27:44Z","snapshot_id":null,"rejects":{"NO_KEY":1},"nulled":{"n":1},"reasons":{"n":"first"},'
+        '"ignored":{"new":1},"superseded":0,"valid_through":"1970-01-01T00:00:00.000005Z","equality_deletes":0,'
+        '"converting":false,"last_conversion":null,"conversion_error":null,"error":null}},'
+        '"event_times":[["c","ns.t","main",5,5]]},"moment":7}'
+    )
+    (ledger.folder / "committed.json").write_text(recorded)
+    again = reopened(ledger)
+    again.close()
+    found = again.committed
+    assert json.loads(msgspec.json.encode(found)) == json.loads(recorded)
+    assert (found.moment, found.totals.tables["ns.t"].rows) == (7, 5)
+    (ledger.folder / "committed.json").write_text('{"batch":3,"position":{"0":2}}')  # before there were totals
+    first = reopened(ledger)
+    first.close()
+    assert first.committed == Committed(3, {"0": 2})

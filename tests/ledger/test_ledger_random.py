@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from calve.ledger.ledger import Ledger
+from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
 
@@ -40,7 +41,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def commit(self) -> None:
         self.committed = self.staged
-        self.ledger.set_committed(self.committed, {"n": self.committed})
+        self.ledger.set_committed(self.committed, Totals(events=self.committed))
 
     @rule()
     def restart(self) -> None:
@@ -49,7 +50,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def it_is_where_the_list_says(self) -> None:
-        assert self.ledger.committed.batch == self.committed
+        assert self.ledger.committed.batch == self.ledger.committed.totals.events == self.committed
         assert self.ledger.position == ({"at": self.begun} if self.begun else None)
         assert (self.ledger.last_batch, self.ledger.last_staged) == (self.begun, self.staged)
         expected = [(n, record(n) if n <= self.staged else None) for n in range(self.committed + 1, self.begun + 1)]

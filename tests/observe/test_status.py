@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import threading
 
+import msgspec
 import pytest
 
 from calve.errors import CommitError, SinkUnavailableError, SourceUnavailableError
 from calve.observe.report import PipelineReport
 from calve.observe.status import MAX_TABLES, BatchCounts, PipelineStatus
 from calve.observe.tally import MOST_NAMES, OTHERS
+from calve.observe.totals import Totals
 
 
 class Clock:
@@ -56,7 +58,7 @@ def test_rejects_are_counted_by_code_by_table_and_without_a_table() -> None:
 def test_counts_go_on_from_the_totals_of_the_last_run_and_errors_do_not() -> None:
     first = filled()
     first.trouble(CommitError("gone"), table="shop.orders")
-    second = PipelineStatus("orders", json.loads(json.dumps(first.totals())))
+    second = PipelineStatus("orders", msgspec.json.decode(msgspec.json.encode(first.totals()), type=Totals))
     second.batch_written(BatchCounts(8, 10), 0.1)
     second.table_committed("shop.orders", 10, 124)
     report = second.report()
@@ -72,7 +74,7 @@ def test_values_set_to_null_and_fields_without_a_column_are_counted_by_table_ove
     )
     first = PipelineStatus("orders")
     first.batch_written(counts, 0.5)
-    second = PipelineStatus("orders", json.loads(json.dumps(first.totals())))
+    second = PipelineStatus("orders", msgspec.json.decode(msgspec.json.encode(first.totals()), type=Totals))
     second.batch_written(counts, 0.5)
     table = second.report().tables["a.b"]
     assert (table.nulled, table.reasons, table.ignored) == (

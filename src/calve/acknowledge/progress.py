@@ -7,7 +7,6 @@ here once more, at that moment, because the ledger may only remember what is don
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from calve.acknowledge.watermark import EventTime, complete_through, event_times, newest, summary
 from calve.observe import tally
 from calve.observe.status import BatchCounts, PipelineStatus
+from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.target import BranchRef
 from calve.record.written import Rejects
@@ -30,14 +30,14 @@ class Progress:
         name: The pipeline's name.
     """
 
-    def __init__(self, totals: Mapping[str, Any], name: str) -> None:
+    def __init__(self, totals: Totals, name: str) -> None:
         self._records: dict[int, StagedBatch] = {}
         self._told: dict[int, dict[BranchRef, EventTime]] = {}
         self._done = PipelineStatus(name, totals)
         self._counted = 0
         self._times: dict[BranchRef, EventTime] = {
             BranchRef(catalog, table, branch): (latest, through)
-            for catalog, table, branch, latest, through in totals.get("event_times", ())
+            for catalog, table, branch, latest, through in totals.event_times
         }
 
     def add(self, record: StagedBatch) -> None:
@@ -80,8 +80,8 @@ class Progress:
         open_from = min(left, default=None)
         return [self._records[batch] for batch in sorted(self._records) if open_from is None or batch < open_from]
 
-    def count(self, record: StagedBatch) -> dict[str, Any]:
-        """Add a batch that is done to the totals, once however often it is called; give them as JSON values."""
+    def count(self, record: StagedBatch) -> Totals:
+        """Add a batch that is done to the totals, once however often it is called; return them."""
         if self._counted < record.batch:
             self._counted = record.batch
             self._done.batch_written(counts(record), record.seconds)
@@ -96,7 +96,7 @@ class Progress:
             for target, time in event_times(record).items():
                 self._times[target] = newest([self._times.get(target), time]) or time
                 self._done.valid_through(target.table, complete_through(self._times[target]))
-        return {**self._done.totals(), "event_times": [[*target, *time] for target, time in self._times.items()]}
+        return replace(self._done.totals(), event_times=[(*target, *time) for target, time in self._times.items()])
 
     def forget(self, record: StagedBatch) -> None:
         """Let go of a batch that the ledger remembers as committed."""

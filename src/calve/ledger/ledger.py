@@ -18,14 +18,16 @@ import re
 import threading
 import time
 import uuid
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from calve import durable
 from calve.errors import InvariantError, SettingsError
 from calve.ledger.lock import DriverLock
+from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Position, Split
 from calve.stop_point import reach
@@ -38,8 +40,7 @@ FORMAT = 1
 _RECORD = re.compile(r"(\d{12})\.(begun|staged)(?:-(\d+))?\.json")
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """How far the pipeline has come, all tables included.
 
     Attributes:
@@ -51,8 +52,21 @@ class Committed:
 
     batch: int = 0
     position: Position | None = None
-    totals: dict[str, Any] = field(default_factory=dict)
-    moment: int = field(default=0, compare=False)
+    totals: Totals = msgspec.field(default_factory=Totals)
+    moment: int = 0
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    """Whose ledger it is, as the file says that is written first."""
+
+    format: int
+    state: str
+    pipeline: str
+    created: str = ""
+
+    @staticmethod
+    def of(state_id: str, pipeline: str) -> _Identity:
+        return _Identity(FORMAT, state_id, pipeline, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,7 @@ class Ledger:
         lock = DriverLock(folder / "lock")
         try:
             identity = _identity(folder, pipeline or folder.parent.name)
-            return cls(folder, identity["pipeline"], identity["state"], lock)
+            return cls(folder, identity.pipeline, identity.state, lock)
         except BaseException:
             lock.release()
             raise
@@ -126,8 +140,8 @@ class Ledger:
             WriteError: The folder cannot be written.
         """
         durable.make_folder(folder)
-        durable.replace(folder / "identity.json", _new_identity(state_id, pipeline))
-        durable.replace(folder / "committed.json", asdict(committed))
+        durable.replace(folder / "identity.json", _Identity.of(state_id, pipeline))
+        durable.replace(folder / "committed.json", committed)
         return cls.open(folder, pipeline)
 
     def close(self) -> None:
@@ -225,7 +239,7 @@ class Ledger:
             reach("ledger.after-stage-again")
             self._pending[batch] = Pending(batch, found.planned, record)
 
-    def set_committed(self, batch: int, totals: dict[str, Any]) -> None:
+    def set_committed(self, batch: int, totals: Totals) -> None:
         """Record that every table has all batches up to this one, and forget how they came about.
 
         Raises:
@@ -238,7 +252,7 @@ class Ledger:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
             committed = Committed(batch, found.planned.position, totals, found.planned.moment)
             reach("ledger.before-committed")
-            durable.replace(self.folder / "committed.json", asdict(committed))
+            durable.replace(self.folder / "committed.json", committed)
             reach("ledger.after-committed")
             self._committed = committed
             for old in [old for old in self._pending if old <= batch]:
@@ -300,30 +314,25 @@ class Ledger:
 
 
 def _read_committed(folder: Path) -> Committed:
-    found = durable.read(folder / "committed.json")
-    return Committed(**found) if found else Committed()
+    return durable.read_as(folder / "committed.json", Committed) or Committed()
 
 
-def _new_identity(state_id: str, pipeline: str) -> dict[str, Any]:
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"format": FORMAT, "state": state_id, "pipeline": pipeline, "created": created}
-
-
-def _identity(folder: Path, pipeline: str) -> dict[str, Any]:
+def _identity(folder: Path, pipeline: str) -> _Identity:
     """Read who this ledger belongs to; the first time, decide it."""
     file = folder / "identity.json"
-    durable.publish(file, _new_identity(str(uuid.uuid4()), pipeline))
-    identity: dict[str, Any] = durable.read(file) or {}
-    if identity["format"] > FORMAT:
+    durable.publish(file, _Identity.of(str(uuid.uuid4()), pipeline))
+    identity = durable.read_as(file, _Identity)
+    assert identity is not None
+    if identity.format > FORMAT:
         raise SettingsError(
-            f"{folder} was written by a later version of Calve (format {identity['format']}, this one knows {FORMAT})",
+            f"{folder} was written by a later version of Calve (format {identity.format}, this one knows {FORMAT})",
             step="start",
             target=str(folder),
             hint="Upgrade Calve",
         )
-    if identity["pipeline"] != pipeline:
+    if identity.pipeline != pipeline:
         raise SettingsError(
-            f"{folder} is the state of the pipeline {identity['pipeline']!r}, not of {pipeline!r}",
+            f"{folder} is the state of the pipeline {identity.pipeline!r}, not of {pipeline!r}",
             step="start",
             target=str(folder),
             hint="Give this pipeline another `--state`, or its old name back",

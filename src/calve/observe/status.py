@@ -25,12 +25,11 @@ from calve.observe.health import Health
 from calve.observe.liveness import process_started
 from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport, State, TableReport, Trouble, now
+from calve.observe.totals import Totals
 
 __all__ = ["BatchCounts", "PipelineStatus"]
 
 RATE_WINDOW_SECONDS = 10.0
-_PASSING = {"error": None, "converting": False, "conversion_error": None}
-"""What of a table's report ends with the process."""
 MAX_TABLES = 2_000
 """Tables that are listed for their rejects alone: a wrong dynamic name must not grow the status without bound."""
 
@@ -40,7 +39,7 @@ class PipelineStatus:
 
     Args:
         name: The pipeline's name.
-        totals: What `totals` gave when the pipeline last ran, from the ledger; counts go on from there.
+        totals: Of the pipeline when it last ran, from the ledger; counts go on from there.
         dlq: The folders or object-store prefixes that its rejects go to, when that is not the default folder.
         clock: Monotonic seconds.
         notices: Logs what is rejected or not written.
@@ -49,7 +48,7 @@ class PipelineStatus:
     def __init__(
         self,
         name: str,
-        totals: Mapping[str, Any] | None = None,
+        totals: Totals | None = None,
         dlq: str | Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         notices: Notices | None = None,
@@ -59,7 +58,7 @@ class PipelineStatus:
         self._clock = clock
         self._notices = notices
         self._last_beat = clock()
-        self._report = PipelineReport.from_dict({**(totals or {}), "pipeline": name})
+        self._report = (totals or Totals()).report(name)
         self._report.pid, self._report.host = os.getpid(), socket.gethostname()
         self._report.process_started = process_started(self._report.pid)
         self._report.started, self._report.dlq = now(), _places(dlq)
@@ -212,12 +211,9 @@ class PipelineStatus:
             self._report.events_per_second = round(self._rate(), 1)
             return copy.deepcopy(self._report)
 
-    def totals(self) -> dict[str, Any]:
-        """Return the counts that outlive the process, as JSON values for the ledger."""
-        data = self.report().to_dict()
-        tables = {name: {**table, **_PASSING} for name, table in data["tables"].items()}
-        kept = ("events", "bytes", "unrouted", "passed_over", "rejects", "batches", "last_batch")
-        return {**{key: data[key] for key in kept}, "tables": tables}
+    def totals(self) -> Totals:
+        """Return the counts that outlive the process, for the ledger."""
+        return Totals.of(self.report())
 
     def beat(self) -> None:
         """Record that the pipeline is active."""

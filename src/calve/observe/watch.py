@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any
 
 from calve.observe.health import Health
 from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport
 from calve.observe.status import PipelineStatus
 from calve.observe.status_file import StatusFile
+from calve.observe.totals import Totals
 
 __all__ = ["Watch"]
 
@@ -35,7 +35,7 @@ class Watch:
         self._files: list[StatusFile] = []
 
     def pipeline(
-        self, name: str, folder: str, totals: Mapping[str, Any] | None = None, dlq: str | Sequence[str] = ()
+        self, name: str, folder: str, totals: Totals | None = None, dlq: str | Sequence[str] = ()
     ) -> PipelineStatus:
         """Start to watch a pipeline with its state in `folder` and the totals of its earlier runs.
 

@@ -17,8 +17,8 @@ from calve.dead_letters.replay.source import RejectsSource
 from calve.engine import session
 from calve.event.columns import VERSION
 from calve.ledger.ledger import Ledger
-from calve.observe.report import PipelineReport
 from calve.observe.status_file import REPLAY_FOLDER as FOLDER
+from calve.observe.totals import Totals
 from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
 from calve.pipeline.plugins import metadata_of
@@ -110,7 +110,7 @@ class _Replay:
         selection = Selection(settings.name, paths | names, chosen.code, chosen.table)
         places = [*dead_letter_places(settings, folder), *places_of(options.state, settings.name)]
         self._source = RejectsSource(folder / FOLDER, places, selection, _metadata(settings), f"{self._name}-")
-        self._before: Mapping[str, Any] = {}
+        self._before = Totals()
 
     def waits(self) -> bool:
         """Return whether there is anything to send or to finish; without Spark, because often there is not."""
@@ -139,7 +139,7 @@ class _Replay:
         after = next(report for report in watch.reports() if report.pipeline == self._name)
         if not watch.stop.is_set():
             self._source.finish()
-        before = PipelineReport.from_dict({**self._before, "pipeline": self._name})
+        before = self._before
         return Replayed(
             self.settings.name,
             after.events - before.events,

@@ -1,0 +1,51 @@
+"""What a pipeline counts over its whole life; the ledger keeps it with the last committed batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from calve.observe.report import PipelineReport, TableReport
+
+__all__ = ["Totals"]
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """The counts that outlive a process. Keys that a version does not know are ignored, and a default never changes.
+
+    Attributes:
+        event_times: How far tables are complete: catalog, table, branch, and the two of `watermark.EventTime`.
+    """
+
+    events: int = 0
+    bytes: int = 0
+    unrouted: int = 0
+    passed_over: int = 0
+    rejects: dict[str, int] = {}
+    batches: int = 0
+    last_batch: int | None = None
+    tables: dict[str, TableReport] = {}
+    event_times: list[tuple[str, str, str, int, int | None]] = []
+
+    @staticmethod
+    def of(report: PipelineReport) -> Totals:
+        """Take the counts of a report that nobody changes any more, without what ends with the process."""
+        tables = {
+            name: replace(table, error=None, converting=False, conversion_error=None)
+            for name, table in report.tables.items()
+        }
+        return Totals(
+            events=report.events,
+            bytes=report.bytes,
+            unrouted=report.unrouted,
+            passed_over=report.passed_over,
+            rejects=report.rejects,
+            batches=report.batches,
+            last_batch=report.last_batch,
+            tables=tables,
+        )
+
+    def report(self, pipeline: str) -> PipelineReport:
+        """Return the report of a pipeline that goes on from here; it shares nothing with these counts."""
+        return PipelineReport.from_dict({**msgspec.to_builtins(self), "pipeline": pipeline})

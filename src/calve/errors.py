@@ -23,6 +23,7 @@ __all__ = [
     "OvertakenError",
     "PositionLostError",
     "RouteError",
+    "RunError",
     "SchemaConflictError",
     "SettingsError",
     "SetupError",
@@ -198,6 +199,20 @@ class MaintenanceError(CalveError):
     """A table could not be compacted, converted or cleaned; later it may be, and the flow goes on."""
 
     verdict = Verdict.AGAIN
+
+
+class RunError(CalveError):
+    """Pipelines of a run failed; the others have run to their end.
+
+    Args:
+        reports: What each pipeline did, by name (`observe.report.PipelineReport`).
+    """
+
+    def __init__(
+        self, message: str, *, step: str = "", target: str = "", hint: str = "", reports: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, step=step, target=target, hint=hint)
+        self.reports = reports or {}
 
 
 class InvariantError(CalveError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import faulthandler
 import importlib
 import sys
 from typing import Any
@@ -100,7 +101,8 @@ def calve() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; a crash in native code prints where each thread was."""
+    faulthandler.enable()
     try:
         calve(prog_name="calve")
     except KeyboardInterrupt:

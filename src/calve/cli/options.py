@@ -8,8 +8,6 @@ from datetime import timedelta
 import click
 
 from calve.cli import failures
-from calve.errors import SettingsError
-from calve.settings import PipelineSettings
 from calve.settings.units import duration
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
     "json_output",
     "master",
     "maybe_duration",
-    "named",
     "only_pipeline",
     "pairs",
     "state",
@@ -54,23 +51,6 @@ def pairs(example: str) -> Callable[[click.Context, click.Parameter, tuple[str, 
         return {key: value for key, _, value in found}
 
     return read
-
-
-def named(pipelines: list[PipelineSettings], name: str | None) -> list[PipelineSettings]:
-    """Return the pipeline with this name, or all pipelines if the name is None.
-
-    Raises:
-        SettingsError: No pipeline has this name.
-    """
-    found = [one for one in pipelines if name in (None, one.name)]
-    if feeder := next((one.name for one in pipelines if name in one.feeds), None):
-        message = f"The pipeline {name} runs as a part of {feeder}, which feeds it"
-        raise SettingsError(message, step="settings", target=name or "", hint=f"Choose {feeder}: --pipeline {feeder}")
-    if not found:
-        known = ", ".join(one.name for one in pipelines)
-        message = f"The configuration has no pipeline {name}"
-        raise SettingsError(message, step="settings", target=name or "", hint=f"It has: {known}")
-    return found
 
 
 def _remember_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -18,7 +18,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log, configure
 from calve.observe.progress import Progress
 from calve.observe.watch import Watch
-from calve.settings import parse
+from calve.settings import named, parse
 
 if TYPE_CHECKING:
     from calve.operate.replay import Replayed
@@ -67,7 +67,7 @@ def replay_entries(
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
         Log().warning(str(warning))
-    chosen = options.named(parsed.pipelines, pipeline)
+    chosen = named(parsed.pipelines, pipeline)
     done: list[Replayed] = []
 
     def work() -> int:

@@ -13,7 +13,7 @@ from calve.cli import failures, options
 from calve.cli.help import Group
 from calve.errors import SettingsError
 from calve.observe.log import configure
-from calve.settings import parse
+from calve.settings import named, parse
 from calve.sources.source import Beginning
 
 __all__ = ["rebuild_state", "state"]
@@ -101,7 +101,7 @@ def rebuild_state(
     given = [one for one in (at, start_offsets, start_timestamp) if one is not None]
     if len(given) > 1:
         raise click.UsageError("Only one of --from, --start-offsets and --start-timestamp is allowed")
-    chosen = options.named(parse(path, PLUGINS).pipelines, pipeline)
+    chosen = named(parse(path, PLUGINS).pipelines, pipeline)
     if len(chosen) > 1:
         names = ", ".join(one.name for one in chosen)
         raise SettingsError("Several pipelines are configured", step="rebuild", hint=f"Choose one: --pipeline {names}")

@@ -12,11 +12,10 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
-from calve.errors import SettingsError
 from calve.event.reject import Code
 from calve.observe.humanize import harmless, many
-from calve.pipeline.plugins import PLUGINS, metadata_of
-from calve.settings import PipelineSettings, parse
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import PipelineSettings, only, parse
 
 if TYPE_CHECKING:
     from calve.operate.dry_run import EventFate, Reject, TableFate, Trial
@@ -55,7 +54,7 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
       calve try orders.yaml sample.ndjson --metadata kafka_topic=orders
       head -100 today.ndjson | calve try orders.yaml - --json
     """
-    settings = _chosen(parse(path, PLUGINS).pipelines, pipeline)
+    settings = only(parse(path, PLUGINS).pipelines, pipeline)
     found = _attempt(settings, events, metadata)
     for note in _notes(found):
         click.echo(note, err=True)
@@ -63,25 +62,10 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
         click.echo(line)
 
 
-def _chosen(pipelines: list[PipelineSettings], name: str | None) -> PipelineSettings:
-    found = options.named(pipelines, name)
-    if len(found) > 1:
-        names = ", ".join(one.name for one in found)
-        raise SettingsError(
-            f"There are {many(len(found), 'pipeline')}", step="settings", hint=f"Choose one with --pipeline: {names}"
-        )
-    return found[0]
-
-
 def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:
     from calve.operate.dry_run import attempt  # brings DuckDB and Spark's Python side
     from calve.sources.file.sample import read_sample
 
-    strange = sorted(metadata.keys() - metadata_of(settings))
-    if strange:
-        names = ", ".join(sorted(metadata_of(settings))) or "none"
-        what = f"The source {settings.source.name} has no metadata {strange[0]}"
-        raise SettingsError(what, step="settings", hint=f"It has: {names}")
     return attempt(settings, read_sample(events), {key: _value(text) for key, text in metadata.items()})
 
 

@@ -6,6 +6,7 @@ comma-separated) is imported once here instead of once in each worker.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import os
 import sys
@@ -27,5 +28,6 @@ def _import() -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # the workers inherit it
     _import()
     importlib.import_module("pyspark.daemon").manager()

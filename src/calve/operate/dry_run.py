@@ -16,7 +16,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.catalog.sqlite import SqliteCatalog, sqlite_file
 from calve.columns.infer import infer
 from calve.engine import session
-from calve.errors import SchemaConflictError
+from calve.errors import SchemaConflictError, SettingsError
 from calve.event.columns import EVENT, MALFORMED, ORDER, ROW, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import Decoder
@@ -24,6 +24,7 @@ from calve.event.reject import reject_rows
 from calve.event.validate_json import sound
 from calve.observe import tally
 from calve.operate.dry_run_catalog import Rehearsal
+from calve.pipeline.plugins import metadata_of
 from calve.pipeline.run import needs_s3
 from calve.pipeline.wiring import Wiring, sink_labels
 from calve.record.receipt import Misfit
@@ -127,8 +128,13 @@ def attempt(settings: PipelineSettings, events: pa.Table, metadata: Mapping[str,
         metadata: What every event has; all else that expressions ask for is missing.
 
     Raises:
+        SettingsError: The source has no such metadata.
         CalveError: The pipeline would not start, or a catalog does not answer.
     """
+    known = metadata_of(settings)
+    if unknown := sorted((metadata or {}).keys() - known):
+        message = f"The source {settings.source.name} has no metadata {unknown[0]}"
+        raise SettingsError(message, step="settings", hint=f"It has: {', '.join(sorted(known)) or 'none'}")
     with contextlib.ExitStack() as stack:
         return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events, metadata or {})
 

@@ -108,6 +108,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     watch.expect(one.name for one in pipelines)
     found = list(problems(pipelines, state, options.once))
     for name, error in found:
+        watch.failed(name, str(error))
         Log(name).error(error)
     if found:
         return 1

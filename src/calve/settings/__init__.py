@@ -3,7 +3,7 @@
 from calve.settings.connectors import FromPipeline, ToPipeline
 from calve.settings.option import Size, option
 from calve.settings.parse import parse, parse_text
-from calve.settings.pipeline import Parsed, PipelineSettings, Plugin, Plugins, SinkEntry
+from calve.settings.pipeline import Parsed, PipelineSettings, Plugin, Plugins, SinkEntry, named, only
 from calve.settings.problems import Location, Problem, SettingsErrors
 from calve.settings.reference import reference
 from calve.settings.schema import json_schema
@@ -21,6 +21,8 @@ __all__ = [
     "Size",
     "ToPipeline",
     "json_schema",
+    "named",
+    "only",
     "option",
     "parse",
     "parse_text",

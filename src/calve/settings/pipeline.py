@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from calve.errors import SettingsError
 from calve.settings.node import nearest
 from calve.settings.option import option
 from calve.settings.problems import Location, Problem
@@ -21,6 +22,8 @@ __all__ = [
     "Plugins",
     "SinkEntry",
     "SinkKeys",
+    "named",
+    "only",
 ]
 
 DEFAULT_ROUTE = "_default"
@@ -204,3 +207,34 @@ class Parsed:
 
     pipelines: list[PipelineSettings]
     warnings: list[Problem]
+
+
+def named(pipelines: Sequence[PipelineSettings], name: str | None) -> list[PipelineSettings]:
+    """Return the pipeline with this name, or all pipelines if the name is None.
+
+    Raises:
+        SettingsError: No pipeline has this name.
+    """
+    found = [one for one in pipelines if name in (None, one.name)]
+    if feeder := next((one.name for one in pipelines if name in one.feeds), None):
+        message = f"The pipeline {name} runs as a part of {feeder}, which feeds it"
+        raise SettingsError(message, step="settings", target=name or "", hint=f"Choose {feeder}: --pipeline {feeder}")
+    if not found:
+        known = ", ".join(one.name for one in pipelines)
+        message = f"The configuration has no pipeline {name}"
+        raise SettingsError(message, step="settings", target=name or "", hint=f"It has: {known}")
+    return found
+
+
+def only(pipelines: Sequence[PipelineSettings], name: str | None) -> PipelineSettings:
+    """Return the pipeline with this name, or the only one if the name is None.
+
+    Raises:
+        SettingsError: No pipeline has this name, or there are several.
+    """
+    found = named(pipelines, name)
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found)
+        message = f"There are {len(found)} pipelines"
+        raise SettingsError(message, step="settings", hint=f"Choose one with --pipeline: {names}")
+    return found[0]

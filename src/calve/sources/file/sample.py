@@ -13,7 +13,7 @@ from calve.sources.file.lines import read_lines
 from calve.sources.file.rows import SCHEMA, Rows
 from calve.sources.file.stream import Plain, Unpacked, compression_of
 
-__all__ = ["SAMPLE_BYTES", "read_sample"]
+__all__ = ["SAMPLE_BYTES", "read_sample", "sample_lines"]
 
 SAMPLE_BYTES = 64 << 20
 """A sample is looked at in one piece: more is refused."""
@@ -26,7 +26,15 @@ def read_sample(name: str) -> pa.Table:
         SourceError: The file is not there, cannot be read, or is no sample any more.
     """
     shown = "stdin" if name == "-" else name
-    data = _bytes(name, shown)
+    return sample_lines(_bytes(name, shown), shown)
+
+
+def sample_lines(data: bytes, shown: str) -> pa.Table:
+    """Return the lines of NDJSON, plain or compressed, as the file source would; `shown` is its name in errors.
+
+    Raises:
+        SourceError: It is too large for a sample, or damaged.
+    """
     if len(data) > SAMPLE_BYTES:
         raise _error(f"{shown} holds more than {SAMPLE_BYTES >> 20} MiB", shown, "Give a sample of it, e.g. by `head`")
     return pa.Table.from_batches(_batches(data, shown), schema=SCHEMA)

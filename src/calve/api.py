@@ -1,0 +1,176 @@
+"""Calve from Python: notebooks, Airflow, pytest. `import calve` offers these functions and types as `calve.run` etc.
+
+Names and arguments are stable from version 0.1 on; docs/python.md explains them. A configuration is the path of a YAML
+file or of a folder of them, YAML text (a string with a line break), or a mapping with the keys of the YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import msgspec
+
+import calve.pipeline.run as pipelines_run
+from calve.errors import CalveError, RunError, SettingsError
+from calve.observe.report import PipelineReport
+from calve.observe.status_file import read_reports
+from calve.observe.watch import Watch
+from calve.operate.dry_run import Trial, attempt
+from calve.operate.probe import check
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import Parsed, SettingsErrors, only, parse, parse_text
+from calve.sources.file.sample import sample_lines
+
+__all__ = [
+    "CalveError",
+    "Config",
+    "PipelineReport",
+    "RunError",
+    "SettingsError",
+    "Trial",
+    "Validation",
+    "run",
+    "status",
+    "try_events",
+    "validate",
+]
+
+Config = str | Path | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What `validate` found.
+
+    Attributes:
+        pipelines: The names of the pipelines; empty if there are errors in the configuration itself.
+        errors: One sentence each, with file, line and column.
+        warnings: Likewise, for what works but is probably not meant.
+    """
+
+    pipelines: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors."""
+        return not self.errors
+
+
+def run(
+    config: Config,
+    *,
+    once: bool = False,
+    state: str | Path = "./calve-state",
+    conf: Mapping[str, str] | None = None,
+    give_up_after: timedelta = timedelta(minutes=2),
+    stop: Event | None = None,
+) -> dict[str, PipelineReport]:
+    """Run pipelines, as `calve run` does; log lines go to the logger `calve`.
+
+    Ctrl-C asks the pipelines to commit what they have read and to end; the function then returns.
+
+    Args:
+        config: The configuration; see above.
+        once: Read what is in the sources now, commit it, and return. Else run until `stop` is set.
+        state: The folder for progress, rejects and status.
+        conf: Spark settings; `spark.master` is `local[*]` if not given.
+        give_up_after: How long `once`, and a run that is stopping, retry if a server does not answer.
+        stop: Set it in another thread to end the run.
+
+    Returns:
+        The report of each pipeline at its end, by name; `report.run` has the counts of this run.
+
+    Raises:
+        SettingsError: The configuration is wrong; nothing was started.
+        RunError: A pipeline failed; the others have run to their end. It has the `reports`.
+        CalveError: Nothing could be started.
+    """
+    parsed = _parsed(config)
+    settings = dict(conf or {})
+    options = pipelines_run.RunOptions(str(state), settings.pop("spark.master", None), settings, once, give_up_after)
+    with Watch() as watch:
+        watch.stop = stop or watch.stop
+        with ThreadPoolExecutor(1, "calve-run") as thread:  # PySpark handles SIGINT if it starts on the main thread
+            ended = thread.submit(pipelines_run.run, parsed.pipelines, options, watch)
+            try:
+                failed = ended.result() != 0
+            except KeyboardInterrupt:
+                watch.stop.set()
+                failed = ended.result() != 0
+        reports = {report.pipeline: report for report in watch.reports()}
+        if failed:
+            raise _failed(watch, reports)
+    return reports
+
+
+def validate(config: Config, *, connect: bool = False) -> Validation:
+    """Check a configuration, as `calve validate` does; nothing is started or written.
+
+    Args:
+        config: The configuration; see above.
+        connect: Also connect to catalogs and sources, and write and remove a small file in the location of the tables.
+    """
+    try:
+        parsed = _parsed(config)
+    except SettingsErrors as wrong:
+        return Validation(errors=list(map(str, wrong.problems)))
+    names = [name for one in parsed.pipelines for name in (one.name, *one.feeds)]
+    errors = check(parsed.pipelines) if connect else []
+    return Validation(names, errors, list(map(str, parsed.warnings)))
+
+
+def try_events(
+    config: Config,
+    events: Iterable[Mapping[str, Any] | str | bytes],
+    *,
+    pipeline: str | None = None,
+    metadata: Mapping[str, int | str] | None = None,
+) -> Trial:
+    """Return what a pipeline would do with sample events, as `calve try` does; nothing is written.
+
+    Args:
+        config: The configuration; see above.
+        events: Each a mapping, or its JSON text in one line, which may also be malformed.
+        pipeline: The name of the pipeline, if there are several.
+        metadata: Metadata that each event has (`getMetadata`); without it, all is missing.
+
+    Raises:
+        SettingsError: The configuration is wrong, or the pipeline or metadata has another name.
+        CalveError: The pipeline would not start, or a catalog does not answer.
+    """
+    settings = only(_parsed(config).pipelines, pipeline)
+    lines = b"".join(_line(event) + b"\n" for event in events)
+    return attempt(settings, sample_lines(lines, "events"), metadata)
+
+
+def status(state: str | Path = "./calve-state") -> dict[str, PipelineReport]:
+    """Return the last report of each pipeline of a state folder, by name; empty if none has run."""
+    return {report.pipeline: report for report in read_reports(str(state))}
+
+
+def _parsed(config: Config) -> Parsed:
+    if isinstance(config, Mapping):
+        return parse_text(msgspec.json.encode(config).decode(), PLUGINS, "config")
+    if isinstance(config, str) and "\n" in config:
+        return parse_text(config, PLUGINS, "config")
+    return parse(config, PLUGINS)
+
+
+def _line(event: Mapping[str, Any] | str | bytes) -> bytes:
+    if isinstance(event, str):
+        return event.encode(errors="surrogatepass")
+    return event if isinstance(event, bytes) else msgspec.json.encode(event)
+
+
+def _failed(watch: Watch, reports: dict[str, PipelineReport]) -> RunError:
+    reasons = {name: health.error for name, health in watch.health().items() if health.state == "failed"}
+    message = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    return RunError(f"A pipeline failed: {message}", step="run", target=", ".join(reasons), reports=reports)

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,8 +111,40 @@ def test_a_wrong_value_from_the_environment_shows_the_variable_not_the_value(com
     assert complaint("port: '${env:PORT}'", {"PORT": "x"}) == "port: expected a whole number, found '${env:PORT}'"
 
 
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [(b"geheim\n", "geheim"), (b"a\r\n", "a"), (b" two\n\n", " two\n"), (b"", ""), (b"${env:A}", "${env:A}")],
+)
+def test_a_file_is_read_without_the_line_end_behind_it(
+    source: Read, tmp_path: Path, content: bytes, value: str
+) -> None:
+    (tmp_path / "secret").write_bytes(content)
+    assert source(f"path: 'x-${{file:{tmp_path}/secret}}'", {"A": "eins"}).path == f"x-{value}"
+
+
+def test_text_from_a_file_may_stand_for_a_number(source: Read, tmp_path: Path) -> None:
+    (tmp_path / "port").write_text("80\n")
+    assert source(f"port: '${{file:{tmp_path}/port}}'").port == 80
+
+
+def test_a_file_that_cannot_be_read_is_named_and_its_content_never_shown(complaint: Read, tmp_path: Path) -> None:
+    assert complaint("path: '${file:/no/such}'") == "the file '/no/such' cannot be read: no such file or directory"
+    assert complaint(f"path: '${{file:{tmp_path}}}'").endswith("cannot be read: is a directory")
+    assert complaint("path: '${file:}'") == complaint("path: '${file:/a'") == "write ${file:PATH}"
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"\xffgeheim")
+    assert complaint(f"path: '${{file:{secret}}}'") == f"the file '{secret}' is not UTF-8 text"
+    secret.write_bytes(b"x" * 70_000)
+    assert complaint(f"path: '${{file:{secret}}}'").endswith("has more than 64 KiB; it should contain one value")
+    secret.write_bytes(b"geheim")
+    assert "geheim" not in complaint(f"port: '${{file:{secret}}}'")
+
+
 def test_aws_secrets_are_refused_with_the_way_out(complaint: Read) -> None:
-    assert complaint("path: '${{aws_secrets:a:b}}'") == "${{aws_secrets:…}} is not supported; use ${env:NAME}"
+    assert (
+        complaint("path: '${{aws_secrets:a:b}}'")
+        == "${{aws_secrets:…}} is not supported; use ${env:NAME} or ${file:PATH}"
+    )
 
 
 def test_an_environment_variable_that_is_no_text_is_refused(complaint: Read) -> None:

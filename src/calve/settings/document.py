@@ -1,10 +1,13 @@
-"""Reads YAML text into nodes: every key and value with its location. Replaces `${env:NAME}`, rejects duplicate keys."""
+"""Reads YAML text into nodes: every key and value with its location. Replaces `${env:NAME}` and `${file:PATH}`;
+rejects duplicate keys.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml  # type: ignore[import-untyped]
@@ -16,7 +19,9 @@ __all__ = ["Document", "substitute"]
 
 MAX_DEPTH = 40
 MAX_NODES = 50_000
-_ENVIRONMENT = re.compile(r"\$\{env:([^}]*)\}?")
+_SUBSTITUTED = re.compile(r"\$\{(env|file):([^}]*)\}?")
+_USAGE = {"env": "write ${env:NAME} or ${env:NAME:-default}", "file": "write ${file:PATH}"}
+_MAX_FILE_BYTES = 64 << 10
 _AWS_SECRET = re.compile(r"\$\{\{\s*aws_secrets:")
 _UNSOUND = re.compile("[\0\ud800-\udfff]")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -128,8 +133,8 @@ class Document:
         if _UNSOUND.search(text):
             self._note(where, "an invalid character (\\0 or half a surrogate pair)")
         if _AWS_SECRET.search(text):
-            self._note(where, "${{aws_secrets:…}} is not supported; use ${env:NAME}")
-        if _ENVIRONMENT.search(text):
+            self._note(where, "${{aws_secrets:…}} is not supported; use ${env:NAME} or ${file:PATH}")
+        if _SUBSTITUTED.search(text):
             value: Scalar = substitute(text, self._environment, lambda message: self._note(where, message))
             return Node(where, value, where, text, from_environment=True, broken=len(self.problems) > before)
         value = resolve(text) if event.implicit[0] else text
@@ -157,19 +162,42 @@ class Document:
 
 
 def substitute(text: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> str:
-    """Replace `${env:NAME}` and `${env:NAME:-default}`; `${/field}` and other format strings stay as they are."""
+    """Replace `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}`; `${/field}` and other formats stay."""
 
     def found(match: re.Match[str]) -> str:
-        named = _NAMED.fullmatch(match[1])
-        if named is None or not match[0].endswith("}"):
-            complain("write ${env:NAME} or ${env:NAME:-default}")
+        kind, name = match.groups()
+        if not match[0].endswith("}"):
+            complain(_USAGE[kind])
             return ""
-        name, default = named.groups()
-        if default is None and name not in environment:
-            complain(f"the environment variable {name} is not set; set it, or give ${{env:{name}:-default}}")
-        value = environment.get(name) or default or ""
+        value, source = _from_file(name, complain) if kind == "file" else _from_environment(name, environment, complain)
         if _UNSOUND.search(value):
-            complain(f"the environment variable {name} is not UTF-8 text")
+            complain(f"{source} is not UTF-8 text")
         return value
 
-    return _ENVIRONMENT.sub(found, text)
+    return _SUBSTITUTED.sub(found, text)
+
+
+def _from_environment(name: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> tuple[str, str]:
+    named = _NAMED.fullmatch(name)
+    if named is None:
+        complain(_USAGE["env"])
+        return "", ""
+    variable, default = named.groups()
+    if default is None and variable not in environment:
+        complain(f"the environment variable {variable} is not set; set it, or give ${{env:{variable}:-default}}")
+    return environment.get(variable) or default or "", f"the environment variable {variable}"
+
+
+def _from_file(name: str, complain: Callable[[str], None]) -> tuple[str, str]:
+    """Return the content of a small file without the line end behind it: editors and `echo` add one."""
+    source = f"the file {name!r}"
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        complain(f"{source} cannot be read: {reason.lower()}" if name else _USAGE["file"])
+        return "", source
+    if len(content) > _MAX_FILE_BYTES:
+        complain(f"{source} has more than {_MAX_FILE_BYTES >> 10} KiB; it should contain one value")
+    return content.decode(errors="surrogateescape").removesuffix("\n").removesuffix("\r"), source

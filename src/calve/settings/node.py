@@ -30,7 +30,7 @@ class Node:
         at: Where it is announced: its key, or `where` for an element of a list.
         text: A scalar as it was written, before `${env:…}` was replaced.
         keys: Where each key of a map stands.
-        from_environment: `value` is text that holds environment variables, so it may stand for a number or a boolean.
+        from_environment: `value` is text from the environment or a file, so it may stand for a number or a boolean.
         broken: A problem with it has been reported already.
         size: How many nodes there are below, itself counted; aliases count each time.
     """

@@ -16,10 +16,10 @@ from calve.settings.shape import Choice, Either, Entries, Items, Leaf, Record, S
 __all__ = ["json_schema", "yaml_value"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ENVIRONMENT = {"type": "string", "pattern": r"\$\{env:[^}]*\}"}
+_ENVIRONMENT = {"type": "string", "pattern": r"\$\{(env|file):[^}]*\}"}
 _TEXT: dict[str, Any] = {"type": ["string", "number", "boolean"]}
-_DURATION = {"type": "string", "pattern": r"^\s*([0-9]+\s*(ms|s|m|h)|[Pp]\S*)\s*$|\$\{env:"}
-_SIZE = {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([bB]|[kmgtKMGT][bB])\s*$|\$\{env:"}
+_DURATION = {"type": "string", "pattern": r"^\s*([0-9]+\s*(ms|s|m|h)|[Pp]\S*)\s*$|\$\{(env|file):"}
+_SIZE = {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([bB]|[kmgtKMGT][bB])\s*$|\$\{(env|file):"}
 
 
 def json_schema(plugins: Plugins) -> dict[str, Any]:

@@ -18,8 +18,8 @@ _HEAD = """# Configuration reference
 
 Generated from the settings classes by `make docs`; do not edit. Durations are written `500ms`, `30s`, `5m`, `1h` or
 `PT5M`, sizes `64mb` or `1gb`. `${env:NAME}` and `${env:NAME:-default}` in any value read the environment, and
-`${file:PATH}` reads a file, e.g. a mounted secret, without the line end behind it. The default `none` means that the key
-is not set.
+`${file:PATH}` reads a file, e.g. a mounted secret, without the line end behind it. The default `none` means that the
+key is not set.
 """
 
 _PARTS = (

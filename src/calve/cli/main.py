@@ -81,7 +81,7 @@ def calve() -> None:
     A first pipeline, in orders.yaml:
       orders:
         source:
-          http: {}                        # POST JSON arrays to port 2021, /log/ingest
+          http: {}                        # POST JSON or NDJSON to port 2021, /log/ingest
         sink:
           - iceberg:
               table_identifier: shop.orders

@@ -46,8 +46,16 @@ def test_half_a_surrogate_pair_does_not_spoil_its_neighbours() -> None:
     "body",
     [
         b"",
-        b"{}",
         b'"x"',
+        b'{"a":1',
+        b'{"a":1},{"b":2}',
+        b'{"a":1} {"b":2}',
+        b'{"a":1},',
+        b'{"a":1}\n[{"b":2}]',
+        b'{"a":1}\n{"b":\n2}',
+        b'{"a":1\n"b":2}\n{"c":3},{"d":4}',
+        b'{"a":"\\ud800"}\n{"a":\n',
+        b'{"a":"\xff"}',
         b"[1]",
         b'[{"a":1},2]',
         b'[{"a":1}',
@@ -59,17 +67,44 @@ def test_half_a_surrogate_pair_does_not_spoil_its_neighbours() -> None:
         b'[{"a":"\\ud800"}',
         b'[{"a":"\\ud800"}],',
         b'[{"a":"\\ud800"} {}]',
-        b'{"a":"\\ud800"}',
         b'[{"a":"\xff"}]',
         b"[" * 100_000,
         b'[{"a":"\\ud800"},' + b"[" * 100_000,
     ],
 )
-def test_anything_but_an_array_of_objects_is_400_in_data_preppers_words(body: bytes) -> None:
+def test_anything_but_objects_is_400_in_data_preppers_words(body: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
         split(body)
     assert refused.value.response.status == 400
     assert refused.value.response.text.startswith(NOT_AN_ARRAY)
+
+
+@given(ARRAYS, st.sampled_from([None, 1]))
+def test_an_object_alone_is_one_event(array: list[dict[str, object]], indent: int | None) -> None:
+    for each in array:
+        body = b" \n" + json.dumps(each, indent=indent).encode() + b"\r\n"
+        assert texts(split(body)) == [body.strip()]
+
+
+@given(ARRAYS, st.sampled_from(["\n", "\r\n", " \n\n\t"]), st.booleans())
+def test_lines_of_objects_are_events(array: list[dict[str, object]], between: str, ended: bool) -> None:
+    lines = [json.dumps(each) for each in array]
+    body = (between.join(lines) + between * ended).encode()
+    if array:
+        assert texts(split(body)) == [line.encode() for line in lines]
+
+
+def test_lines_with_half_a_surrogate_pair_are_events() -> None:
+    assert texts(split(b'{"a":"\\ud800"}\n{"b":1}\n')) == [b'{"a":"\\ud800"}', b'{"b":1}']
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, 99])
+def test_the_first_line_that_is_wrong_is_named(number: int) -> None:
+    lines = [b'{"a":%d}' % n for n in range(100)]
+    lines[number], lines[99] = b'{"a":1', b'{"a":1},{"a":2}'
+    with pytest.raises(RefusedError) as refused:
+        split(b"\n".join(lines))
+    assert f"Line {number} of those with text" in refused.value.response.text
 
 
 def test_gzip_of_several_members_is_one_body() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import zlib
@@ -16,33 +17,67 @@ from calve.sources.http.record import Events
 __all__ = ["NOT_AN_ARRAY", "gunzip", "split"]
 
 NOT_AN_ARRAY = "Bad request data format. Needs to be json array."
-"""Data Prepper's words, which clients may look for."""
+"""Data Prepper's words, which clients may look for; one object and NDJSON are taken as well."""
 
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_BLANK = b" \t\r\n"
 _GZIP = 31  # zlib's window bits for a gzip header and trailer
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def split(body: bytes) -> Events:
-    """Split a JSON array of objects without decoding them; their bytes stay as they are.
+    """Split a JSON array of objects, one object, or objects in lines (NDJSON) without decoding them.
+
+    Their bytes stay as they are.
 
     Raises:
-        RefusedError: The body is anything else; 400.
+        RefusedError: The body is anything else; 400. Nothing of it is accepted.
     """
     try:
-        text = body.decode()  # msgspec passes over bytes that are not UTF-8
+        body.decode()  # msgspec passes over bytes that are not UTF-8
     except UnicodeDecodeError as error:
         raise _bad(f"Byte {error.start} is not UTF-8.") from error
-    try:
-        elements = [bytes(element) for element in _ARRAY.decode(body)]
-    except (msgspec.MsgspecError, RecursionError) as error:
-        if "\\ud" not in text.lower():
-            raise _bad(f"{error}.") from error
-        elements = _split_slowly(text)
-    if not all(element.startswith(b"{") for element in elements):
-        number = next(i for i, element in enumerate(elements) if not element.startswith(b"{"))
+    objects = _objects(body) if body.lstrip(_BLANK)[:1] == b"{" else _elements(body)
+    if not all(element.startswith(b"{") for element in objects):
+        number = next(i for i, element in enumerate(objects) if not element.startswith(b"{"))
         raise _bad(f"Element {number} is not an object.")
-    return Events(len(elements), array("I", map(len, elements)).tobytes(), b"".join(elements))
+    return Events(len(objects), array("I", map(len, objects)).tobytes(), b"".join(objects))
+
+
+def _elements(text: bytes) -> list[bytes]:
+    """Split a JSON array."""
+    try:
+        return [bytes(element) for element in _ARRAY.decode(text)]
+    except (msgspec.MsgspecError, RecursionError) as error:
+        if b"\\ud" not in text.lower():
+            raise _bad(f"{error}.") from error
+        return _split_slowly(text.decode())
+
+
+def _objects(body: bytes) -> list[bytes]:
+    """Split one object, which may have line breaks in it, or a line for each object; blank lines are skipped."""
+    with contextlib.suppress(RefusedError):
+        if len(whole := _elements(b"[%b]" % body)) == 1:
+            return whole
+    lines = [line for line in (line.strip(_BLANK) for line in body.split(b"\n")) if line]
+    if _are_values(lines):
+        return lines
+    first, end = 0, len(lines)
+    while end - first > 1:
+        middle = (first + end) // 2
+        first, end = (middle, end) if _are_values(lines[first:middle]) else (first, middle)
+    try:
+        _elements(b"[%b]" % lines[first])
+    except RefusedError as error:
+        raise _bad(f"Line {first} of those with text: {error.response.text.removeprefix(NOT_AN_ARRAY)}") from error
+    raise _bad(f"Line {first} of those with text has more than one value.")
+
+
+def _are_values(lines: list[bytes]) -> bool:
+    """Return whether each line is one JSON value; together they are read much faster than one by one."""
+    with contextlib.suppress(RefusedError):
+        return _elements(b"[%b]" % b",".join(lines)) == lines
+    return False
 
 
 def gunzip(body: bytes, limit: int) -> bytes:

@@ -42,7 +42,7 @@ class Authentication:
 
 @dataclass(frozen=True)
 class HttpSettings:
-    """Receives JSON arrays of events over HTTP and stores them on disk until they are committed."""
+    """Receives JSON arrays, single objects or NDJSON over HTTP and stores events on disk until they are committed."""
 
     port: int = option(2021, "TCP port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
     host: str = option(

@@ -55,6 +55,7 @@ bench-%: setup
 docs: setup  ## Write the reference of the options and the JSON Schema into docs/
 	@cd "$(ROOT)" && "$(BIN)/calve" schema > docs/schema.json && echo "docs/schema.json"
 	@cd "$(ROOT)" && "$(BIN)/calve" schema --markdown > docs/reference.md && echo "docs/reference.md"
+	@cd "$(ROOT)" && "$(BIN)/calve" ops metrics > docs/metrics.md && echo "docs/metrics.md"
 
 lock: setup  ## Choose the newest versions that pyproject.toml allows
 	@"$(BIN)/python" -m pip install --quiet uv

@@ -28,6 +28,7 @@ COMMANDS = {
     "changes": "Print the row changes of a table, snapshot by snapshot.",
     "maintain": "Compact tables, convert deletes, expire snapshots, remove orphans.",
     "doctor": "Check Java, jars, memory and disk, and say how to fix problems.",
+    "ops": "Print alerting rules, a Grafana dashboard, or the list of metrics.",
     "schema": "Print the JSON Schema of the YAML, for your editor.",
 }
 """What `calve --help` shows. Module and function have the name of the command, except those of `MODULES`."""

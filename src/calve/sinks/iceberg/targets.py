@@ -33,6 +33,7 @@ from calve.errors import (
     Verdict,
 )
 from calve.event.reject import Code
+from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
@@ -284,7 +285,7 @@ class SinkTargets:
         settings = self.settings
         properties = {**settings.table_properties, **(marks or {})}
         table = self.catalog.create(name, schema.model_dump_json(), fields, properties, settings.table_location)
-        self._say(f"created the table {name} with {len(table.schema.fields)} columns")
+        self._say(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:

@@ -69,7 +69,8 @@ def _objects(body: bytes) -> list[bytes]:
     try:
         _elements(b"[%b]" % lines[first])
     except RefusedError as error:
-        raise _bad(f"Line {first} of those with text: {error.response.text.removeprefix(NOT_AN_ARRAY)}") from error
+        reason = error.response.text.removeprefix(NOT_AN_ARRAY).strip()
+        raise _bad(f"Line {first} of those with text: {reason}") from error
     raise _bad(f"Line {first} of those with text has more than one value.")
 
 

@@ -142,3 +142,16 @@ def test_without_dead_letters_nothing_is_replayed_and_nothing_is_left_behind(she
     result = shell("dlq", "replay", "p.yaml")
     assert (result.exit_code, result.stdout) == (0, "orders: nothing to replay\n")
     assert [path.name for path in shell.folder.iterdir()] == ["p.yaml"]
+
+
+def test_a_code_may_be_in_any_case_and_an_unknown_one_is_answered_with_all_codes(letters: Shell) -> None:
+    shown = letters("dlq", "show", "--code", "malformed", "--json")
+    assert shown.stdout == letters("dlq", "show", "--code", "MALFORMED", "--json").stdout != ""
+    refused = letters("dlq", "show", "--code", "FOO")
+    assert refused.exit_code == 2
+    assert "FOO is not a code. The codes are MALFORMED, " in refused.stderr
+
+
+def test_it_says_which_filters_match_nothing(letters: Shell) -> None:
+    shown = letters("dlq", "show", "--code", "NO_KEY", "--table", "no.table")
+    assert shown.stderr.endswith("No dead letters with --code NO_KEY and --table no.table.\n")

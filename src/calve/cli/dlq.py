@@ -110,7 +110,8 @@ def show_entries(
         shown += 1
     out.flush()
     if as_text and shown == 0:
-        click.echo("No dead letters.", err=True)
+        filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
+        click.echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)
     if as_text and limit and next(found, None):
         click.echo(f"There are more. Use --limit {limit * 10}, or --limit 0 for all.", err=True)
 

@@ -53,6 +53,14 @@ def pairs(example: str) -> Callable[[click.Context, click.Parameter, tuple[str, 
     return read
 
 
+def _known_code(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    from calve.event.reject import Code  # brings PyArrow, which `--help` does not need
+
+    if value is None or value.upper() in set(Code):
+        return value and value.upper()
+    raise click.BadParameter(f"{value} is not a code. The codes are {', '.join(Code)}")
+
+
 def _remember_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     ctx.meta[failures.DEBUG] = value
 
@@ -73,7 +81,9 @@ give_up_after = click.option(
     help="How long --once, and a run that is stopping, retry if a server does not answer.",
 )
 only_pipeline = click.option("--pipeline", metavar="NAME", help="Only this pipeline.")
-code = click.option("--code", metavar="CODE", help="Only entries with this code, e.g. NOT_COERCIBLE.")
+code = click.option(
+    "--code", metavar="CODE", callback=_known_code, help="Only entries with this code, e.g. NOT_COERCIBLE."
+)
 table = click.option("--table", metavar="NAME", help="Only entries of this table.")
 master = click.option(
     "--master", metavar="URL", help="Spark master, e.g. local[4] or spark://host:7077. [default: local[*]]"

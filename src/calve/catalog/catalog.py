@@ -26,6 +26,7 @@ from calve.columns.evolve import Evolution
 from calve.durable import make_folder
 from calve.engine.compiled import java_class
 from calve.engine.jvm import java_errors, unforeseen_errors
+from calve.engine.local_files import spare_processes
 from calve.engine.pyspark_private import hadoop_configuration, jvm_of
 from calve.errors import CalveError, NoTargetError, SchemaConflictError
 from calve.stop_point import reach
@@ -131,6 +132,7 @@ class Catalog:
     def _attempts(self) -> Any:
         """What begins attempts, and describes tables in one call."""
         with self._lock:
+            spare_processes(self._jvm, self._conf)
             return java_class(self._jvm, __name__, "Attempt").newInstance()
 
     def load(self, identifier: str) -> Table | None:

@@ -1,0 +1,49 @@
+import java.io.IOException;
+import java.lang.reflect.Method;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.attribute.PosixFileAttributeView;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+/**
+ * Hadoop's local file system, which sets permissions by itself: without its native library Hadoop starts a process,
+ * `chmod`, for each file that it creates, and for the file of its checksums.
+ */
+public class LocalFiles extends LocalFileSystem {
+  public LocalFiles() {
+    super(new Raw());
+  }
+
+  /** Let this be the file system of `file:` in this JVM from now on. A Hadoop that does not allow it keeps its own. */
+  public void install(Configuration conf) throws IOException {
+    URI root = URI.create("file:///");
+    initialize(root, conf);
+    try {
+      Method remember = FileSystem.class.getDeclaredMethod(
+          "addFileSystemForTesting", new Class[] {URI.class, Configuration.class, FileSystem.class});
+      remember.setAccessible(true);
+      remember.invoke(null, new Object[] {root, conf, this});
+    } catch (ReflectiveOperationException error) {
+      return;
+    }
+  }
+
+  private static class Raw extends RawLocalFileSystem {
+    public void setPermission(Path path, FsPermission permission) throws IOException {
+      PosixFileAttributeView view = (PosixFileAttributeView) Files.getFileAttributeView(
+          pathToFile(path).toPath(), PosixFileAttributeView.class, new LinkOption[0]);
+      if (view == null || permission.getStickyBit()) {
+        super.setPermission(path, permission);
+      } else {
+        view.setPermissions(PosixFilePermissions.fromString(permission.toString()));
+      }
+    }
+  }
+}

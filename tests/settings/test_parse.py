@@ -252,3 +252,38 @@ def test_errors_pickle_and_become_one_settings_error_as_data(plugins: Plugins) -
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.problems == caught.value.problems
     assert isinstance(CalveError.from_dict(caught.value.to_dict()), SettingsError)
+
+
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [
+        (
+            "p:\n  source:\n    every:\n    port: 1\n  sink: [every: ]\n",
+            ["4:5: p.source.port: indent it below every, as an option of it"],
+        ),
+        (
+            "p:\n  source: {every: }\n  sink:\n    - every: {}\n      port: 1\n      path: a\n",
+            [
+                "5:7: p.sink[0].port: indent it below every, as an option of it",
+                "6:7: p.sink[0].path: indent it below every, as an option of it",
+            ],
+        ),
+        (
+            "p:\nsource: {every: }\nsink: [every: ]\n",
+            [
+                "1:1: p: expected a map with `source` and `sink`, found nothing",
+                "2:1: source: indent it below the name of a pipeline",
+                "3:1: sink: indent it below the name of a pipeline",
+            ],
+        ),
+    ],
+)
+def test_a_key_that_is_not_indented_enough_is_told_where_it_belongs(
+    refused: Read, text: str, errors: list[str]
+) -> None:
+    assert refused(text) == errors
+
+
+def test_a_pipeline_may_be_called_source(plugins: Plugins) -> None:
+    parsed = parse_text("source:\n  source: {every: }\n  sink: [every: ]\n", plugins)
+    assert [one.name for one in parsed.pipelines] == ["source"]

@@ -174,13 +174,18 @@ class Assembly:
                 node, path, f"expected a {what} by name, e.g. `{min(known, default='name')}:`, found {kind(node)}"
             )
             return None
-        if len(node.value) > 1:
+        name, *more = node.value
+        if more and name in known and not node.value[name].value and not known.keys() & set(more):
+            message = f"indent it below {name}, as an option of it"
+            for option in more:
+                self.binder.wrong(node.value[option].at, self._path(f"{path}.{option}"), message)
+            return None
+        if more:
             self._wrong(node, path, f"takes one {what}, found {', '.join(node.value)}")
-        for name, child in node.value.items():
-            if name not in known:
-                self.binder.wrong(child.at, self._path(f"{path}.{name}"), unknown(what, name, known))
-        name, child = next(iter(node.value.items()))
-        return (name, child) if name in known else None
+        for each, child in node.value.items():
+            if each not in known:
+                self.binder.wrong(child.at, self._path(f"{path}.{each}"), unknown(what, each, known))
+        return (name, node.value[name]) if name in known else None
 
     def _spelled(self, node: Node, key: str) -> Node | None:
         children = node.value if isinstance(node.value, dict) else {}

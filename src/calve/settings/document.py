@@ -22,6 +22,14 @@ MAX_NODES = 50_000
 _SUBSTITUTED = re.compile(r"\$\{(env|file):([^}]*)\}?")
 _USAGE = {"env": "write ${env:NAME} or ${env:NAME:-default}", "file": "write ${file:PATH}"}
 _MAX_FILE_BYTES = 64 << 10
+_INDENTATION = {
+    "expected <block end>, but found": "this line is indented differently from those above it; the keys of one map, "
+    "and the items of one list, start in the same column",
+    "found character '\\t' that cannot start any token": "a tab; YAML is indented with spaces",
+    "mapping values are not allowed here": "a second `:` in one line, or a line that is indented too far; put a nested "
+    "key on a line of its own, and quote a text with `: ` in it",
+}
+"""What a mistake in the indentation looks like to the parser, and how to say it."""
 _AWS_SECRET = re.compile(r"\$\{\{\s*aws_secrets:")
 _UNSOUND = re.compile("[\0\ud800-\udfff]")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -155,6 +163,8 @@ class Document:
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> str:
         what = ", ".join(part for part in (error.context, error.problem) if part)
+        if hint := next((hint for part, hint in _INDENTATION.items() if part in what), ""):
+            return hint
         mark = error.problem_mark or error.context_mark
         line = self._text.split("\n")[mark.line : mark.line + 1] if mark else []
         hint = "; text with ${…} needs quotes here" if line and "${" in line[0] else ""

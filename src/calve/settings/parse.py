@@ -20,6 +20,8 @@ DATA_PREPPER = (2, 17)
 """The version of Data Prepper whose YAML this is; `version:` may not ask for a newer one."""
 TOP_LEVEL = ("version", "pipeline_configurations", "extension")
 """Top-level keys that are no pipelines."""
+_PARTS = ("source", "processor", "processors", "route", "routes", "sink")
+"""Keys of a pipeline, which stand at the top only by mistake."""
 RESERVED = ("data-prepper", "dataPrepper", "core")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _VERSION = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,6}))?")
@@ -58,6 +60,9 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
     for name, node in merged.entries.items():
         if name in TOP_LEVEL:
             _check_top_level(name, node, problems, warnings)
+            continue
+        if name in _PARTS and not (isinstance(node.value, dict) and "source" in node.value):
+            problems.append(Problem(node.at, name, "indent it below the name of a pipeline"))
             continue
         if refused := _refused_name(name):
             problems.append(Problem(node.at, name, refused))

@@ -19,6 +19,7 @@ __all__ = ["Commands", "calve", "main"]
 
 COMMANDS = {
     "demo": "Run a small pipeline and show its results.",
+    "init": "Ask three questions and write a pipeline that runs.",
     "run": "Run the pipelines of a YAML file or folder.",
     "validate": "List all errors of a configuration.",
     "try": "Show what a pipeline would do with sample events.",
@@ -88,7 +89,7 @@ def calve() -> None:
               table_identifier: shop.orders
               auto_create: true           # in ./lakehouse; no catalog needed
 
-    Then:
+    `calve init` writes such a file. Then:
       calve validate orders.yaml          list all errors, with their lines
       calve try orders.yaml sample.ndjson dry run: the table of each event; writes nothing
       calve run orders.yaml               run until Ctrl-C; then commit and exit

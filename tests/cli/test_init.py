@@ -1,0 +1,75 @@
+"""What `calve init` writes is a pipeline that Calve takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import calve
+from calve.cli.main import calve as command
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import parse
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def init(*arguments: str, answers: str = "") -> Result:
+    return CliRunner().invoke(command, ["init", *arguments], input=answers)
+
+
+def settings(path: str) -> tuple[Any, Any]:
+    (pipeline,) = parse(path, PLUGINS).pipelines
+    return pipeline.source.value, pipeline.sinks[0].value
+
+
+def test_the_defaults_make_a_pipeline() -> None:
+    made = init(answers="\n\n\n")
+    assert made.exit_code == 0
+    assert "calve run pipeline.yaml" in made.output
+    assert """curl -d '{"id": 1}' localhost:2021/log/ingest""" in made.output
+    source, sink = settings("pipeline.yaml")
+    assert (source.port, sink.table_identifier, sink.auto_create) == (2021, "shop.events", True)
+
+
+def test_answers_and_options_are_taken() -> None:
+    assert init("k.yaml", answers="kafka\nb:9092/orders\nlake.${/kind}\n").exit_code == 0
+    source, sink = settings("k.yaml")
+    assert (source.bootstrap_servers, source.topics[0].name) == (["b:9092"], "orders")
+    assert sink.table_identifier == "lake.${/kind}"
+    assert init("f.yaml", "--source", "file", "--from", 'a "b"/*.csv', "--table", "a.b").exit_code == 0
+    assert settings("f.yaml")[0].path == 'a "b"/*.csv'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--source", "kafka", "--from", "orders", "--table", "a.b"), "'orders' is not BROKER/TOPIC"),
+        (("--source", "http", "--from", "web", "--table", "a.b"), "expected a whole number, found 'web'"),
+        (("--source", "file", "--from", "in", "--table", "b"), "has no namespace"),
+        (("no/folder.yaml", "--source", "file", "--from", "in", "--table", "a.b"), "cannot be written"),
+    ],
+)
+def test_a_wrong_answer_is_told_and_nothing_is_written(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    made = init(*arguments)
+    assert made.exit_code == 2
+    assert told in made.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_exists_stays() -> None:
+    Path("pipeline.yaml").write_text("mine")
+    made = init(answers="\n\n\n")
+    assert (made.exit_code, Path("pipeline.yaml").read_text()) == (2, "mine")
+    assert "exists already" in made.stderr
+
+
+def test_its_sample_request_makes_the_table() -> None:
+    init(answers="\n\n\n")
+    trial = calve.try_events("pipeline.yaml", [{"id": 1}])
+    assert [table.table for table in trial.tables] == ["shop.events"]

@@ -33,6 +33,7 @@ from calve.commit.fence import CommitTarget, Mark, append
 from calve.dead_letters.rejects import DeadLetterPlace
 from calve.engine import session
 from calve.expression import compile_format
+from calve.record.content_file import Bounds, ContentFile, Counts
 from calve.record.receipt import Failure
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
@@ -156,21 +157,24 @@ def commits(tables: int) -> None:
 def commit(catalog: Catalog, table: Table, batch: int) -> None:
     """Commit files that nobody wrote: their statistics are all that a commit looks at."""
     columns = [1, 2, 4, 5, 6, 7, 8]
-    counts = {"keys": columns, "values": [500] * len(columns)}
-    file = {
-        "spec-id": 0,
-        "content": "DATA",
-        "file-format": "PARQUET",
-        "partition": [],
-        "file-size-in-bytes": 40_000,
-        "record-count": 500,
-        "column-sizes": counts,
-        "value-counts": counts,
-        "null-value-counts": counts,
-        "lower-bounds": {"keys": [1, 2], "values": ["00" * 8] * 2},
-        "upper-bounds": {"keys": [1, 2], "values": ["FF" * 8] * 2},
-    }
-    files = [file | {"file-path": f"{table.location}/data/{batch}-{number}.parquet"} for number in range(2)]
+    counts = Counts(columns, [500] * len(columns))
+    files = [
+        ContentFile(
+            spec_id=0,
+            content="DATA",
+            file_path=f"{table.location}/data/{batch}-{number}.parquet",
+            file_format="PARQUET",
+            partition=[],
+            file_size_in_bytes=40_000,
+            record_count=500,
+            column_sizes=counts,
+            value_counts=counts,
+            null_value_counts=counts,
+            lower_bounds=Bounds([1, 2], ["00" * 8] * 2),
+            upper_bounds=Bounds([1, 2], ["FF" * 8] * 2),
+        )
+        for number in range(2)
+    ]
     mark = Mark("bench", "state", batch)
     if not append(catalog, CommitTarget(table.identifier, table.uuid), mark, {batch: files}).batches:
         raise SystemExit(f"nothing was committed to {table.identifier}")

@@ -29,6 +29,7 @@ from calve.errors import (
     SetupError,
     SinkUnavailableError,
 )
+from calve.record.content_file import ContentFile
 from calve.write.writer import Writers
 
 pytestmark = pytest.mark.spark
@@ -65,7 +66,7 @@ def test_the_tables_sort_order_is_that_of_its_files(lake: Any) -> None:
         lake.catalog,
         CommitTarget(lake.name),
         Mark("p", "s", 1),
-        {1: [msgspec.json.decode(file) for file in writers.close()["k"].files]},
+        {1: [msgspec.json.decode(file, type=ContentFile) for file in writers.close()["k"].files]},
     )
     [task] = list(lake.java.newScan().planFiles().iterator())
     assert task.file().sortOrderId() == lake.java.sortOrder().orderId() == table.sort_order.order_id == 1

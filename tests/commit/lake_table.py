@@ -12,7 +12,9 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
+from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
+from content_files import data_file
 
 SCHEMA = json.dumps(
     {
@@ -37,21 +39,13 @@ class Lake:
     def name(self) -> str:
         return self.table.identifier
 
-    def file(self, name: str, ids: list[int]) -> dict[str, Any]:
+    def file(self, name: str, ids: list[int]) -> ContentFile:
         path = Path(self.table.location.removeprefix("file:")) / "data" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         columns = [("id", pa.int64(), "1"), ("note", pa.string(), "2")]
         schema = pa.schema([pa.field(n, kind, metadata={"PARQUET:field_id": key}) for n, kind, key in columns])
         pq.write_table(pa.table({"id": ids, "note": [name] * len(ids)}, schema=schema), path)
-        return {
-            "spec-id": 0,
-            "content": "DATA",
-            "file-path": str(path),
-            "file-format": "PARQUET",
-            "partition": [],
-            "file-size-in-bytes": path.stat().st_size,
-            "record-count": len(ids),
-        }
+        return data_file(str(path), path.stat().st_size, len(ids))
 
     def ids(self, branch: str = "main") -> list[int]:
         """The rows as PyIceberg reads them from the metadata, without the catalog's help."""

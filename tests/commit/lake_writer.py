@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import CommitTarget, Mark, append
 from calve.engine import session
+from content_files import data_file
 
 SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required":false,"type":"long"}]}'
 
@@ -26,8 +27,7 @@ def main(folder: Path, pipeline: str, first: int, last: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
         pq.write_table(pa.table({"id": [batch]}, schema=schema), path)
-        file = {"spec-id": 0, "content": "DATA", "file-path": str(path), "file-format": "PARQUET", "partition": []}
-        file |= {"file-size-in-bytes": path.stat().st_size, "record-count": 1}
+        file = data_file(str(path), path.stat().st_size)
         append(catalog, CommitTarget("db.events", table.uuid), Mark(pipeline, "state", last), {batch: [file]})
     session.stop(spark)
 

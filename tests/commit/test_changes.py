@@ -85,7 +85,7 @@ def test_the_table_is_the_dictionary_after_every_commit(
     for changes, tasks, chosen, death in batches:
         mode = MODES[1] if chosen == MODES[0] and (keep or kind == "fixed") else chosen
         files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle), keep), tasks)}
-        done |= {mode} if any(one["content"] != "DATA" for one in files[table.batch]) else set()
+        done |= {mode} if any(not one.is_data for one in files[table.batch]) else set()
         die_at(death, lambda files=files, mode=mode: table.commit(files, mode))
         table.commit(files, mode)
         assert table.in_spark() == table.expected()
@@ -192,7 +192,7 @@ def test_a_key_that_was_renamed_after_staging_is_found_and_one_that_cannot_be_re
     table.create()
     table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x")])}, "merge-on-read")
     files = table.stage([("d", 1, 0, None), ("u", 2, 0, "y")])
-    [keys] = [Path(file["file-path"]) for file in files if file["content"] != "DATA"]
+    [keys] = [Path(file.file_path) for file in files if not file.is_data]
     table.catalog.load_java(NAME).updateSchema().renameColumn("id", "other").commit()
     keys.rename(tmp_path / "away")
     with pytest.raises(SinkUnavailableError, match=r"The staged keys .* cannot be read"):

@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
 from calve.commit.fence import CommitTarget, Mark, append
 from calve.errors import CommitError, CommitUnknownError, NoTargetError, OvertakenError, UnprocessableError, Verdict
+from calve.record.content_file import ContentFile
 
 pytestmark = pytest.mark.spark
 
@@ -21,8 +24,8 @@ def mark(batch: int, pipeline: str = "shop", state: str = "state-1") -> Mark:
     return Mark(pipeline, state, batch)
 
 
-def equality_deletes(lake: Any, name: str, ids: list[int]) -> dict[str, Any]:
-    return dict(lake.file(name, ids) | {"content": "EQUALITY_DELETES", "equality-ids": [1]})
+def equality_deletes(lake: Any, name: str, ids: list[int]) -> ContentFile:
+    return structs.replace(lake.file(name, ids), content="EQUALITY_DELETES", equality_ids=[1])
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_deletes_before_the_first_rows_of_a_table_are_left_out_and_later_ones_ar
     outcome = append(lake.catalog, CommitTarget(lake.name, branch=branch), mark(3), files)
     assert outcome.began
     assert outcome.equality_deletes == 1
-    assert [Path(one["file-path"]).exists() for one in (early, first, later)] == [False, False, True]
+    assert [Path(one.file_path).exists() for one in (early, first, later)] == [False, False, True]
 
 
 def test_deletes_of_a_branch_that_begins_with_the_rows_of_main_are_kept(lake: Any) -> None:
@@ -176,7 +179,7 @@ def compact(lake: Any) -> None:
     rewrite = lake.java.newRewrite()
     old = lake.java.newScan().planFiles().iterator().next().file()
     parser, mapper = lake.catalog._iceberg.ContentFileParser, lake.catalog._iceberg.util.JsonUtil.mapper()
-    new = parser.fromJson(mapper.valueToTree(lake.file("compacted", [1])), lake.java.specs())
+    new = parser.fromJson(mapper.readTree(msgspec.json.encode(lake.file("compacted", [1])).decode()), lake.java.specs())
     rewrite.deleteFile(old).addFile(new).commit()
 
 
@@ -291,7 +294,7 @@ def test_writers_side_by_side_lose_and_double_nothing(lake: Any) -> None:
 
 def test_a_thousand_files_go_in_at_once(lake: Any) -> None:
     file = lake.file("a", [1])
-    files = [file | {"file-path": file["file-path"] + f".{number}"} for number in range(1000)]
+    files = [structs.replace(file, file_path=f"{file.file_path}.{number}") for number in range(1000)]
     assert append(lake.catalog, CommitTarget(lake.name), mark(1), {1: files}).files == 1000
     assert lake.summary()["added-data-files"] == "1000"
 
@@ -316,7 +319,7 @@ def test_a_commit_takes_few_calls_to_the_jvm_and_tells_the_table_that_it_left(
 
 
 def test_a_file_that_the_table_cannot_have_is_an_error_of_the_tree(lake: Any) -> None:
-    file = lake.file("a", [1]) | {"partition": [1], "spec-id": 7}
+    file = structs.replace(lake.file("a", [1]), partition=[1], spec_id=7)
     with pytest.raises(UnprocessableError):
         append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [file]})
     assert lake.ids() == []

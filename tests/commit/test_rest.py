@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog
 from calve.columns.evolve import Evolution
 from calve.commit.fence import CommitTarget, Mark, append
+from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
+from content_files import data_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
@@ -31,15 +33,14 @@ def table(catalog: Catalog, schema_json: str, request: pytest.FixtureRequest) ->
     return catalog.create(f"{request.node.name.split('_')[1]}.{request.node.name}"[:60], schema_json)
 
 
-def file(table: Table, name: str, ids: list[int]) -> dict[str, Any]:
+def file(table: Table, name: str, ids: list[int]) -> ContentFile:
     """Write as an executor does: with the storage properties that came with the table, and nothing else."""
     path = f"{table.location}/data/{name}.parquet"
     output = load_file_io(table.io_properties, table.location).new_output(path)
     schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     with output.create() as stream:
         pq.write_table(pa.table({"id": ids}, schema=schema), stream)
-    described = {"spec-id": 0, "content": "DATA", "file-path": path, "file-format": "PARQUET", "partition": []}
-    return described | {"file-size-in-bytes": len(output.to_input_file()), "record-count": len(ids)}
+    return data_file(path, len(output.to_input_file()), len(ids))
 
 
 def ids(object_store: Any, table: Table) -> list[int]:

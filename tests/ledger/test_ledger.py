@@ -19,6 +19,7 @@ from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.written import TableFiles
 from calve.sources.source import Planned, Split
+from content_files import data_file
 
 HOLD = """
 import sys
@@ -35,7 +36,7 @@ def plan(batch: int) -> Planned:
 
 def staged(batch: int, *files: str) -> StagedBatch:
     """A record of a batch whose files have these paths."""
-    tables = [TableFiles("c", "ns.t", "", [{"file-path": each} for each in files], rows=1, bytes=1)]
+    tables = [TableFiles("c", "ns.t", "", [data_file(each) for each in files], rows=1, bytes=1)]
     return StagedBatch(batch, {}, tables, events=1, bytes=1, unrouted=0)
 
 

@@ -78,6 +78,6 @@ def test_removal_keeps_staged_files_dead_letters_and_tables_inside_and_the_stage
     assert (done.files, done.kept) == (1, len(staged))
     assert not left.exists()
     assert all(path.exists() for path in kept_files)
-    assert all(Path(file["file-path"]).exists() for file in staged)
+    assert all(Path(file.file_path).exists() for file in staged)
     table.commit(staged)
     assert table.rows() == table.oracle

@@ -11,10 +11,12 @@ import pytest
 
 from calve.errors import InvariantError
 from calve.ledger.ledger import Ledger
+from calve.record.content_file import ContentFile
 from calve.record.receipt import Receipt, Seen
 from calve.record.staged import StagedBatch
 from calve.record.written import CommitRejects, Ignored, Nulled
 from calve.sources.source import Planned, Split
+from content_files import data_file
 
 RECORDED = Path(__file__).parent / "staged-recorded.json"
 """Of a run that ended between stage and commit, before records were structs: paths are shortened."""
@@ -98,3 +100,16 @@ def test_tasks_of_later_passes_count_their_events_no_more() -> None:
     found = StagedBatch.of(1, Planned([Split({})], {"at": 1}, ("t/0",)), receipts, 1.0, 2.0)
     assert (found.events, found.bytes, found.unrouted, found.core_failures) == (5, 9, 1, 3)
     assert (found.steps, found.waiting, found.since) == ({"read": 0.5, "write": 2.0}, ["t/0"], 1.0)
+
+
+def test_iceberg_gets_of_a_file_what_the_record_says_of_it() -> None:
+    """What was recorded is what the Java of Iceberg is given, key by key."""
+    recorded = json.loads(RECORDED.read_bytes())
+    files = [file for one in recorded["tables"] for file in one["files"]]
+    found = [file for one in msgspec.json.decode(RECORDED.read_bytes(), type=StagedBatch).tables for file in one.files]
+    assert json.loads(msgspec.json.encode(found)) == files
+    assert [file.is_data for file in found] == [file["content"] == "DATA" for file in files]
+    strange = [None, True, "a", ["NaN"], ["-Infinity"], 2**62, -1.5]
+    one = data_file("a", partition=strange, equality_ids=[1, 3], content="EQUALITY_DELETES")
+    again = msgspec.json.decode(msgspec.json.encode(one), type=ContentFile)
+    assert (again, again.partition) == (one, strange)

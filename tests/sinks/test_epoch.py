@@ -3,7 +3,9 @@ import struct
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, TimestampNanoType, TimestamptzType
 
+from calve.record.content_file import Bounds
 from calve.sinks.iceberg.epoch import read_as_milliseconds
+from content_files import data_file
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "at", TimestamptzType()), NestedField(3, "ns", TimestampNanoType())
@@ -13,10 +15,8 @@ SECONDS = 1_773_712_800
 
 
 def file(lower, upper, field_id=2):
-    bounds = [
-        {"keys": [1, field_id], "values": ["00" * 8, struct.pack("<q", each).hex().upper()]} for each in (lower, upper)
-    ]
-    return {"lower-bounds": bounds[0], "upper-bounds": bounds[1]}
+    bounds = [Bounds([1, field_id], ["00" * 8, struct.pack("<q", each).hex().upper()]) for each in (lower, upper)]
+    return data_file("a", lower_bounds=bounds[0], upper_bounds=bounds[1])
 
 
 def test_epoch_seconds_that_were_read_as_milliseconds_are_noticed():
@@ -28,4 +28,5 @@ def test_epoch_seconds_that_were_read_as_milliseconds_are_noticed():
 
 def test_times_of_today_and_a_column_with_any_other_time_are_not():
     micros = SECONDS * 10**6
-    assert not list(read_as_milliseconds(SCHEMA, [file(micros, micros), file(SECONDS * 1000, micros), file(-5, 9), {}]))
+    files = [file(micros, micros), file(SECONDS * 1000, micros), file(-5, 9), data_file("a")]
+    assert not list(read_as_milliseconds(SCHEMA, files))

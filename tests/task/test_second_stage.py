@@ -33,6 +33,7 @@ from calve.table.loaded import Table
 from calve.task.job import Job
 from calve.task.second_stage import write_handed_on
 from calve.task.task import hand_on
+from content_files import data_file
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -84,7 +85,7 @@ def run(made: Job, given: list[list[Split]]) -> list[Any]:
 
 
 def ids(receipts: list[Receipt]) -> Counter[int]:
-    files = [file["file-path"] for one in receipts for table in one.tables for file in table.files]
+    files = [file.file_path for one in receipts for table in one.tables for file in table.files]
     assert len(files) == len(set(files))
     return Counter(row for file in files for row in pq.read_table(file)["id"].to_pylist())
 
@@ -92,7 +93,7 @@ def ids(receipts: list[Receipt]) -> Counter[int]:
 def test_small_parts_of_all_tasks_become_one_file_for_each_partition(tmp_path):
     receipts = run(job(tmp_path), groups(300))
     assert ids(receipts) == Counter(range(300))
-    places = [(table.table, str(file["partition"])) for one in receipts for table in one.tables for file in table.files]
+    places = [(table.table, str(file.partition)) for one in receipts for table in one.tables for file in table.files]
     assert len(places) == len(set(places)) == 2 * PARTS
     assert sum(one.handed_on for one in receipts) == 2 * PARTS * TASKS
     assert sum(table.rows for one in receipts for table in one.tables) == 300
@@ -138,7 +139,7 @@ def test_parts_are_handed_on_as_long_as_that_saves_files(tmp_path, handed_on, fi
     assert first.gatherers == 8
     receipts = [
         Receipt([TableFiles("c", "t", "", [], 0, 0)], task=0, handed_on=handed_on),
-        Receipt([TableFiles("c", "t", "", [{}] * files, 0, 0)]),
+        Receipt([TableFiles("c", "t", "", [data_file("a")] * files, 0, 0)]),
     ]
     choice.learn(first, receipts)
     assert f"{handed_on} small part" in choice.reason
@@ -171,7 +172,7 @@ def test_changes_of_a_table_that_one_task_does_not_fit_are_not_written_by_any(tm
     made = job(tmp_path, changes=True, identifier_columns=("id",), evolves=True, event_time=None)
     given = groups(30)
     receipts = run(made, given)
-    files = [file["content"] for receipt in receipts for one in receipt.tables for file in one.files]
+    files = [file.content for receipt in receipts for one in receipt.tables for file in one.files]
     assert files
     assert set(files) == {"DATA"}
     given[1][0].body["events"].append({"id": 1, "table": "a", "part": 0, "new": 1})

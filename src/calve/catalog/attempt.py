@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from calve.catalog.storage import for_executors
+from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 
 __all__ = ["Attempt", "Look", "Swapped", "table_of"]
@@ -87,20 +90,19 @@ class Attempt:
         """The Java `Transaction` whose updates are to replace it."""
         return self._java.transaction()
 
-    def append(self, branch: str, files: Sequence[Mapping[str, Any]], summary: Mapping[str, str]) -> None:
+    def append(self, branch: str, files: Sequence[ContentFile], summary: Mapping[str, str]) -> None:
         """Add a snapshot with these data files to the transaction.
 
         Args:
             branch: The branch that gets it.
-            files: Data files in the JSON of the REST catalog's specification; in `partition`, `["NaN"]`, `["Infinity"]`
-                or `["-Infinity"]` stands for what JSON has no number for.
+            files: Data files.
             summary: What its summary gets beside what Iceberg writes.
         """
-        self._java.append(branch, json.dumps(files), json.dumps(summary))
+        self._java.append(branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
-    def change(self, branch: str, files: Sequence[Mapping[str, Any]], summary: Mapping[str, str]) -> None:
+    def change(self, branch: str, files: Sequence[ContentFile], summary: Mapping[str, str]) -> None:
         """Add a snapshot with these data files and delete files; otherwise as `append`."""
-        self._java.change(branch, json.dumps(files), json.dumps(summary))
+        self._java.change(branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
     def swap(self, branch: str, mark: tuple[str, str] | None = None) -> Swapped:
         """Replace what was looked at by what the transaction made of it; a refused attempt leaves nothing behind.

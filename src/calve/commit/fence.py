@@ -17,7 +17,7 @@ import contextlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -33,20 +33,17 @@ from calve.errors import (
     InvariantError,
     OvertakenError,
 )
+from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, WriteMode
 from calve.stop_point import meet
 from calve.table.loaded import MARK, Table
 
-__all__ = ["CommitTarget", "ContentFile", "Lose", "Mark", "Outcome", "append", "rehearse"]
-
-ContentFile = Mapping[str, Any]
-"""A data file or a delete file in the JSON of the REST catalog's specification."""
+__all__ = ["CommitTarget", "Lose", "Mark", "Outcome", "append", "rehearse"]
 
 Lose = Callable[[int, Sequence[bytes]], None]
 """Keeps dead letters of a batch, as lines of JSON, in place of those that it was told before."""
 
 _STEP = "commit"
-_DATA = "DATA"
 _REJECTED = "calve.rejected"
 _WHO = ("calve.pipeline", "calve.state")
 
@@ -187,21 +184,21 @@ def _attempt(
         if not batches:
             return Outcome()
         merges = target.write_mode != EQUALITY_DELETE
-        whole = [file for batch in batches for file in files[batch] if file["content"] == _DATA or not merges]
+        whole = [file for batch in batches for file in files[batch] if file.is_data or not merges]
         if need_free_spec(found.specs, whole):
             catalog.add_free_spec(target.identifier)
             return _attempt(catalog, target, mark, files, told)
         files = {batch: hold_everywhere(found.specs, files[batch]) for batch in batches}
         began = found.is_empty and not found.has_branch
         needless = _needless_deletes(files) if began and not merges else set()
-        files = {batch: [file for file in files[batch] if file["file-path"] not in needless] for batch in batches}
-        added = {file["file-path"]: file for batch in batches for file in files[batch]}
+        files = {batch: [file for file in files[batch] if file.file_path not in needless] for batch in batches}
+        added = {file.file_path: file for batch in batches for file in files[batch]}
         who = {
             "calve.pipeline": mark.pipeline,
             "calve.state": mark.state_id,
             "calve.batch": str(batches[-1]),
         }
-        if all(file["content"] == _DATA for file in added.values()):
+        if all(file.is_data for file in added.values()):
             _stage(catalog, begun, target, list(added.values()), told.summary | who)
         else:
             _stage_each(catalog, begun, target, files, told._replace(summary=told.summary | who))
@@ -210,7 +207,7 @@ def _attempt(
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         swapped = swap(begun, target.branch, (key, text))
         _remove_files(begun, _deletes(added.values()) if merges else needless)
-    rows = sum(int(file["record-count"]) for file in added.values() if file["content"] == _DATA)
+    rows = sum(file.record_count for file in added.values() if file.is_data)
     equality_deletes, delete_files = (
         int(swapped.summary.get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")
     )
@@ -294,12 +291,12 @@ def _stage(
         UnprocessableError: The files cannot become a snapshot; their events may be the reason.
     """
     lost: list[bytes] = []
-    deletes = [file for file in files if file["content"] != _DATA]
+    deletes = [file for file in files if not file.is_data]
     with unforeseen_errors(_STEP, target.identifier):
-        meet("commit.stage", lambda: [file["file-path"] for file in files])
+        meet("commit.stage", lambda: [file.file_path for file in files])
         if deletes and target.write_mode != EQUALITY_DELETE:
             lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
-            files, deletes = [file for file in files if file["content"] == _DATA], []
+            files, deletes = [file for file in files if file.is_data], []
         counted = {
             key: str(int(value) + lost_before + len(lost)) if key == _REJECTED else value
             for key, value in summary.items()
@@ -311,7 +308,7 @@ def _stage(
 
 def _deletes(files: Iterable[ContentFile]) -> list[str]:
     """Return the paths of the delete files."""
-    return [file["file-path"] for file in files if file["content"] != _DATA]
+    return [file.file_path for file in files if not file.is_data]
 
 
 def _needless_deletes(files: Mapping[int, Sequence[ContentFile]]) -> set[str]:

@@ -11,7 +11,7 @@ they were staged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from calve.catalog.catalog import Catalog
 from calve.commit.merge_source import Staged, staged
 from calve.engine.pyspark_private import data_frame, java_session, jvm_of, logical_plan
 from calve.errors import CommitError
+from calve.record.content_file import ContentFile
 from calve.record.target import WriteMode
 from calve.reduce.key import ABSENT
 from calve.sql import spark_name
@@ -32,7 +33,7 @@ _MODE = "write.merge.mode"
 
 
 def merge_changes(
-    catalog: Catalog, transaction: Any, branch: str, mode: WriteMode, files: Sequence[Mapping[str, Any]]
+    catalog: Catalog, transaction: Any, branch: str, mode: WriteMode, files: Sequence[ContentFile]
 ) -> list[bytes]:
     """Delete the rows whose keys are in staged files, and update those that these have more of; a Spark job.
 
@@ -43,7 +44,7 @@ def merge_changes(
         transaction: The Java `Transaction`; it gets more snapshots, or none if no row is found.
         branch: The branch that has the rows.
         mode: Not `EQUALITY_DELETE`.
-        files: Equality deletes, in the JSON of the REST catalog's specification; they are only read. Those with the
+        files: Equality deletes; they are only read. Those with the
             column `ABSENT` have rows: updates that lack columns. A key that is deleted as well is updated afterwards.
 
     Returns:
@@ -57,8 +58,8 @@ def merge_changes(
     operations = transaction.table().operations()
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
     found = [
-        staged(catalog, table, ids, [file["file-path"] for file in files if tuple(file["equality-ids"]) == ids])
-        for ids in dict.fromkeys(tuple(file["equality-ids"]) for file in files)
+        staged(catalog, table, ids, [file.file_path for file in files if tuple(file.equality_ids) == ids])
+        for ids in dict.fromkeys(tuple(file.equality_ids) for file in files)
     ]
     if not _branch(transaction, operations.current(), branch, any(one.columns for one in found)):
         return []

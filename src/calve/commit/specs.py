@@ -10,31 +10,31 @@ is committed as a delete that holds everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+
+from msgspec.structs import replace
+
+from calve.record.content_file import ContentFile
 
 __all__ = ["hold_everywhere", "need_free_spec"]
 
-_DATA = "DATA"
 
-
-def need_free_spec(specs: Mapping[int, bool], files: Iterable[Mapping[str, Any]]) -> bool:
+def need_free_spec(specs: Mapping[int, bool], files: Iterable[ContentFile]) -> bool:
     """Return whether files can only be committed to a table when it has a spec without partitions, which it has not."""
     return not any(specs.values()) and any(_must_move(specs, file) for file in files)
 
 
-def hold_everywhere(specs: Mapping[int, bool], files: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def hold_everywhere(specs: Mapping[int, bool], files: Iterable[ContentFile]) -> Sequence[ContentFile]:
     """Return the files as they are to be committed.
 
     Args:
         specs: Of the table, as it is now; one without partitions among them, unless none is needed.
-        files: In the JSON of the REST catalog's specification. Those without partitions may be of a spec that was
-            removed meanwhile because no committed file had it.
+        files: Those without partitions may be of a spec that was removed meanwhile because no committed file had it.
     """
     free = next((number for number, is_free in specs.items() if is_free), None)
-    return [{**file, "spec-id": free, "partition": []} if _must_move(specs, file) else file for file in files]
+    return [replace(file, spec_id=free, partition=[]) if _must_move(specs, file) else file for file in files]
 
 
-def _must_move(specs: Mapping[int, bool], file: Mapping[str, Any]) -> bool:
-    if not file["partition"]:
-        return file["spec-id"] not in specs
-    return file["content"] != _DATA and len(specs) > 1
+def _must_move(specs: Mapping[int, bool], file: ContentFile) -> bool:
+    if not file.partition:
+        return file.spec_id not in specs
+    return not file.is_data and len(specs) > 1

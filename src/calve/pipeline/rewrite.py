@@ -150,7 +150,7 @@ class _Table:
         """Delete files that nothing refers to; what cannot be deleted is left for the removal of orphans."""
         with contextlib.suppress(CalveError, Py4JJavaError):
             io = self.catalog.load_java(self.target.identifier).io()
-            for path in [file["file-path"] for one in entries for file in one.files]:
+            for path in [file.file_path for one in entries for file in one.files]:
                 io.deleteFile(path)
 
 

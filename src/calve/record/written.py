@@ -7,10 +7,9 @@ default never changes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
 
 __all__ = ["CommitRejects", "Ignored", "IndexDocuments", "Nulled", "Rejects", "TableFiles"]
@@ -35,7 +34,7 @@ class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commi
         catalog: The key of the table's catalog.
         table: The table's identifier.
         uuid: The UUID of the table that the files are for.
-        files: Data files and delete files, in the JSON of the REST catalog's specification: Iceberg's Java reads it.
+        files: Data files and delete files. Tasks have them as JSON already: a quarter of the memory.
         rows: How many rows the files add.
         bytes: The length of the files.
         branch: The branch; records from before there were branches have none.
@@ -47,7 +46,7 @@ class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commi
     catalog: str
     table: str
     uuid: str
-    files: list[Any]
+    files: list[ContentFile]
     rows: int
     bytes: int
     branch: str = "main"

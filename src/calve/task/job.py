@@ -5,8 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from calve.event.envelope.decoder import Envelopes
+from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, Role, Stream, TableRef
 from calve.record.written import CommitRejects, TableFiles
 from calve.sinks.iceberg.job import TableJob
@@ -90,7 +92,7 @@ class Job:
             branch="main" if are_letters else sink.branch,
             uuid=one.table.uuid,
             write_mode=EQUALITY_DELETE if are_letters else sink.write_mode,
-            files=one.files,
+            files=cast("list[ContentFile]", one.files),
             rows=0 if stream.role is Role.DELETES else one.rows,
             bytes=one.size_bytes,
             event_times=dict(event_times or {}),

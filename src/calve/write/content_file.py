@@ -1,4 +1,4 @@
-"""A data file as the JSON of a content file (Iceberg REST specification, `ContentFile`)."""
+"""Describes a data file that is closed: its statistics and bounds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 from pyiceberg.types import UUIDType
 
+from calve.record.content_file import Bounds, ContentFile, Counts
 from calve.table.arrow_schema import METADATA, VALUE
 from calve.table.loaded import Table
 from calve.table.schema import is_variant
@@ -79,7 +80,7 @@ class Described:
         ]
 
 
-def data_file(path: str, closed: Closed, partition: Partition, described: Described) -> dict[str, Any]:
+def data_file(path: str, closed: Closed, partition: Partition, described: Described) -> ContentFile:
     """Describe one closed Parquet file.
 
     Args:
@@ -87,29 +88,26 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
         closed: Its length, Parquet metadata and sort order.
         partition: The partition that all its rows are in.
         described: The table's statistics plan.
-
-    Returns:
-        The keys of the REST specification; bounds are upper-case hex of Iceberg's single-value bytes.
     """
     found = described.gauge.read(closed.metadata)
-    return {
-        "spec-id": described.spec_id,
-        "content": "EQUALITY_DELETES" if described.equality_ids else "DATA",
-        "file-path": path,
-        "file-format": "PARQUET",
-        "partition": list(partition.values),
-        "file-size-in-bytes": closed.size_bytes,
-        "record-count": found.rows,
-        "column-sizes": _map(found.sizes),
-        "value-counts": _map(found.values),
-        "null-value-counts": _map(found.nulls),
-        "nan-value-counts": _map({}),
-        "lower-bounds": _map({key: value.hex().upper() for key, value in found.lower.items()}),
-        "upper-bounds": _map({key: value.hex().upper() for key, value in found.upper.items()}),
-        "split-offsets": found.split_offsets,
-        "sort-order-id": closed.sort_order_id,
-        **({"equality-ids": described.equality_ids} if described.equality_ids else {}),
-    }
+    return ContentFile(
+        spec_id=described.spec_id,
+        content="EQUALITY_DELETES" if described.equality_ids else "DATA",
+        file_path=path,
+        file_format="PARQUET",
+        partition=list(partition.values),
+        file_size_in_bytes=closed.size_bytes,
+        record_count=found.rows,
+        column_sizes=_counts(found.sizes),
+        value_counts=_counts(found.values),
+        null_value_counts=_counts(found.nulls),
+        nan_value_counts=Counts(),
+        lower_bounds=_bounds(found.lower),
+        upper_bounds=_bounds(found.upper),
+        split_offsets=found.split_offsets,
+        sort_order_id=closed.sort_order_id,
+        equality_ids=described.equality_ids,
+    )
 
 
 def metrics_modes(schema: Schema, modes: Mapping[str, str], sorted_columns: Sequence[str]) -> dict[str, str]:
@@ -130,5 +128,9 @@ def metrics_modes(schema: Schema, modes: Mapping[str, str], sorted_columns: Sequ
     return found
 
 
-def _map(values: dict[int, Any]) -> dict[str, list[Any]]:
-    return {"keys": list(values), "values": list(values.values())}
+def _counts(found: dict[int, int]) -> Counts:
+    return Counts(list(found), list(found.values()))
+
+
+def _bounds(found: dict[int, bytes]) -> Bounds:
+    return Bounds(list(found), [value.hex().upper() for value in found.values()])

@@ -46,7 +46,7 @@ class UnwrittenFileError(Exception):
 
 @dataclass
 class Written:
-    """What one task wrote into one table: content files as JSON (half of the memory of dicts), rows and bytes."""
+    """What one task wrote into one table: content files as JSON (a quarter of the memory), rows and bytes."""
 
     table: Table
     files: list[msgspec.Raw] = field(default_factory=list)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
+
+from calve.record.content_file import Bounds, ContentFile
 
 __all__ = ["read_as_milliseconds"]
 
@@ -20,12 +21,12 @@ _LATEST_SECONDS = 2**32 // 1000
 """Seconds since the epoch until the year 2106, read as milliseconds, are before this: 19 February 1970."""
 
 
-def read_as_milliseconds(schema: Schema, files: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def read_as_milliseconds(schema: Schema, files: Iterable[ContentFile]) -> Iterator[str]:
     """Yield the names of the columns of timestamps that have nothing but the first weeks of 1970 in some file.
 
     Args:
         schema: The table's.
-        files: Content files in the JSON of the REST catalog's specification, with bounds.
+        files: With bounds.
     """
     units = {
         field_id: _UNITS[type(kind)]
@@ -36,15 +37,14 @@ def read_as_milliseconds(schema: Schema, files: Iterable[Mapping[str, Any]]) -> 
         field_id
         for file in files
         if units
-        for field_id, lower in _bounds(file, "lower-bounds", units)
-        for other, upper in _bounds(file, "upper-bounds", units)
+        for field_id, lower in _bounds(file.lower_bounds, units)
+        for other, upper in _bounds(file.upper_bounds, units)
         if field_id == other and lower > 0 and upper < _LATEST_SECONDS * units[field_id]
     }
     yield from (schema.find_column_name(field_id) or "" for field_id in sorted(found))
 
 
-def _bounds(file: Mapping[str, Any], which: str, units: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    bounds = file.get(which, {"keys": (), "values": ()})
-    for field_id, value in zip(bounds["keys"], bounds["values"], strict=True):
+def _bounds(bounds: Bounds | None, units: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    for field_id, value in zip(bounds.keys, bounds.values, strict=True) if bounds else ():
         if field_id in units:
             yield field_id, int.from_bytes(bytes.fromhex(value), "little", signed=True)

@@ -102,7 +102,7 @@ def microseconds(reader: Reader, table: Table, split: Split, name: str, options:
     """Run one task; return its CPU time per row."""
     route = SinkRoute(compile_format(table.identifier))
     tables, letters = {table.identifier: table}, DeadLetterPlace(table.location)
-    sink = TableJob("iceberg", "c", route, tables, letters, evolves=True, **options)
+    sink = TableJob("iceberg", route, letters, "c", tables, evolves=True, **options)
     start = time.process_time()
     receipt = run_task(Job("bench", name, reader, (sink,), max_open_writers=4), [split], 0)
     used = time.process_time() - start

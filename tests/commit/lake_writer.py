@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import CommitTarget, Mark, append
 from calve.engine import session
-from content_files import data_file
+from calve.record.content_file import ContentFile
 
 SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required":false,"type":"long"}]}'
 
@@ -27,7 +27,15 @@ def main(folder: Path, pipeline: str, first: int, last: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
         pq.write_table(pa.table({"id": [batch]}, schema=schema), path)
-        file = data_file(str(path), path.stat().st_size)
+        file = ContentFile(
+            spec_id=0,
+            content="DATA",
+            file_path=str(path),
+            file_format="PARQUET",
+            partition=[],
+            file_size_in_bytes=path.stat().st_size,
+            record_count=1,
+        )
         append(catalog, CommitTarget("db.events", table.uuid), Mark(pipeline, "state", last), {batch: [file]})
     session.stop(spark)
 

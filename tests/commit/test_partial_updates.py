@@ -68,7 +68,7 @@ def test_a_value_of_any_type_is_kept_exactly_however_many_updates_it_takes(
         route = SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", []))
         table, place = catalog.load(NAME), DeadLetterPlace(str(tmp_path / "dlq"))
         assert table
-        sink = TableJob("iceberg", "", route, {NAME: table}, place, changes=True, keep=True)
+        sink = TableJob("iceberg", route, place, "", {NAME: table}, changes=True, keep=True)
         job = Job("p", f"p-{batch}", Events(), (sink,), 100)
         lines = [json.dumps(event).encode() for event in events]
         receipts = [msgspec.json.decode(one, type=Receipt | Failure) for one in run(job, [[Split({"lines": lines})]])]

@@ -57,7 +57,7 @@ def run(
 ) -> Receipt:
     table = replace(table_of(schema_from_columns(columns)), identifier="ns.t", location=str(folder / "t"))
     route, dead_letters = SinkRoute(compile_format(to, metadata)), DeadLetterPlace(str(folder / "dlq"))
-    sink = TableJob("iceberg", "c", route, {"ns.t": table} if columns else {}, dead_letters, **options)
+    sink = TableJob("iceberg", route, dead_letters, "c", {"ns.t": table} if columns else {}, **options)
     sizes = [file.stat().st_size for file in files]
     splits = [Split(asdict(Part(str(file), 0, size, size, 0))) for file, size in zip(files, sizes, strict=True)]
     reader = FileReader(FileSettings(path=[str(file) for file in files]))

@@ -14,13 +14,11 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
 from calve.catalog.sqlite import SqliteCatalog, sqlite_file
-from calve.columns.infer import infer
 from calve.engine import session
 from calve.errors import SchemaConflictError, SettingsError
 from calve.event.columns import EVENT, MALFORMED, ORDER, ROW, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import Decoder
-from calve.event.reject import reject_rows
 from calve.event.validate_json import sound
 from calve.observe import tally
 from calve.operate.dry_run_catalog import Rehearsal
@@ -31,10 +29,8 @@ from calve.record.receipt import Misfit
 from calve.record.target import TableRef
 from calve.route.route import Router
 from calve.settings import PipelineSettings
-from calve.sinks.iceberg.job import TableJob
-from calve.sinks.job import SinkJob, WritingJob
+from calve.sinks.job import SinkJob
 from calve.table.ddl import add_columns, create_table, set_identifier_fields, widen_column
-from calve.table.loaded import Absent
 from calve.task.job import Job
 
 __all__ = ["EventFate", "Place", "Reject", "TableFate", "Trial", "attempt"]
@@ -240,43 +236,27 @@ class _Rehearsed:
         raise SchemaConflictError(message, step="convert", target=names)
 
     def _place(self, sink: SinkJob, target: TableRef, rows: pa.Table) -> Misfit | None:
-        if isinstance(sink, WritingJob):
-            self._index(sink, target, rows)
-            return None
-        assert isinstance(sink, TableJob)
         name, origins = target.table, rows[ROW].to_pylist()
-        known = sink.tables.get(name)
-        if known is None:
-            return Misfit(target, infer(rows, sink.fields) if sink.infers else None)
-        if isinstance(known, Absent):
-            everything = pa.array(range(len(rows)), pa.int64())
-            self._reject(target, origins, reject_rows(everything, known.code, "", known.reason))
+        found = sink.preview(name, rows.append_column(VERSION, versions(0, (0, 1), 0, len(rows))))
+        if found.is_misfit:
+            return Misfit(target, found.inferred)
+        self._reject(target, origins, found.rejects)
+        if found.is_absent:
             return None
-        converted = sink.converter(known).convert(rows)
-        if converted.unknown is not None:
-            return Misfit(target, converted.unknown)
-        self._reject(target, origins, converted.rejects)
-        table = self._table(sink.catalog, name)
-        table.rows += len(converted.row)
-        tally.add(table.nulled, converted.nulled)
-        tally.add_bounded(table.ignored, converted.ignored)
-        for row in converted.row.to_pylist():
+        taken = sorted(set(range(len(rows))) - set(found.rejects["row"].to_pylist()))
+        table = self._table(found.catalog, name) if found.catalog else self._index(sink.label, name)
+        table.rows += len(taken)
+        tally.add(table.nulled, found.nulled)
+        tally.add_bounded(table.ignored, found.ignored)
+        for row in taken:
             self._events[origins[row]].tables.append(Place(self._labels[target.sink], name))
         return None
 
-    def _index(self, sink: WritingJob, target: TableRef, rows: pa.Table) -> None:
-        """Shape the events of an index, and send nothing."""
-        name, origins = target.table, rows[ROW].to_pylist()
-        numbers = versions(0, (0, 1), 0, len(rows))
-        refused = sink.refused(rows.append_column(VERSION, numbers))
-        self._reject(target, origins, refused)
-        taken = set(range(len(rows))) - set(refused["row"].to_pylist())
-        self._tables.setdefault((sink.label, name), TableFate(sink.label, name, documents=True)).rows += len(taken)
-        for row in sorted(taken):
-            self._events[origins[row]].tables.append(Place(self._labels[target.sink], name))
-
     def _table(self, catalog: str, name: str) -> TableFate:
         return self._tables.setdefault((catalog, name), TableFate(self._catalogs.made[catalog].name, name))
+
+    def _index(self, sink: str, name: str) -> TableFate:
+        return self._tables.setdefault((sink, name), TableFate(sink, name, documents=True))
 
     def _reject(self, target: TableRef, origins: Sequence[int], rejects: pa.Table) -> None:
         for one in rejects.to_pylist():

@@ -154,5 +154,5 @@ class _Replay:
 
 def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
     """Return what dead letters know beside their events; where documents are written, the place in the order of all."""
-    documents = any(sink.name == "opensearch" for sink in settings.sinks)
+    documents = not all(sink.value.has_tables for sink in settings.sinks)
     return {**metadata_of(settings), **({VERSION: pa.int64()} if documents else {})}

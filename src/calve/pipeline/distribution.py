@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 
 from calve.observe.humanize import many
 from calve.record.receipt import Receipt
-from calve.sinks.iceberg.job import TableJob
-from calve.sinks.job import SinkJob
-from calve.table.loaded import Table
 from calve.task.job import Job
 
 __all__ = ["Distribution"]
@@ -51,7 +47,7 @@ class Distribution:
             self.reason = "written as they are: distribution is none"
         elif tasks < _TASKS and not self._always:
             self.reason = f"written as they are: of the parts of {tasks} tasks, gathering would save half at best"
-        elif not any(map(_has_parts, job.sinks)):
+        elif not any(sink.has_parts for sink in job.sinks):
             self.reason = "written as they are: there is one table, without partitions"
         elif self._wait:
             self._wait -= 1
@@ -73,13 +69,3 @@ class Distribution:
         saved = handed_on - files
         worth = saved >= _SAVED_FILES and saved >= handed_on * _SAVED_SHARE
         self._wait = 0 if worth or self._always else _PASSED_OVER
-
-
-def _has_parts(sink: SinkJob) -> bool:
-    """Return whether a task may have small parts, although a batch of several tasks is never small itself."""
-    if not isinstance(sink, TableJob) or not sink.gathers_bytes:
-        return False
-    tables = [table for table in sink.tables.values() if isinstance(table, Table)]
-    return (
-        len(tables) != 1 or bool(json.loads(tables[0].spec_json).get("fields")) or sink.dead_letters.table is not None
-    )

@@ -1,49 +1,164 @@
-"""What every sink must be in a task: a job, pickled on the driver, and what writes. Imports nothing of the driver."""
+"""What every sink must be in a task: a job, pickled on the driver, and a writer. Imports nothing of the driver.
+
+`SinkJob` answers as a sink does that writes events as they come; a sink overrides what is different. A task asks it for
+a `SinkWriter`: a `DirectWriter`, or one that stages files, as that of `calve.sinks.iceberg` does.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
 from calve.dead_letters.rejects import DeadLetterPlace
+from calve.errors import InvariantError
+from calve.event.columns import JSON, VERSION
 from calve.record.written import IndexDocuments
 from calve.route.route import SinkRoute
 
-__all__ = ["SinkJob", "SinkWriter", "WritingJob"]
+if TYPE_CHECKING:
+    from calve.columns.infer import Inferred
+    from calve.convert.by_table import TableOfRow
+    from calve.record.receipt import Misfit, Receipt
+    from calve.record.target import Stream
+    from calve.write.shuffle import Shuffle
+    from calve.write.writer import Writers, Written
+
+__all__ = ["DirectWriter", "EventWriter", "Preview", "SinkJob", "SinkWriter", "Work"]
 
 
-class SinkJob(Protocol):
-    """A sink's part of a job; pickled into the tasks.
+@dataclass(frozen=True)
+class Work:
+    """The task that a writer is made for.
 
-    Tasks stage files for a `calve.sinks.iceberg.job.TableJob`. Any other job writes as it goes (`WritingJob`).
+    Attributes:
+        sink: The number of the sink in the pipeline.
+        task: The number of the task.
+        run: Makes file names unique: pipeline, state and batch.
+        origin: The metadata attributes that tell where an event came from.
+        writers: The data files of the task; all its sinks share them.
+        shuffle: Takes small parts, for another task to write; None: every task writes its own.
+        timed: Calls a function with arguments, and counts the time to a step of `calve.task.job.STEPS`.
+        begin: Is told each table before an error may be that table's.
     """
 
-    @property
-    def label(self) -> str:
-        """The sink's name in dead letters."""
-        ...
-
-    @property
-    def route(self) -> SinkRoute:
-        """Which events it gets, and for which table or index."""
-        ...
-
-    @property
-    def dead_letters(self) -> DeadLetterPlace:
-        """Where its rejected events go."""
-        ...
-
-    def rejecting_into(self, dead_letters: DeadLetterPlace) -> SinkJob:
-        """Return the same job with another place for its rejected events."""
-        ...
+    sink: int
+    task: int
+    run: str
+    origin: tuple[str, ...]
+    writers: Writers
+    shuffle: Shuffle | None
+    timed: Callable[..., Any]
+    begin: Callable[[str], None]
 
 
 class SinkWriter(Protocol):
     """Writes the events of one sink in one task, as they come; runs on executors."""
 
+    def write(
+        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Write events of tables that are alike (`SinkJob.alike`); yield tables with rejects (`REJECTS`).
+
+        Args:
+            tables: The tables' names, as the route gives them.
+            events: Events with metadata and the columns that the job needs.
+            table_of_row: Of each event, the position of its table.
+
+        Raises:
+            CalveError: The server is away or refuses all.
+        """
+        ...
+
+    def finish(self) -> list[Misfit]:
+        """Write what waits for the last event; return the tables that events do not fit, whose events come again."""
+        ...
+
+    def gather(self, held: dict[Stream, list[pa.Table]]) -> None:
+        """Write the parts that other tasks handed on, instead of events; only where the job has `gathers_bytes`."""
+        ...
+
+    def close(self, files: Mapping[Stream, Written]) -> Receipt:
+        """Return the sink's part of the receipt; `files` are what `Work.writers` wrote for it."""
+        ...
+
+
+class Preview(NamedTuple):
+    """What would become of some events of one table.
+
+    Attributes:
+        rejects: The events that would be rejected (`REJECTS`).
+        catalog: The key of the table's catalog; empty: it is an index, which is in none.
+        is_misfit: Whether the table must be made or evolved before anything else can be told.
+        inferred: The columns that it needs then; None where nothing is inferred.
+        is_absent: Whether there is no such table, and all events are rejected.
+        nulled: How many values of each column would become null.
+        ignored: How many events have each field that has no column.
+    """
+
+    rejects: pa.Table
+    catalog: str = ""
+    is_misfit: bool = False
+    inferred: Inferred | None = None
+    is_absent: bool = False
+    nulled: Mapping[str, int] = {}
+    ignored: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True)
+class SinkJob(ABC):
+    """A sink's part of a job; pickled into the tasks.
+
+    Attributes:
+        label: The sink's name in dead letters.
+        route: Which events it gets, and for which table or index.
+        dead_letters: Where its rejected events go.
+    """
+
+    label: str
+    route: SinkRoute
+    dead_letters: DeadLetterPlace
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The columns that its events must have beside metadata."""
+        return frozenset({JSON, VERSION})
+
+    @property
+    def gathers_bytes(self) -> int:
+        """Parts of less bytes are handed on to be written together; 0: none."""
+        return 0
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a task may have small parts to hand on, although a batch of several tasks is never small itself."""
+        return False
+
+    def rejecting_into(self, dead_letters: DeadLetterPlace) -> Self:
+        """Return the same job with another place for its rejected events."""
+        return replace(self, dead_letters=dead_letters)
+
+    def alike(self, table: str) -> Hashable:
+        """Return what tables have in common whose events are written together; of other tables it differs."""
+        return table
+
+    @abstractmethod
+    def writer(self, work: Work) -> SinkWriter:
+        """Make what writes in a task."""
+
+    @abstractmethod
+    def preview(self, table: str, events: pa.Table) -> Preview:
+        """Return what would become of events, without asking a server; write nothing."""
+
+
+class EventWriter(Protocol):
+    """Writes events of one table or index after the other, and leaves nothing to commit."""
+
     def write(self, table: str, events: pa.Table) -> pa.Table:
-        """Write events, and return those that were refused (`calve.event.reject.REJECTS`).
+        """Write events, and return those that were refused (`REJECTS`).
 
         The same events may come again, in this task or in another one, and must then change nothing. Their column
         `event_version` grows with the order of events, and is the same when they come again.
@@ -62,14 +177,34 @@ class SinkWriter(Protocol):
         ...
 
 
-@runtime_checkable
-class WritingJob(SinkJob, Protocol):
-    """The job of a sink whose tasks write as they go and leave nothing to commit."""
+class DirectWriter:
+    """The `SinkWriter` of a sink that writes as it goes.
 
-    def writer(self) -> SinkWriter:
-        """Make what writes in a task."""
-        ...
+    Args:
+        work: The task.
+        events: Writes the events.
+    """
 
-    def refused(self, events: pa.Table) -> pa.Table:
-        """Return the events that would be refused without asking a server (`REJECTS`); write nothing."""
-        ...
+    def __init__(self, work: Work, events: EventWriter) -> None:
+        self._work = work
+        self._events = events
+
+    def write(
+        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Write events of one table, as no two are alike."""
+        yield tables[0], self._work.timed("write", self._events.write, tables[0], events)
+
+    def finish(self) -> list[Misfit]:
+        """Return nothing: everything is written."""
+        return []
+
+    def gather(self, held: dict[Stream, list[pa.Table]]) -> None:
+        """Refuse: nothing is handed on."""
+        raise InvariantError("A sink that writes as it goes has no parts to gather", step="write")
+
+    def close(self, files: Mapping[Stream, Written]) -> Receipt:
+        """Return the documents that were written."""
+        from calve.record.receipt import Receipt  # with PyIceberg, which the driver's start needs later
+
+        return Receipt(documents=self._events.written())

@@ -8,12 +8,13 @@ from functools import partial
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from calve.record.receipt import Receipt
-from calve.record.target import Stream
+from calve.record.target import Role, Stream
 from calve.task.failure import Doing, attempt, reported
 from calve.task.job import STEPS, Job
-from calve.task.merge_by_key import is_change, merge_net, unfit, write_net
+from calve.task.sink_writers import SinkWriters
 from calve.write.shuffle import opened
 from calve.write.writer import Writers
 
@@ -35,27 +36,21 @@ def write_handed_on(job: Job, bucket: int, records: Iterable[tuple[int, bytes]])
         else:
             stream, rows = opened(message)
             held.setdefault(stream, []).append(rows)
-    if unfit(held):
-        held = {stream: tables for stream, tables in held.items() if not is_change(stream)}
+    if any(stream.role is Role.MISFIT for stream in held):
+        changes = (Role.CHANGED, Role.GONE, Role.MISFIT)
+        held = {stream: tables for stream, tables in held.items() if stream.role not in changes}
     if held:
         writers = Writers(f"{job.run}-{job.number}-g{bucket:05d}-{attempt()}", job.max_open_writers)
         doing = Doing("write")
         yield msgspec.json.encode(reported(job, writers, partial(_write, job, writers, held, doing), doing))
 
 
-def _write(job: Job, writers: Writers, held: dict[Stream, list[pa.Table]], doing: Doing) -> Receipt:
-    """Write table by table, each in one go, so that no file of a partition is closed before it has all its rows."""
+def _write(job: Job, files: Writers, held: dict[Stream, list[pa.Table]], doing: Doing) -> Receipt:
     start = time.perf_counter()
-    for target in {stream.target for stream in held if is_change(stream)}:
-        doing.target = target
-        write_net(job, writers, target, merge_net(job, target, held))
-    while held:
-        stream, parts = held.popitem()
-        doing.target = stream.target
-        writers.write(stream, *job.place(stream), pa.concat_tables(parts))
-    doing.target = None
-    tables = [job.table_files(stream, one) for stream, one in writers.close().items()]
+    sinks = SinkWriters(job, -1, files, None, doing, lambda step, function, *arguments: function(*arguments))
+    for sink in {stream.sink for stream in held}:
+        sinks.of(sink).gather({stream: held.pop(stream) for stream in list(held) if stream.sink == sink})
+    receipt = sinks.close()
     if job.isolation.is_probe:
-        writers.discard()
-    seconds = {**dict.fromkeys(STEPS, 0.0), "write": time.perf_counter() - start}
-    return Receipt(tables=tables, seconds=seconds)
+        files.discard()
+    return replace(receipt, seconds={**dict.fromkeys(STEPS, 0.0), "write": time.perf_counter() - start})

@@ -12,37 +12,28 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
-from calve.columns.infer import Inferred, infer
 from calve.compiled import events as core
-from calve.convert import event_time
-from calve.convert.by_table import TableOfRow
-from calve.convert.converter import Converted, Converter
 from calve.dead_letters.rejects import DeadLetters
 from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import Decoder
-from calve.event.reject import Code, reject_rows
+from calve.event.reject import Code
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import sound
 from calve.record.receipt import Failure, Misfit, Receipt, Seen
 from calve.record.target import Role, Stream, TableRef
-from calve.reduce.net import Net
-from calve.reduce.reducer import Reducer
 from calve.route.route import Router
-from calve.sinks.iceberg.job import TableJob
-from calve.sinks.job import WritingJob
 from calve.sources.source import READ_ROWS, Split
 from calve.stop_point import meet
-from calve.table.loaded import Absent, Table
 from calve.task.event_buffer import EventBuffer, Shares
 from calve.task.failure import Doing, attempt, reported
 from calve.task.job import STEPS, Job
-from calve.task.losses import Losses
-from calve.task.merge_by_key import hand_on_net, tell_misfit, write_net
 from calve.task.prefetch import ahead
+from calve.task.sink_writers import SinkWriters
 from calve.write.shuffle import Shuffle
-from calve.write.writer import Writers, Written
+from calve.write.writer import Writers
 
 __all__ = ["hand_on", "run_task", "run_tasks"]
 
@@ -85,11 +76,11 @@ class _Task:
         self._only = None if job.only is None else job.only[number]
         self._decoder = Decoder(job.envelopes) if job.envelopes else None
         self._router = Router([sink.route for sink in job.sinks])
+        self._needs = job.needs
         # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
-        self._straight = self._router.is_static and len(job.sinks) == 1 and not job.has_documents
-        self._has_changes = any(isinstance(sink, TableJob) and sink.changes for sink in job.sinks)
-        keeps = any(isinstance(sink, TableJob) and sink.keep for sink in job.sinks)
-        self._needs_text = self._router.reads_fields or job.has_documents or keeps or self._decoder is not None
+        self._straight = self._router.is_static and len(job.sinks) == 1 and JSON not in self._needs
+        has_texts = self._router.reads_fields or self._decoder is not None
+        self._needs_text = has_texts or not self._needs.isdisjoint((EVENT, JSON))
         name = f"{job.run}-{job.number}-{number:05d}"
         self._shuffle = Shuffle(job.gatherers, job.limits) if job.gatherers else None
         self._writers = Writers(f"{name}-{attempt()}", job.max_open_writers, self._shuffle)
@@ -99,13 +90,8 @@ class _Task:
         ]
         self._alike: dict[TableRef, Hashable] = {}
         self._buffers: dict[Hashable, EventBuffer] = {}
-        self._converters: dict[Hashable, Converter | Reducer] = {}
-        self._misfits: dict[TableRef, Inferred | None] = {}
-        self._times: dict[TableRef, event_time.EventTimes] = {}
-        self._losses = Losses()
-        self._documents = {
-            number: sink.writer() for number, sink in enumerate(job.sinks) if isinstance(sink, WritingJob)
-        }
+        self._misfits: list[Misfit] = []
+        self._sinks = SinkWriters(job, number, self._writers, self._shuffle, self.doing, self._timed)
         self._seen = Seen()
         self._changes = 0
         self._seconds = dict.fromkeys(STEPS, 0.0)
@@ -117,15 +103,14 @@ class _Task:
         for key, buffer in self._buffers.items():
             if buffer.rows:
                 self._flush(key)
-        for key, one in self._converters.items():
-            target = self.doing.target = self._buffers[key].targets[0]
-            if isinstance(one, Reducer) and target not in self._misfits:
-                self._timed("write", self._write_net, target, one.net())
+        self._misfits = self._sinks.finish()
+        for misfit in self._misfits:
+            self._rejects[misfit.target.sink].forget(misfit.target.table)
         self.doing.target = None
         for index, rejects in enumerate(self._rejects):
             for rows in rejects.rows():
                 self._timed("write", self._write_rejects, index, rows)
-        receipt = self._receipt(self._timed("write", self._writers.close))
+        receipt = self._receipt(self._sinks.close())
         if self._job.isolation.is_probe:
             self.discard()
         return receipt
@@ -138,7 +123,7 @@ class _Task:
         for batch in job.reader.read(split):
             events = pa.Table.from_batches([batch])
             events = with_text(events) if self._needs_text else events
-            if job.has_documents:
+            if VERSION in self._needs:
                 found = versions(job.moment, (number, job.splits), rows, len(events))
                 if VERSION in events.column_names:
                     found = pc.coalesce(events[VERSION], found)
@@ -153,9 +138,9 @@ class _Task:
     def handed_on(self) -> Iterator[tuple[int, bytes]]:
         if self._shuffle is None:
             return
-        yield from self._shuffle.records(self._misfits)
+        yield from self._shuffle.records([misfit.target for misfit in self._misfits])
         if self._misfits:
-            tell_misfit(self._job, self._shuffle)
+            self._shuffle.post_misfit()
             yield from self._shuffle.records(())
 
     def _take(self, events: pa.Table) -> None:
@@ -167,7 +152,7 @@ class _Task:
         meet("task.decode", lambda: with_text(events).column(EVENT).to_pylist())
         if self._decoder:
             events = self._timed("decode", self._decode, self._decoder, events)
-        if self._has_changes:
+        if ORDER in self._needs:
             order = np.arange(self._changes, self._changes + len(events), dtype=np.int64)
             self._changes += len(events)
             events = events.append_column(ORDER, pa.array(order))
@@ -208,14 +193,9 @@ class _Task:
         return [(routed.rows(rows, alike[0][0][0]), alike) for alike in shares.values()]
 
     def _key(self, target: TableRef) -> Hashable:
-        """Return what is the same for tables that are converted together: those of a sink with the same columns."""
+        """Return what is the same for tables whose events are gathered together."""
         if target not in self._alike:
-            sink = self._job.sinks[target.sink]
-            table = sink.tables.get(target.table) if isinstance(sink, TableJob) else None
-            if not isinstance(sink, TableJob) or sink.changes or not isinstance(table, Table):
-                self._alike[target] = target
-            else:
-                self._alike[target] = (target.sink, table.columns_json, sink.options(table))
+            self._alike[target] = target.sink, self._job.sinks[target.sink].alike(target.table)
         return self._alike[target]
 
     def _without_excluded(self, events: pa.Table) -> pa.Table:
@@ -253,65 +233,15 @@ class _Task:
         events, table_of_row = buffer.take()
         target = buffer.targets[0]
         self.doing.step, self.doing.target = "convert", target
-        sink = self._job.sinks[target.sink]
         meet("task.convert", lambda: with_text(events).column(EVENT).to_pylist())
-        if isinstance(sink, WritingJob):
-            self._reject(target, events, self._timed("write", self._documents[target.sink].write, target.table, events))
-            return
-        assert isinstance(sink, TableJob)
-        table = sink.tables.get(target.table)
-        if table is None:
-            rows = events if JSON in events.column_names or is_typed(events) else sound(events).rows
-            self._misfit(target, self._timed("convert", infer, rows, sink.fields) if sink.infers else None)
-        elif isinstance(table, Absent):
-            self._reject(
-                target, events, reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)
-            )
-        else:
-            converter = self._converters.get(key)
-            if converter is None:
-                converter = self._converters[key] = sink.converter(table)
-            parts = _convert(converter, events, table_of_row)
-            while (part := self._timed("convert", next, parts, None)) is not None:
-                self._converted(buffer.targets[part[0]], events, part[1])
-
-    def _converted(self, target: TableRef, events: pa.Table, converted: Converted) -> None:
-        """Take what became of one table's events."""
-        self.doing.target = target
-        if converted.unknown is not None:
-            self._misfit(target, converted.unknown)
-        if target in self._misfits:
-            return  # all its events come again in the next pass
-        self._reject(target, events, converted.rejects)
-        self._losses.add(target, converted)
-        sink = self._job.sinks[target.sink]
-        assert isinstance(sink, TableJob)
-        stream = Stream(*target)
-        table, properties = self._job.place(stream)
-        if sink.event_time and target not in self._times and (where := event_time.path(table.schema, sink.event_time)):
-            self._times[target] = event_time.EventTimes(where, self._job.origin)
-        if target in self._times:
-            self._timed("convert", self._times[target].add, converted.rows, events, converted.row)
-        if len(converted.rows) and not sink.changes:
-            self._timed("write", self._writers.write, stream, table, properties, converted.rows)
-
-    def _write_net(self, target: TableRef, net: Net) -> None:
-        if self._shuffle is None:
-            write_net(self._job, self._writers, target, net)
-        else:
-            hand_on_net(self._job, self._shuffle, target, net, self._number)
+        writer = self._sinks.of(target.sink)
+        for table, rejects in writer.write([one.table for one in buffer.targets], events, table_of_row):
+            self._reject(TableRef(target.sink, table), events, rejects)
 
     def _write_rejects(self, index: int, rows: pa.Table) -> None:
         table = self._job.sinks[index].dead_letters.table
         assert table is not None
         self._writers.write(Stream(index, table.identifier, Role.DEAD_LETTERS), table, table.properties, rows)
-
-    def _misfit(self, target: TableRef, inferred: Inferred | None) -> None:
-        known = self._misfits.get(target)
-        self._misfits[target] = (
-            known.merge(inferred) if known is not None and inferred is not None else known or inferred
-        )
-        self._rejects[target.sink].forget(target.table)
 
     def _reject(self, target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
         if target.table == "" and self._only is not None:
@@ -320,23 +250,12 @@ class _Task:
             rejects = rejects.filter(pc.equal(rejects["code"], Code.UNPROCESSABLE.value))
         self._rejects[target.sink].add(target.table, events, rejects)
 
-    def _receipt(self, written: dict[Stream, Written]) -> Receipt:
+    def _receipt(self, written: Receipt) -> Receipt:
         self._seen.core_failures += core.failures()
-        for stream in {Stream(*target) for target in self._times} - written.keys():
-            written[stream] = Written(self._job.place(stream)[0])  # its rows are handed on, their times are not
-        times = {target: one.latest for target, one in self._times.items()}
-        misfits = self._misfits.items()
-        return Receipt(
-            tables=[
-                self._job.table_files(stream, one, times.get(stream.target))
-                for stream, one in written.items()
-                if stream.target not in self._misfits
-            ],
-            documents=[one for documents in self._documents.values() for one in documents.written()],
+        return structs.replace(
+            written,
             rejects=[kept for kept in (one.close() for one in self._rejects) if kept],
-            misfits=[Misfit(target, inferred.encodable() if inferred else None) for target, inferred in misfits],
-            nulled=self._losses.nulled(self._misfits),
-            ignored=self._losses.ignored(self._misfits),
+            misfits=self._misfits,
             seen=self._seen,
             seconds=self._seconds,
             is_first=self._only is None,
@@ -351,12 +270,3 @@ class _Task:
             return function(*arguments)
         finally:
             self._seconds[step] += time.perf_counter() - start
-
-
-def _convert(
-    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow
-) -> Iterator[tuple[int, Converted]]:
-    if isinstance(converter, Reducer):  # has one table
-        yield 0, converter.convert(events)
-    else:
-        yield from converter.convert_for(events, table_of_row)

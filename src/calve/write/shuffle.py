@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from calve.record.target import Stream, TableRef
+from calve.record.target import Role, Stream, TableRef
 
 __all__ = ["Shuffle", "opened"]
 
@@ -24,12 +24,13 @@ class Shuffle:
         limits: By sink: parts of less bytes are handed on.
 
     Attributes:
+        buckets: How many tasks write it.
         parts: How many it took.
     """
 
     def __init__(self, buckets: int, limits: Sequence[int]) -> None:
         self.parts = 0
-        self._buckets = buckets
+        self.buckets = buckets
         self._limits = limits
         self._held: dict[tuple[Stream, int], list[pa.Table]] = {}
         self._messages: list[tuple[int, Stream, bytes]] = []
@@ -47,12 +48,17 @@ class Shuffle:
             rows: Columns as the table's files have them.
         """
         self.parts += 1
-        bucket = zlib.crc32(msgspec.json.encode([stream, partition])) % self._buckets
+        bucket = zlib.crc32(msgspec.json.encode([stream, partition])) % self.buckets
         self._held.setdefault((stream, bucket), []).extend(rows)
 
     def post(self, bucket: int, stream: Stream, rows: pa.Table) -> None:
         """Hand on rows to one task."""
         self._messages.append((bucket, stream, _packed(stream, rows)))
+
+    def post_misfit(self) -> None:
+        """Tell every task that some table does not fit, and so the pass over all changes is made again."""
+        for bucket in range(self.buckets):
+            self.post(bucket, Stream(0, "", Role.MISFIT), pa.table({}))
 
     def pack(self) -> None:
         """Let go of the rows that it was given; what they were cut out of may be much larger."""

@@ -74,7 +74,7 @@ def run(folder: Path, reader: Reader, splits: list[Split], table: str = "ns.shop
     route = SinkRoute(compile_format('ns.${getMetadata("iceberg_table_name")}', METADATA), operation=names[0])
     letters = DeadLetterPlace(str(folder / "dlq"))
     by_key = {"changes": True, "identifier_columns": ("id",), "on_type_mismatch": "dlq", "evolves": True}
-    sink = TableJob("iceberg", "c", route, {table: place}, letters, **by_key)
+    sink = TableJob("iceberg", route, letters, "c", {table: place}, **by_key)
     receipt = run_task(Job("p", "run", reader, (sink,), max_open_writers=3), splits, 0)
     assert isinstance(receipt, Receipt), receipt
     return receipt

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+import json
+import zlib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import pyarrow as pa
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
+from calve.columns.infer import infer
 from calve.convert.converter import Converter, ConvertOptions
-from calve.dead_letters.rejects import DeadLetterPlace
-from calve.record.target import EQUALITY_DELETE, WriteMode
+from calve.event.columns import EVENT, ORDER
+from calve.event.reject import rejects_table
+from calve.record.content_file import ContentFile
+from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
+from calve.record.written import CommitRejects, TableFiles
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
-from calve.route.route import SinkRoute
+from calve.sinks.iceberg.writer import TableWriter, rejects_of_absent
+from calve.sinks.job import Preview, SinkJob, Work
 from calve.table.loaded import Absent, Table
+from calve.write.writer import Written
 
 __all__ = ["TableJob"]
 
 
 @dataclass(frozen=True)
-class TableJob:
-    """A sink's part of a job that writes files, which the driver commits to tables.
+class TableJob(SinkJob):
+    """A sink's part of a job that stages files, which the driver commits to tables.
 
     Attributes:
-        label: The sink's name in dead letters.
         catalog: The catalog's key, which says where a table's files must be committed.
         tables: Every table that is known so far.
         branch: The branch of these tables that gets the events.
@@ -39,11 +49,8 @@ class TableJob:
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
     """
 
-    label: str
     catalog: str
-    route: SinkRoute
     tables: dict[str, Table | Absent]
-    dead_letters: DeadLetterPlace
     branch: str = "main"
     fields: Fields = ALL_FIELDS
     event_time: str | None = None
@@ -85,6 +92,73 @@ class TableJob:
             return Converter(table, options)
         return Reducer(table, Key(table, self.identifier_columns), options, self.upsert, self.keep)
 
-    def rejecting_into(self, dead_letters: DeadLetterPlace) -> TableJob:
-        """Return the same job with another place for its rejected events."""
-        return replace(self, dead_letters=dead_letters)
+    @property
+    def needs(self) -> frozenset[str]:
+        """The order of changes, and the texts that dead letters of partial updates have."""
+        return frozenset({ORDER} if self.changes else ()) | frozenset({EVENT} if self.keep else ())
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether there are partitions, or several tables."""
+        tables = [table for table in self.tables.values() if isinstance(table, Table)]
+        is_divided = len(tables) != 1 or bool(json.loads(tables[0].spec_json).get("fields"))
+        return self.gathers_bytes > 0 and (is_divided or self.dead_letters.table is not None)
+
+    def alike(self, table: str) -> Hashable:
+        """Return the columns and options of a table to which rows are only appended."""
+        known = self.tables.get(table)
+        if self.changes or not isinstance(known, Table):
+            return table
+        return known.columns_json, self.options(known)
+
+    def writer(self, work: Work) -> TableWriter:
+        """Make what converts events and stages files in a task."""
+        return TableWriter(self, work)
+
+    def preview(self, table: str, events: pa.Table) -> Preview:
+        """Return what conversion makes of events."""
+        known = self.tables.get(table)
+        if known is None:
+            inferred = infer(events, self.fields) if self.infers else None
+            return Preview(rejects_table([]), is_misfit=True, inferred=inferred)
+        if isinstance(known, Absent):
+            return Preview(rejects_of_absent(known, events), is_absent=True)
+        found = self.converter(known).convert(events)
+        is_misfit = found.unknown is not None
+        return Preview(
+            found.rejects, self.catalog, is_misfit, found.unknown, nulled=found.nulled, ignored=found.ignored
+        )
+
+    def place(self, stream: Stream) -> tuple[Table, dict[str, str]]:
+        """Return the table of a stream, and its properties."""
+        are_letters = stream.role is Role.DEAD_LETTERS
+        table = self.dead_letters.table if are_letters else self.tables[stream.table]
+        assert isinstance(table, Table)
+        return table, {**table.properties, **({} if are_letters else self.write_properties)}
+
+    def table_files(self, stream: Stream, one: Written, run: str, event_times: Mapping[str, int]) -> TableFiles:
+        """Return what was written of a stream.
+
+        Args:
+            stream: The stream.
+            one: Its files.
+            run: Makes file names unique: pipeline, state and batch.
+            event_times: The latest event times of its table, by origin.
+        """
+        are_letters = stream.role is Role.DEAD_LETTERS
+        return TableFiles(
+            catalog=self.catalog,
+            table=stream.table,
+            branch="main" if are_letters else self.branch,
+            uuid=one.table.uuid,
+            write_mode=EQUALITY_DELETE if are_letters else self.write_mode,
+            files=cast("list[ContentFile]", one.files),
+            rows=0 if stream.role is Role.DELETES else one.rows,
+            bytes=one.size_bytes,
+            event_times=dict(event_times),
+            commit_rejects=self._commit_rejects(stream, run) if stream.role is Role.PARTIAL else None,
+        )
+
+    def _commit_rejects(self, stream: Stream, run: str) -> CommitRejects:
+        name = f"{run}-{stream.sink}-{zlib.crc32(stream.table.encode()):08x}-at-commit.ndjson"
+        return CommitRejects(f"{self.dead_letters.location}/{name}", self.label)

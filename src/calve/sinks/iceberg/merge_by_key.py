@@ -7,7 +7,8 @@ changes of a task come before those of the next one. Runs on executors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +21,16 @@ from calve.reduce.absent import LACKING, nothing_lacking
 from calve.reduce.key import Key
 from calve.reduce.net import Changes, Net
 from calve.table.arrow_schema import arrow_schema
-from calve.task.job import Job
 from calve.write.shuffle import Shuffle
 from calve.write.writer import Writers
 
-__all__ = ["hand_on_net", "is_change", "merge_net", "tell_misfit", "unfit", "write_net"]
+if TYPE_CHECKING:
+    from calve.sinks.iceberg.job import TableJob
+
+__all__ = ["hand_on_net", "merge_net", "write_net"]
 
 
-def write_net(job: Job, writers: Writers, target: TableRef, net: Net) -> None:
+def write_net(job: TableJob, writers: Writers, target: TableRef, net: Net) -> None:
     """Write what the changes of one table add up to, as rows and equality deletes."""
     key = _key(job, target)
     rows = Stream(*target)
@@ -40,47 +43,31 @@ def write_net(job: Job, writers: Writers, target: TableRef, net: Net) -> None:
         writers.write(Stream(*target, Role.PARTIAL), key.partial, properties, key.staged(net.partial), key.ids)
 
 
-def hand_on_net(job: Job, shuffle: Shuffle, target: TableRef, net: Net, task: int) -> None:
+def hand_on_net(job: TableJob, shuffle: Shuffle, target: TableRef, net: Net, task: int) -> None:
     """Hand each change to the task that merges those of its key."""
     key = _key(job, target)
     words = pa.array(
         np.where(net.replaced.to_numpy(zero_copy_only=False), Operation.UPDATE, Operation.INSERT), pa.int8()
     )
     rows = _placed(net.rows.append_column(OPERATION, words), task)
-    for bucket, part in _by_key(key, key.of(net.rows), rows, job.gatherers):
+    for bucket, part in _by_key(key, key.of(net.rows), rows, shuffle.buckets):
         shuffle.post(bucket, Stream(*target, Role.CHANGED), part)
     if net.partial is not None:
         words = pa.repeat(pa.scalar(int(Operation.UPDATE), pa.int8()), len(net.partial))
         rows = _placed(net.partial.append_column(OPERATION, words), task)
-        for bucket, part in _by_key(key, key.of(net.partial), rows, job.gatherers):
+        for bucket, part in _by_key(key, key.of(net.partial), rows, shuffle.buckets):
             shuffle.post(bucket, Stream(*target, Role.CHANGED), part)
-    for bucket, part in _by_key(key, net.gone, _placed(net.gone, task), job.gatherers):
+    for bucket, part in _by_key(key, net.gone, _placed(net.gone, task), shuffle.buckets):
         shuffle.post(bucket, Stream(*target, Role.GONE), part)
 
 
-def tell_misfit(job: Job, shuffle: Shuffle) -> None:
-    """Tell every merging task that some table does not fit, and so the pass over all changes is made again."""
-    for bucket in range(job.gatherers):
-        shuffle.post(bucket, Stream(0, "", Role.MISFIT), pa.table({}))
-
-
-def is_change(stream: Stream) -> bool:
-    """Whether a message has changes, or tells of a misfit."""
-    return stream.role in (Role.CHANGED, Role.GONE, Role.MISFIT)
-
-
-def unfit(streams: Iterable[Stream]) -> bool:
-    """Whether messages tell of a misfit."""
-    return any(stream.role is Role.MISFIT for stream in streams)
-
-
-def merge_net(job: Job, target: TableRef, held: dict[Stream, list[pa.Table]]) -> Net:
+def merge_net(job: TableJob, target: TableRef, held: dict[Stream, list[pa.Table]]) -> Net:
     """Merge what tasks handed on of one table; takes it out of `held`."""
     key = _key(job, target)
     changes = Changes(key, arrow_schema(key.required.schema), upsert=False)
     for gone in held.pop(Stream(*target, Role.GONE), []):  # first, as a task tells of deletes that it has updates after
         changes.delete(gone.drop_columns([ORDER]), gone.column(ORDER).combine_chunks())
-    keep = job.table_sink(target).keep
+    keep = job.keep
     for rows in sorted(held.pop(Stream(*target, Role.CHANGED), []), key=_task):
         operations, order = rows.column(OPERATION).combine_chunks(), rows.column(ORDER).combine_chunks()
         lacking = _lacking(rows) if keep else None
@@ -94,8 +81,8 @@ def _lacking(rows: pa.Table) -> pa.Table:
     return rows.select(LACKING.names).cast(LACKING) if is_told else nothing_lacking(len(rows))
 
 
-def _key(job: Job, target: TableRef) -> Key:
-    return Key(job.place(Stream(*target))[0], job.table_sink(target).identifier_columns)
+def _key(job: TableJob, target: TableRef) -> Key:
+    return Key(job.place(Stream(*target))[0], job.identifier_columns)
 
 
 def _placed(rows: pa.Table, task: int) -> pa.Table:

@@ -1,0 +1,156 @@
+"""An Iceberg sink's part of a task: events become rows in staged files, or net changes; runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from calve.columns.infer import Inferred, infer
+from calve.convert import event_time
+from calve.convert.by_table import TableOfRow
+from calve.convert.converter import Converted, Converter
+from calve.event.columns import JSON
+from calve.event.reject import reject_rows
+from calve.event.typed import is_typed
+from calve.event.validate_json import sound
+from calve.record.receipt import Misfit, Receipt
+from calve.record.target import Role, Stream, TableRef
+from calve.reduce.reducer import Reducer
+from calve.sinks.iceberg.losses import Losses
+from calve.sinks.iceberg.merge_by_key import hand_on_net, merge_net, write_net
+from calve.sinks.job import Work
+from calve.table.loaded import Absent
+from calve.write.writer import Written
+
+if TYPE_CHECKING:
+    from calve.sinks.iceberg.job import TableJob
+
+__all__ = ["TableWriter", "rejects_of_absent"]
+
+
+class TableWriter:
+    """Stages the files of one sink in one task (`SinkWriter`).
+
+    Args:
+        job: The sink's part of the job.
+        work: The task.
+    """
+
+    def __init__(self, job: TableJob, work: Work) -> None:
+        self._job = job
+        self._work = work
+        self._converters: dict[Hashable, Converter | Reducer] = {}
+        self._misfits: dict[str, Inferred | None] = {}
+        self._times: dict[str, event_time.EventTimes] = {}
+        self._losses = Losses()
+
+    def write(
+        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Convert events and write their rows; changes are kept until all have come."""
+        table = self._job.tables.get(tables[0])
+        if table is None:
+            self._misfit(tables[0], self._infer(events))
+        elif isinstance(table, Absent):
+            yield tables[0], rejects_of_absent(table, events)
+        else:
+            key = self._job.alike(tables[0])
+            if key not in self._converters:
+                self._converters[key] = self._job.converter(table)
+            parts = _convert(self._converters[key], events, table_of_row)
+            while (part := self._work.timed("convert", next, parts, None)) is not None:
+                self._work.begin(tables[part[0]])
+                yield from self._converted(tables[part[0]], events, part[1])
+
+    def finish(self) -> list[Misfit]:
+        """Write what the changes add up to, or hand it on."""
+        for table, one in self._converters.items():
+            if isinstance(one, Reducer) and isinstance(table, str) and table not in self._misfits:
+                self._work.begin(table)
+                self._work.timed("write", self._write_net, table, one)
+        return [
+            Misfit(TableRef(self._work.sink, table), inferred.encodable() if inferred else None)
+            for table, inferred in self._misfits.items()
+        ]
+
+    def gather(self, held: dict[Stream, list[pa.Table]]) -> None:
+        """Write table by table, each in one go, so that no file of a partition is closed before it has all its rows."""
+        for target in {stream.target for stream in held if stream.role in (Role.CHANGED, Role.GONE)}:
+            self._work.begin(target.table)
+            write_net(self._job, self._work.writers, target, merge_net(self._job, target, held))
+        while held:
+            stream, parts = held.popitem()
+            self._work.begin(stream.table)
+            self._work.writers.write(stream, *self._job.place(stream), pa.concat_tables(parts))
+
+    def close(self, files: Mapping[Stream, Written]) -> Receipt:
+        """Return the staged files, without those of tables whose events come again."""
+        # Rows that were handed on are in no file of this task, but their times are known here alone.
+        timed = (Stream(self._work.sink, table) for table in self._times)
+        files = {**files, **{one: Written(self._job.place(one)[0]) for one in timed if one not in files}}
+        return Receipt(
+            tables=[
+                self._job.table_files(stream, one, self._work.run, self._latest(stream.table))
+                for stream, one in files.items()
+                if stream.table not in self._misfits
+            ],
+            nulled=self._losses.nulled(self._misfits),
+            ignored=self._losses.ignored(self._misfits),
+        )
+
+    def _infer(self, events: pa.Table) -> Inferred | None:
+        if not self._job.infers:
+            return None
+        rows = events if JSON in events.column_names or is_typed(events) else sound(events).rows
+        inferred: Inferred = self._work.timed("convert", infer, rows, self._job.fields)
+        return inferred
+
+    def _converted(self, table: str, events: pa.Table, converted: Converted) -> Iterator[tuple[str, pa.Table]]:
+        """Take what became of one table's events."""
+        if converted.unknown is not None:
+            self._misfit(table, converted.unknown)
+        if table in self._misfits:
+            return  # all its events come again in the next pass
+        yield table, converted.rejects
+        self._losses.add(table, converted)
+        stream = Stream(self._work.sink, table)
+        loaded, properties = self._job.place(stream)
+        column = self._job.event_time
+        if column and table not in self._times and (where := event_time.path(loaded.schema, column)):
+            self._times[table] = event_time.EventTimes(where, self._work.origin)
+        if table in self._times:
+            self._work.timed("convert", self._times[table].add, converted.rows, events, converted.row)
+        if len(converted.rows) and not self._job.changes:
+            self._work.timed("write", self._work.writers.write, stream, loaded, properties, converted.rows)
+
+    def _write_net(self, table: str, reducer: Reducer) -> None:
+        target, net = TableRef(self._work.sink, table), reducer.net()
+        if self._work.shuffle is None:
+            write_net(self._job, self._work.writers, target, net)
+        else:
+            hand_on_net(self._job, self._work.shuffle, target, net, self._work.task)
+
+    def _latest(self, table: str) -> Mapping[str, int]:
+        return self._times[table].latest if table in self._times else {}
+
+    def _misfit(self, table: str, inferred: Inferred | None) -> None:
+        known = self._misfits.get(table)
+        self._misfits[table] = (
+            known.merge(inferred) if known is not None and inferred is not None else known or inferred
+        )
+
+
+def rejects_of_absent(table: Absent, events: pa.Table) -> pa.Table:
+    """Return all events as rejects of a table that cannot be written."""
+    return reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)
+
+
+def _convert(
+    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow
+) -> Iterator[tuple[int, Converted]]:
+    if isinstance(converter, Reducer):  # has one table
+        yield 0, converter.convert(events)
+    else:
+        yield from converter.convert_for(events, table_of_row)

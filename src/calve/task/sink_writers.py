@@ -1,0 +1,72 @@
+"""The writers of all sinks of one task, each made when the first events come for its sink; runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from calve.record.receipt import Misfit, Receipt
+from calve.record.target import TableRef
+from calve.sinks.job import SinkWriter, Work
+from calve.task.failure import Doing
+from calve.task.job import Job
+from calve.write.shuffle import Shuffle
+from calve.write.writer import Writers
+
+__all__ = ["SinkWriters"]
+
+
+class SinkWriters:
+    """What writes in one task.
+
+    Args:
+        job: The job.
+        task: The number of the task.
+        files: The data files of the task.
+        shuffle: Takes small parts, for another task to write.
+        doing: Is told the table that is worked on.
+        timed: Calls a function with arguments, and counts the time to a step.
+    """
+
+    def __init__(
+        self, job: Job, task: int, files: Writers, shuffle: Shuffle | None, doing: Doing, timed: Callable[..., Any]
+    ) -> None:
+        self._job = job
+        self._files = files
+        self._doing = doing
+        self._timed = timed
+        self._writers: dict[int, SinkWriter] = {}
+        self._work = partial(
+            Work, task=task, run=job.run, origin=job.origin, writers=files, shuffle=shuffle, timed=timed
+        )
+
+    def of(self, sink: int) -> SinkWriter:
+        """Return the writer of a sink."""
+        if sink not in self._writers:
+            work = self._work(sink=sink, begin=partial(self._begin, sink))
+            self._writers[sink] = self._job.sinks[sink].writer(work)
+        return self._writers[sink]
+
+    def finish(self) -> list[Misfit]:
+        """Write what waits for the last event; return the tables that events do not fit."""
+        return [misfit for writer in self._writers.values() for misfit in writer.finish()]
+
+    def close(self) -> Receipt:
+        """Close all files; return what was written."""
+        self._doing.target = None
+        files = self._timed("write", self._files.close)
+        numbers = sorted(self._writers.keys() | {stream.sink for stream in files})
+        parts = [
+            self.of(number).close({stream: one for stream, one in files.items() if stream.sink == number})
+            for number in numbers
+        ]
+        return Receipt(
+            tables=[one for part in parts for one in part.tables],
+            documents=[one for part in parts for one in part.documents],
+            nulled=[one for part in parts for one in part.nulled],
+            ignored=[one for part in parts for one in part.ignored],
+        )
+
+    def _begin(self, sink: int, table: str) -> None:
+        self._doing.target = TableRef(sink, table)

@@ -10,11 +10,9 @@ import time
 __all__ = ["Backoff", "delay"]
 
 _MOST_DOUBLINGS = 60
-_FIRST_SECONDS = 0.5
-_LONGEST_SECONDS = 15.0
 
 
-def delay(failures: int, first_seconds: float, longest_seconds: float) -> float:
+def delay(failures: int, first_seconds: float = 0.5, longest_seconds: float = 15.0) -> float:
     """Return the seconds to wait after so many earlier failures in a row: each time twice as long, up to a bound.
 
     The wait is between half of that and the whole, so that those who failed together do not come again together.
@@ -39,11 +37,6 @@ class Backoff:
         self._failures = 0
         self._deadline: float | None = None
 
-    def next_seconds(self) -> float:
-        """Return how long to wait after one more failure."""
-        self._failures += 1
-        return delay(self._failures - 1, _FIRST_SECONDS, _LONGEST_SECONDS)
-
     def wait(self) -> bool:
         """Wait after a failure; say whether to try again."""
         if self._deadline is None and (self._bounded or self._stop.is_set()):
@@ -51,7 +44,8 @@ class Backoff:
         left = math.inf if self._deadline is None else self._deadline - time.monotonic()
         if left <= 0:
             return False
-        self._sleep(min(self.next_seconds(), left))
+        self._failures += 1
+        self._sleep(min(delay(self._failures - 1), left))
         return True
 
     def _sleep(self, seconds: float) -> None:

@@ -1,144 +1,178 @@
-"""The committer with a catalog that is slow or does not answer, on a clock of its own."""
+"""The committer's thread, and how long a drain goes on, on a clock that passes only while the test sleeps."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from calve.commit.fence import CommitTarget, Outcome
-from calve.errors import SinkUnavailableError
-from calve.ledger.ledger import Ledger
-from calve.observe.status import PipelineStatus
-from calve.pipeline import committer
-from calve.pipeline.committer import Committer, Hooks
-from calve.record.staged import StagedBatch
+from calve.errors import CommitError, InvariantError, OvertakenError, SinkUnavailableError
+from calve.pipeline.commit_queue import CommitQueue
+from calve.pipeline.committer import Committer
+from calve.record.target import BranchRef
 from calve.record.written import TableFiles
 from calve.sinks.sink import CommitSettings
-from calve.sources.source import Planned, Split
-from running import until
 
-TABLES = 10
+TABLES = [BranchRef("c", f"t{number}", "main") for number in range(10)]
 STEP, LIMIT = 50.0, 120.0
-"""Seconds that pass each time that `drain` looks at the clock, and how long it goes on without a commit."""
+"""Seconds that each sleep of a drain takes, and how long it goes on without a commit."""
+PATIENCE = 60.0
 
 
-class Clock:
-    """Time passes when the test's own thread looks.
+class World:
+    """A committer of one batch of ten tables, whose parts the test plays.
 
-    Args:
-        commits: So many looks wait for a commit, and then time stands still; None: it passes, whatever is committed.
+    Attributes:
+        while_asleep: What happens each time that the committer sleeps.
+        commit: What a commit does.
+        acknowledged: How often batches were acknowledged.
     """
 
-    def __init__(self, commits: int | None) -> None:
-        self.now, self.runs = 0.0, False
-        self.commits = commits
-        self.allowed, self.done = threading.Semaphore(0), threading.Semaphore(0)
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.queue = CommitQueue(CommitSettings(3600, 1 << 30), self.seconds)
+        self.queue.add(1, [TableFiles("c", table.table, "", [], rows=1, bytes=1) for table in TABLES])
+        self.while_asleep: Callable[[], None] = lambda: None
+        self.commit: Callable[[BranchRef], None] = self.succeed
+        self.acknowledged = 0
+        self.is_over = threading.Event()
+        self.committer = Committer(
+            "p", self.queue, lambda table: self.commit(table), self.acknowledge, lambda: self.seconds, self.sleep
+        )
 
-    def monotonic(self) -> float:
-        if self.runs and self.commits != 0 and threading.current_thread() is threading.main_thread():
-            self.now += STEP
-            if self.commits:
-                self.commits -= 1
-                self.allowed.release()
-                assert self.done.acquire(timeout=60)
-        return self.now
+    def succeed(self, table: BranchRef) -> None:
+        self.queue.committed(table, self.queue.load(table), self.seconds)
 
+    def acknowledge(self) -> None:
+        self.acknowledged += 1
+        for batch in self.queue.finished():
+            self.queue.acknowledged(batch)
+        self.is_over.set()
 
-def stage(ledger: Ledger, batch: int, *tables: str) -> StagedBatch:
-    """Begin and stage a batch with a row for each table."""
-    entries = [TableFiles("c", name, "", [], rows=1, bytes=1) for name in tables]
-    record = StagedBatch(batch, {}, entries, events=1, bytes=1, unrouted=0)
-    ledger.begin(batch, Planned([Split({}, 1)], {}, ()))
-    ledger.stage(batch, record)
-    return record
+    def sleep(self, _: float) -> None:
+        self.seconds += STEP
+        self.while_asleep()
 
+    def die(self, error: Exception) -> None:
+        """Run the thread until this ends it."""
 
-@pytest.fixture
-def draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., bool]]:
-    """Stage a batch of ten tables and drain it, with what a commit does."""
-    ledger = Ledger.open(tmp_path / "p" / "ledger")
-    made: list[Committer] = []
+        def prepare() -> None:
+            raise error
 
-    def drain(clock: Clock, commit: Callable[[], Outcome]) -> bool:
-        record = stage(ledger, 1, *(f"t{n}" for n in range(TABLES)))
-        monkeypatch.setattr(committer, "time", SimpleNamespace(monotonic=clock.monotonic, time=time.time))
-        hooks = Hooks(lambda *_: clock.done.release(), lambda _: None, lambda *_: {})
-        catalog: Any = SimpleNamespace(prepare=lambda: None)
-        one = Committer(ledger, {"c": catalog}, CommitSettings(0, 1), PipelineStatus("p"), hooks)
-        made.append(one)
-        monkeypatch.setattr(committer, "append", lambda *_: commit())
-        one.add(record)
-        one.start()
-        clock.runs = True
-        return one.drain(LIMIT)
-
-    yield drain
-    for one in made:
-        one.stop()
-    ledger.close()
-
-
-def test_draining_goes_on_for_as_long_as_tables_are_committed(draining: Callable[..., bool]) -> None:
-    clock = Clock(TABLES)
-
-    def commit() -> Outcome:
-        assert clock.allowed.acquire(timeout=60)
-        return Outcome((1,), 1)
-
-    assert draining(clock, commit)
-    assert clock.now > 3 * LIMIT
-
-
-def test_draining_ends_when_no_table_can_be_committed_for_long(draining: Callable[..., bool]) -> None:
-    def refuse() -> Outcome:
-        raise SinkUnavailableError("no answer", step="commit")
-
-    assert not draining(Clock(None), refuse)
+        self.committer.start(prepare)
+        self.committer.stop()
 
 
 @pytest.fixture
-def hourly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Committer, Ledger, list[str]]]:
-    """A committer whose interval is an hour, its ledger, and the tables that it commits to."""
-    committed: list[str] = []
-
-    def commit(catalog: Any, target: CommitTarget, *_: Any) -> Outcome:
-        committed.append(target.identifier)
-        return Outcome((1,), 1)
-
-    monkeypatch.setattr(committer, "append", commit)
-    ledger = Ledger.open(tmp_path / "p" / "ledger")
-    catalog: Any = SimpleNamespace(prepare=lambda: None)
-    hooks = Hooks(lambda *_: None, lambda _: None, lambda *_: {})
-    one = Committer(ledger, {"c": catalog}, CommitSettings(3600, 1 << 30), PipelineStatus("p"), hooks)
-    one.start()
-    yield one, ledger, committed
-    one.stop()
-    ledger.close()
+def world() -> Iterator[World]:
+    one = World()
+    yield one
+    one.committer.stop()
 
 
-def test_the_first_files_of_a_table_are_committed_at_once(hourly: tuple[Committer, Ledger, list[str]]) -> None:
-    one, ledger, committed = hourly
-    one.add(stage(ledger, 1, "a"))
-    until(lambda: ledger.committed.batch == 1, "the first batch is committed")
-    one.add(stage(ledger, 2, "a"))
-    one.add(stage(ledger, 3, "a", "b"))
-    until(lambda: "b" in committed, "the new table is committed")
-    one.stop()
-    assert committed == ["a", "b"]
-    assert ledger.committed.batch == 1
+def test_tables_are_committed_side_by_side_and_then_acknowledged(world: World) -> None:
+    both = threading.Barrier(2)
+
+    def commit(table: BranchRef) -> None:
+        both.wait(PATIENCE)
+        assert world.acknowledged == 0
+        world.succeed(table)
+
+    world.commit = commit
+    world.committer.cycle()
+    assert world.queue.is_empty()
+    assert world.acknowledged == 1
 
 
-def test_the_end_of_a_backlog_is_committed_at_once(hourly: tuple[Committer, Ledger, list[str]]) -> None:
-    one, ledger, committed = hourly
-    one.add(stage(ledger, 1, "a"))
-    until(lambda: ledger.committed.batch == 1, "the first batch is committed")
-    one.add(stage(ledger, 2, "a"))
-    one.commit_soon()
-    until(lambda: ledger.committed.batch == 2, "the second batch is committed")
-    assert committed == ["a", "a"]
+def test_nothing_is_acknowledged_while_nothing_is_due(world: World) -> None:
+    world.committer.cycle()
+    world.queue.add(2, [TableFiles("c", "t1", "", [], rows=1, bytes=1)])
+    world.committer.cycle()
+    assert world.acknowledged == 1
+
+
+def test_the_thread_commits_after_what_is_prepared_and_until_the_stop(world: World) -> None:
+    prepared: list[bool] = []
+    world.committer.start(lambda: prepared.append(world.queue.is_empty()))
+    assert world.is_over.wait(PATIENCE)
+    world.committer.stop()
+    assert prepared == [False]
+    assert world.queue.is_empty()
+    assert world.committer.failed is None
+
+
+def test_a_drain_goes_on_for_as_long_as_tables_are_committed(world: World) -> None:
+    left = list(TABLES)
+
+    def one_more() -> None:
+        if left:
+            world.succeed(left.pop())
+        else:
+            world.acknowledge()
+
+    world.while_asleep = one_more
+    assert world.committer.drain(LIMIT)
+    assert world.seconds > 3 * LIMIT
+
+
+def test_a_drain_ends_when_no_table_can_be_committed_for_long(world: World) -> None:
+    world.while_asleep = world.committer.cycle
+    world.commit = lambda table: _fail(world, table, SinkUnavailableError("no answer", step="commit"))
+    assert not world.committer.drain(LIMIT)
+    assert LIMIT < world.seconds <= LIMIT + STEP
+
+
+def test_a_drain_ends_at_once_when_all_tables_that_are_left_are_held(world: World) -> None:
+    world.while_asleep = world.committer.cycle
+    world.commit = lambda table: _fail(world, table, CommitError("dropped", step="commit"))
+    assert not world.committer.drain(LIMIT)
+    assert world.seconds == STEP
+
+
+def test_a_drain_commits_what_waits_for_its_interval(world: World) -> None:
+    world.committer.cycle()
+    world.queue.add(2, [TableFiles("c", "t1", "", [], rows=1, bytes=1)])
+    world.while_asleep = world.committer.cycle
+    assert world.committer.drain(LIMIT)
+
+
+def test_an_error_that_ends_the_pipeline_ends_the_thread_and_the_drain(world: World) -> None:
+    error = OvertakenError("another driver runs this pipeline", step="commit")
+    world.die(error)
+    assert world.committer.failed is error
+    assert not world.committer.drain(LIMIT)
+    assert world.seconds == STEP
+
+
+def test_a_drain_with_nothing_left_tells_that_the_thread_has_failed(world: World) -> None:
+    world.committer.cycle()
+    world.die(KeyError("x"))
+    assert not world.committer.drain(LIMIT)
+
+
+def test_a_batch_without_tables_is_acknowledged_in_its_turn(world: World) -> None:
+    world.committer.cycle()
+    world.queue.add(2, [])
+    world.while_asleep = world.committer.cycle
+    assert world.committer.drain(LIMIT)
+
+
+def test_an_error_that_nobody_foresaw_is_a_bug(world: World) -> None:
+    world.die(KeyError("x"))
+    assert isinstance(world.committer.failed, InvariantError)
+    assert str(world.committer.failed) == "The committer failed: KeyError: 'x'"
+
+
+def test_an_error_of_a_commit_ends_the_thread_before_anything_is_acknowledged(world: World) -> None:
+    def refuse(table: BranchRef) -> None:
+        raise OvertakenError(table.table, step="commit")
+
+    world.commit = refuse
+    with pytest.raises(OvertakenError, match="t0"):
+        world.committer.cycle()
+    assert world.acknowledged == 0
+
+
+def _fail(world: World, table: BranchRef, error: SinkUnavailableError | CommitError) -> None:
+    world.queue.failed(table, error, world.seconds)

@@ -75,10 +75,9 @@ class Progress:
             **summary(self.event_time(target, through)),
         }
 
-    def finished(self, left: set[int]) -> list[StagedBatch]:
-        """Return the batches, in order, before the first one that is in `left`."""
-        open_from = min(left, default=None)
-        return [self._records[batch] for batch in sorted(self._records) if open_from is None or batch < open_from]
+    def record(self, batch: int) -> StagedBatch:
+        """Return a staged batch, with the events that its commits rejected."""
+        return self._records[batch]
 
     def count(self, record: StagedBatch) -> Totals:
         """Add a batch that is done to the totals, once however often it is called; return them."""

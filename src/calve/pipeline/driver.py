@@ -23,11 +23,13 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.batch import Writer, run_batch
-from calve.pipeline.committer import Committer, Hooks
+from calve.pipeline.commit_queue import CommitQueue
+from calve.pipeline.committer import Committer
 from calve.pipeline.delete_compaction import DeleteCompaction
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.due import Due
 from calve.pipeline.rewrite import Rewriter
+from calve.pipeline.table_commits import Hooks, TableCommits
 from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
 from calve.record.written import Rejects
@@ -102,13 +104,6 @@ class Driver:
 
     def _own(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._committer = Committer(
-            ledger,
-            self._wiring.catalogs,
-            self._wiring.commits,
-            self._status,
-            Hooks(self._committed, self._acknowledge, lambda *waiting: self._rewriter.rewrite(*waiting)),
-        )
         self._delete_compaction = DeleteCompaction(self._spark, self._status)
         wiring, reports = self._wiring, BugReports(self._folder, self._log)
         self._writer = Writer(
@@ -120,13 +115,17 @@ class Driver:
             wiring.one_task,
             Distribution(wiring.always_gathers),
         )
-        self._rewriter = Rewriter(ledger, self._writer, wiring.sinks_of, self._publish, reports)
+        rewriter = Rewriter(ledger, self._writer, wiring.sinks_of, self._publish, reports)
+        hooks = Hooks(self._committed, self._acknowledge, rewriter.rewrite)
+        self._queue = CommitQueue(wiring.commits, time.monotonic())
+        self._commits = TableCommits(ledger, wiring.catalogs, self._queue, self._status, hooks)
+        self._committer = Committer(wiring.name, self._queue, self._commits.commit, self._commits.acknowledge)
         try:
             self._trying("start", wiring.open, leave=True)
             self._trying("start", wiring.note_dead_letters, leave=True)
             left = self._recover()
             self._trying("start", self._start_source, leave=True)
-            self._committer.start()
+            self._committer.start(self._commits.prepare)
             self._batches(left)
             self._drain()
             if self._once:
@@ -163,7 +162,7 @@ class Driver:
             self._status.set_state("running")
             self._write(self._ledger.last_batch + 1, planned_next)
             if self._backlog_end == self._ledger.last_batch:
-                self._committer.commit_soon()
+                self._queue.commit_soon()
             self._status.set_state("waiting")
 
     def _next(self) -> Planned | None:
@@ -171,7 +170,7 @@ class Driver:
         while not self._stop.is_set():
             self._check()
             self._status.beat()
-            has_room = self._committer.has_room()
+            has_room = self._queue.has_room()
             self._due.behind |= not has_room
             planned = self._look() if has_room else None
             if planned is not None:
@@ -227,7 +226,7 @@ class Driver:
             times = many(record.core_failures, "time", "times")
             failed = f"batch {record.batch}: the compiled core failed {times}, a bug in Calve"
             self._log.warning(f"{failed}; the exact converter did its work", hint=core.HINT)
-        self._committer.add(record)
+        self._commits.add(record)
 
     def _publish(self, rejects: Sequence[Rejects]) -> None:
         publish(rejects, self._wiring.io_properties())
@@ -267,7 +266,7 @@ class Driver:
         if self._committer.drain(self._give_up_seconds):
             return
         self._check()
-        troubles = self._committer.troubles()
+        troubles = self._commits.troubles()
         if troubles:
             raise troubles[0]
         raise CommitError(

@@ -26,13 +26,11 @@ from calve.pipeline.quarantine import Quarantine
 from calve.record.receipt import Receipt
 from calve.record.staged import StagedBatch
 from calve.record.target import BranchRef, TableRef
-from calve.record.written import Rejects, TableFiles
+from calve.record.written import Entries, Rejects
 from calve.task.isolation import Isolation
 
-__all__ = ["Entries", "Rewriter", "Rewritten"]
+__all__ = ["Rewriter", "Rewritten"]
 
-Entries = list[TableFiles]
-"""What a staged record has of one table."""
 _FEW = 8
 """So many events may be all of a batch and still be the reason; where more fail and none works, the table is."""
 

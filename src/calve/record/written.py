@@ -12,7 +12,7 @@ import msgspec
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
 
-__all__ = ["CommitRejects", "Ignored", "IndexDocuments", "Nulled", "Rejects", "TableFiles"]
+__all__ = ["CommitRejects", "Entries", "Ignored", "IndexDocuments", "Nulled", "Rejects", "TableFiles"]
 
 
 class CommitRejects(msgspec.Struct, frozen=True):
@@ -58,6 +58,10 @@ class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commi
     def ref(self) -> BranchRef:
         """Where the files are committed."""
         return BranchRef(self.catalog, self.table, self.branch)
+
+
+Entries = list[TableFiles]
+"""What a staged record has of one table."""
 
 
 class IndexDocuments(msgspec.Struct, frozen=True):

@@ -1,0 +1,200 @@
+"""What is staged and waits for its commit: which tables are due when, and what goes into one commit.
+
+It has no thread and no clock and does no I/O: the time, in monotonic seconds, is an argument. Each call is one step,
+whichever thread makes it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from calve.backoff import delay
+from calve.errors import CalveError, Verdict
+from calve.record.target import BranchRef
+from calve.record.written import Entries, TableFiles
+from calve.sinks.sink import CommitSettings
+
+__all__ = ["CommitQueue", "Retry"]
+
+_MOST_STAGED = 64
+"""Staged batches beyond which a commit is due at once, and new batches wait."""
+
+
+@dataclass
+class Retry:
+    """The last of several failures in a row, and when to try again."""
+
+    error: CalveError | None = None
+    at: float = -math.inf
+    failures: int = 0
+
+    def failed(self, error: CalveError, now: float) -> None:
+        """Wait longer after each failure."""
+        self.error, self.at = error, now + delay(self.failures)
+        self.failures += 1
+
+
+@dataclass
+class _Table:
+    """What waits for one branch of a table: its entries by batch, in order.
+
+    Attributes:
+        is_urgent: Whether no interval counts: this run has not committed to it yet, or its files were written anew.
+        is_taken: Whether a commit of it is under way.
+        is_rewriting: Whether this commit has files written anew.
+    """
+
+    entries: dict[int, Entries] = field(default_factory=dict)
+    retry: Retry = field(default_factory=Retry)
+    is_urgent: bool = True
+    is_taken: bool = False
+    is_rewriting: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for the operator, not for a server."""
+        return self.retry.error is not None and self.retry.error.verdict is Verdict.ASK
+
+
+class CommitQueue:
+    """The staged batches of a pipeline until they are acknowledged.
+
+    Args:
+        settings: When a commit of all tables is due.
+        now: When the first interval begins.
+    """
+
+    def __init__(self, settings: CommitSettings, now: float) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._batches: list[int] = []
+        self._tables: dict[BranchRef, _Table] = {}
+        self._interval_began = self._moved = now
+        self._is_soon = self._is_draining = self._takes_all = False
+
+    def add(self, batch: int, entries: Iterable[TableFiles]) -> None:
+        """Take a staged batch; batches come in order."""
+        with self._lock:
+            self._batches.append(batch)
+            for entry in entries:
+                self._tables.setdefault(entry.ref, _Table()).entries.setdefault(batch, []).append(entry)
+
+    def has_room(self) -> bool:
+        """Return whether another batch may be staged; tables that wait for the operator do not count."""
+        with self._lock:
+            return self._waiting()[0] < _MOST_STAGED
+
+    def is_empty(self) -> bool:
+        """Return whether all batches are acknowledged."""
+        with self._lock:
+            return not self._batches
+
+    def commit_soon(self) -> None:
+        """Make due what waits now."""
+        with self._lock:
+            self._is_soon = True
+
+    def drain(self, now: float) -> None:
+        """Make everything due until all batches are acknowledged."""
+        with self._lock:
+            self._is_draining, self._moved = True, now
+
+    def is_stuck(self, since: float) -> bool:
+        """Return whether only held tables are left, or no table has been committed or rewritten since then."""
+        with self._lock:
+            left = [table for _, table in self._left()]
+            is_late = self._moved < since and not any(table.is_rewriting for table in left)
+            return bool(self._batches) and (is_late or (bool(left) and all(table.is_held for table in left)))
+
+    def errors(self) -> list[CalveError]:
+        """Return what keeps tables from being committed."""
+        with self._lock:
+            return [table.retry.error for _, table in self._left() if table.retry.error]
+
+    def take(self, now: float) -> list[BranchRef] | None:
+        """Return the tables to commit now, perhaps none; None: nothing is due, and nothing to acknowledge.
+
+        A table is not taken again before its `committed`, `failed` or `rewritten`.
+        """
+        with self._lock:
+            batches, size = self._waiting()
+            is_late = now - self._interval_began >= self._settings.interval_seconds
+            is_full = size >= self._settings.size_bytes or batches >= _MOST_STAGED
+            self._takes_all = is_all = self._is_soon or self._is_draining or is_late or is_full
+            if is_all:
+                self._is_soon, self._interval_began = False, now
+            ready = [(name, table) for name, table in self._left() if not table.is_taken and table.retry.at <= now]
+            taken = {name: table for name, table in ready if is_all or table.is_urgent or table.retry.failures}
+            for table in taken.values():
+                table.is_taken = True
+            return list(taken) if taken or is_all else None
+
+    def load(self, name: BranchRef) -> dict[int, Entries]:
+        """Return what waits for a table by now, by batch."""
+        with self._lock:
+            return {batch: list(entries) for batch, entries in self._tables[name].entries.items()}
+
+    def committed(self, name: BranchRef, batches: Iterable[int], now: float) -> bool:
+        """Let go of what a table has now; return whether that ends a failure which no other table has."""
+        with self._lock:
+            table = self._returned(name, now)
+            for batch in batches:
+                del table.entries[batch]
+            before, table.retry = table.retry.error, Retry()
+            table.is_urgent, self._moved = False, now
+            return before is not None and not self._fails(before)
+
+    def failed(self, name: BranchRef, error: CalveError, now: float) -> bool:
+        """Keep what waits for a table until later; return whether to tell of the error, once for all tables."""
+        with self._lock:
+            table = self._returned(name, now)
+            is_known = type(table.retry.error) is type(error)
+            is_known |= error.verdict is not Verdict.ASK and self._fails(error)
+            table.retry.failed(error, now)
+            return not is_known
+
+    def rewriting(self, name: BranchRef) -> None:
+        """Note that files of a table are written anew, which takes long; `failed` or `rewritten` ends it."""
+        with self._lock:
+            self._tables[name].is_rewriting = True
+
+    def rewritten(self, name: BranchRef, batches: Mapping[int, Entries], now: float) -> None:
+        """Replace what waits for a table."""
+        with self._lock:
+            table = self._returned(name, now)
+            table.entries = {batch: found for batch, found in {**table.entries, **batches}.items() if found}
+            table.is_urgent, self._moved = True, now
+
+    def finished(self) -> list[int]:
+        """Return the batches, in order, that no table waits with, and none with an earlier one."""
+        with self._lock:
+            open_from = min((batch for _, table in self._left() for batch in table.entries), default=math.inf)
+            return [batch for batch in self._batches if batch < open_from]
+
+    def acknowledged(self, batch: int) -> None:
+        """Let go of a finished batch."""
+        with self._lock:
+            self._batches.remove(batch)
+            self._is_draining = self._is_draining and bool(self._batches)
+
+    def _left(self) -> list[tuple[BranchRef, _Table]]:
+        return [(name, table) for name, table in self._tables.items() if table.entries]
+
+    def _waiting(self) -> tuple[int, int]:
+        """Return the batches that wait for a commit, and the bytes of their files, without held tables."""
+        waiting = [each for _, table in self._left() if not table.is_held for each in table.entries.items()]
+        return len({batch for batch, _ in waiting}), sum(one.bytes for _, entries in waiting for one in entries)
+
+    def _fails(self, error: CalveError) -> bool:
+        return any(type(table.retry.error) is type(error) for table in self._tables.values())
+
+    def _returned(self, name: BranchRef, now: float) -> _Table:
+        """End a commit: after the last one of all tables the interval begins."""
+        table = self._tables[name]
+        table.is_taken = table.is_rewriting = False
+        if self._takes_all:
+            self._interval_began = now
+        return table

@@ -1,0 +1,327 @@
+"""Which tables are due when, and that no sequence of calls loses, repeats or reorders what waits."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from calve.errors import CalveError, CommitError, SinkUnavailableError
+from calve.pipeline.commit_queue import CommitQueue
+from calve.record.target import BranchRef
+from calve.record.written import TableFiles
+from calve.sinks.sink import CommitSettings
+from examples import examples
+
+HOUR, SIZE = 3600.0, 1000
+A, B, C = (BranchRef("c", name, "main") for name in "abc")
+AWAY, HELD = SinkUnavailableError("no answer", step="commit"), CommitError("dropped", step="commit")
+LONGEST = 15.0
+"""Seconds that a table waits at most after a failure."""
+
+
+def entry(table: BranchRef, size: int = 1, rows: int = 1) -> TableFiles:
+    return TableFiles(*table[:2], "", [], rows, size, table.branch)
+
+
+def queue(*tables: BranchRef) -> CommitQueue:
+    """A queue at second 0, with batch 1 if there are tables, whose interval is an hour."""
+    one = CommitQueue(CommitSettings(HOUR, SIZE), 0.0)
+    if tables:
+        one.add(1, [entry(table) for table in tables])
+    return one
+
+
+def old(*tables: BranchRef) -> CommitQueue:
+    """A queue that has committed batch 1 to these tables, at second 0."""
+    one = queue(*tables)
+    one.take(0.0)
+    for table in tables:
+        one.committed(table, [1], 0.0)
+    one.acknowledged(1)
+    return one
+
+
+def test_the_first_files_of_a_table_are_due_at_once_and_later_ones_after_the_interval() -> None:
+    one = old(A)
+    one.add(2, [entry(A), entry(B)])
+    assert one.take(1.0) == [B]
+    one.committed(B, [2], 1.0)
+    assert one.take(HOUR - 1) is None
+    assert one.take(HOUR) == [A]
+
+
+def test_the_interval_begins_when_the_last_table_is_committed() -> None:
+    one = old(A)
+    one.add(2, [entry(A)])
+    assert one.take(HOUR) == [A]
+    one.committed(A, [2], HOUR + 100)
+    one.add(3, [entry(A)])
+    assert one.take(2 * HOUR + 99) is None
+    assert one.take(2 * HOUR + 100) == [A]
+
+
+def test_enough_bytes_or_enough_batches_are_due_at_once() -> None:
+    one = old(A)
+    one.add(2, [entry(A, SIZE - 1)])
+    assert one.take(1.0) is None
+    one.add(3, [entry(A, 1)])
+    assert one.take(1.0) == [A]
+    one = old(A)
+    for batch in range(2, 66):
+        assert one.has_room()
+        assert one.take(1.0) is None
+        one.add(batch, [entry(A)])
+    assert not one.has_room()
+    assert one.take(1.0) == [A]
+
+
+def test_what_waits_at_a_hurry_is_due_and_what_comes_later_is_not() -> None:
+    one = old(A)
+    one.add(2, [entry(A)])
+    one.commit_soon()
+    assert one.take(1.0) == [A]
+    one.committed(A, [2], 1.0)
+    one.add(3, [entry(A)])
+    assert one.take(1.0) is None
+
+
+def test_all_that_comes_is_due_until_it_is_drained() -> None:
+    one = old(A)
+    one.add(2, [entry(A)])
+    one.drain(1.0)
+    assert one.take(1.0) == [A]
+    one.committed(A, [2], 1.0)
+    one.add(3, [entry(A)])
+    one.acknowledged(2)
+    assert one.take(1.0) == [A]
+    one.committed(A, [3], 1.0)
+    one.acknowledged(3)
+    assert one.is_empty()
+    one.add(4, [entry(A)])
+    assert one.take(1.0) is None
+
+
+def test_a_batch_without_tables_is_due_after_the_interval() -> None:
+    one = queue()
+    one.add(1, [])
+    assert one.take(1.0) is None
+    assert one.take(HOUR) == []
+    assert one.finished() == [1]
+    assert one.take(HOUR + 1) is None
+
+
+def test_a_table_that_fails_waits_ever_longer_however_urgent_all_is() -> None:
+    one = queue(A)
+    one.drain(0.0)
+    one.take(0.0)
+    now = 0.0
+    for wait in (0.5, 1.0, 2.0, 4.0, 8.0, LONGEST, LONGEST):
+        one.failed(A, AWAY, now)
+        assert one.take(now + wait / 2 - 0.01) == []
+        now += wait
+        assert one.take(now) == [A]
+
+
+def test_a_table_that_failed_is_tried_again_before_the_next_interval() -> None:
+    one = old(A, B)
+    one.add(2, [entry(A), entry(B)])
+    assert one.take(HOUR) == [A, B]
+    one.failed(A, AWAY, HOUR)
+    one.committed(B, [2], HOUR)
+    one.add(3, [entry(B)])
+    assert one.take(HOUR + LONGEST) == [A]
+
+
+def test_the_last_word_on_failures_is_the_next_commit() -> None:
+    one = queue(A)
+    one.take(0.0)
+    one.failed(A, AWAY, 0.0)
+    assert one.errors() == [AWAY]
+    assert one.take(LONGEST) == [A]
+    assert one.committed(A, [1], LONGEST)
+    assert one.errors() == []
+
+
+def test_a_server_that_is_away_is_told_once_and_a_held_table_each_time() -> None:
+    one = queue(A, B, C)
+    one.take(0.0)
+    assert one.failed(A, AWAY, 0.0)
+    assert not one.failed(B, AWAY, 0.0)
+    assert one.failed(C, HELD, 0.0)
+    assert one.take(LONGEST) == [A, B, C]
+    assert not one.failed(C, HELD, LONGEST)
+    assert one.failed(B, HELD, LONGEST)
+    assert one.committed(A, [1], LONGEST), "no other table misses the server"
+    one.take(3 * LONGEST)
+    assert not one.committed(B, [1], 3 * LONGEST), "another table is held"
+
+
+def test_held_tables_take_no_room_and_make_nothing_due() -> None:
+    one = queue(A)
+    one.take(0.0)
+    one.failed(A, HELD, 0.0)
+    for batch in range(2, 100):
+        one.add(batch, [entry(A, SIZE)])
+    assert one.has_room()
+    one.take(LONGEST)
+    one.failed(A, HELD, LONGEST)
+    assert one.take(LONGEST) is None
+
+
+def test_files_that_were_written_anew_are_due_at_once_and_a_batch_without_any_is_finished() -> None:
+    one = old(A)
+    one.add(2, [entry(A)])
+    one.add(3, [entry(A)])
+    one.take(HOUR)
+    one.rewriting(A)
+    one.rewritten(A, {2: [], 3: [entry(A, rows=7)]}, HOUR + 1)
+    assert one.finished() == [2]
+    assert one.take(HOUR + 1) == [A]
+    assert one.load(A) == {3: [entry(A, rows=7)]}
+
+
+def test_it_is_stuck_when_nothing_is_committed_for_long_and_nothing_is_written_anew() -> None:
+    one = queue(A, B)
+    one.drain(10.0)
+    one.take(10.0)
+    assert not one.is_stuck(10.0)
+    assert one.is_stuck(11.0)
+    one.rewriting(A)
+    assert not one.is_stuck(11.0)
+    one.failed(A, AWAY, 12.0)
+    assert one.is_stuck(11.0)
+    one.rewritten(B, {}, 12.0)
+    assert not one.is_stuck(12.0)
+    one.committed(B, [1], 14.0)
+    assert not one.is_stuck(14.0)
+
+
+def test_it_is_stuck_when_all_that_is_left_is_held() -> None:
+    one = queue(A, B)
+    one.take(0.0)
+    one.failed(A, HELD, 0.0)
+    assert not one.is_stuck(0.0)
+    one.committed(B, [1], 0.0)
+    assert one.is_stuck(0.0)
+
+
+def test_it_is_not_stuck_once_all_is_acknowledged() -> None:
+    one = old(A)
+    assert not one.is_stuck(HOUR)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Compares a queue with plain lists: what was staged for each table, and what became of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.batch, self.began = 0.0, 0, 0.0
+        self.queue = CommitQueue(CommitSettings(HOUR, SIZE), 0.0)
+        self.waits: dict[BranchRef, list[tuple[int, TableFiles]]] = {A: [], B: [], C: []}
+        self.taken: dict[BranchRef, dict[int, list[TableFiles]]] = {}
+        self.failures: dict[BranchRef, tuple[int, float]] = {}
+        self.urgent, self.held = {A, B, C}, set[BranchRef]()
+        self.open: list[int] = []
+        self.takes_all = self.soon = False
+
+    @rule(tables=st.lists(st.sampled_from([A, B, C]), max_size=4), size=st.sampled_from([1, SIZE // 3]))
+    def add(self, tables: list[BranchRef], size: int) -> None:
+        self.batch += 1
+        entries = [entry(table, size, rows) for rows, table in enumerate(tables)]
+        self.queue.add(self.batch, entries)
+        self.open.append(self.batch)
+        for one in entries:
+            self.waits[one.ref].append((self.batch, one))
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, LONGEST, HOUR / 2]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def hurry(self) -> None:
+        self.queue.commit_soon()
+        self.soon = True
+
+    @rule()
+    def take(self) -> None:
+        size = sum(one.bytes for table, found in self.waits.items() if table not in self.held for _, one in found)
+        is_all = self.soon or self.now - self.began >= HOUR or size >= SIZE
+        found = self.queue.take(self.now)
+        assert found is not None or not is_all
+        left = {table for table in self.waits if self.waits[table] and table not in self.taken}
+        surely = {table for table in left if self.now >= self.again(table)[1]}
+        maybe = {table for table in left if self.now >= self.again(table)[0]}
+        due = {table for table in (A, B, C) if is_all or table in self.urgent or table in self.failures}
+        assert surely & due <= set(found or ()) <= maybe & due
+        self.takes_all = is_all
+        if is_all:
+            self.began, self.soon = self.now, False
+        self.taken |= {table: self.queue.load(table) for table in found or ()}
+
+    def again(self, table: BranchRef) -> tuple[float, float]:
+        """When a table is tried again, at the earliest and at the latest."""
+        if table not in self.failures:
+            return 0.0, 0.0
+        failures, at = self.failures[table]
+        longest = min(0.5 * 2 ** (failures - 1), LONGEST)
+        return at + longest / 2, at + longest
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data(), late=st.booleans())
+    def commit(self, data: st.DataObject, late: bool) -> None:
+        table, loaded = self.one_taken(data)
+        loaded = self.queue.load(table) if late else loaded
+        assert list(loaded) == sorted(loaded)
+        self.queue.committed(table, loaded, self.now)
+        self.waits[table] = [each for each in self.waits[table] if each[0] not in loaded]
+        self.urgent.discard(table)
+        self.failures.pop(table, None)
+        self.held.discard(table)
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data(), error=st.sampled_from([AWAY, HELD]))
+    def fail(self, data: st.DataObject, error: CalveError) -> None:
+        table, _ = self.one_taken(data)
+        self.queue.failed(table, error, self.now)
+        self.failures[table] = self.failures.get(table, (0, 0.0))[0] + 1, self.now
+        self.held = self.held | {table} if error is HELD else self.held - {table}
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data(), is_left=st.booleans())
+    def rewrite(self, data: st.DataObject, is_left: bool) -> None:
+        table, loaded = self.one_taken(data)
+        batch = data.draw(st.sampled_from(sorted(loaded)))
+        new = [entry(table, rows=99)] if is_left else []
+        self.queue.rewriting(table)
+        self.queue.rewritten(table, {batch: new}, self.now)
+        others = [each for each in self.waits[table] if each[0] != batch]
+        self.waits[table] = sorted([*others, *((batch, one) for one in new)], key=lambda each: each[0])
+        self.urgent.add(table)
+
+    def one_taken(self, data: st.DataObject) -> tuple[BranchRef, dict[int, list[TableFiles]]]:
+        table = data.draw(st.sampled_from(sorted(self.taken)))
+        self.began = self.now if self.takes_all else self.began
+        return table, self.taken.pop(table)
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def acknowledge(self) -> None:
+        waiting = {batch for found in self.waits.values() for batch, _ in found}
+        for batch in self.queue.finished():
+            assert batch == self.open.pop(0)
+            assert all(each > batch for each in waiting)
+            self.queue.acknowledged(batch)
+        assert not self.open or self.open[0] in waiting
+
+    @invariant()
+    def nothing_is_lost_or_reordered(self) -> None:
+        for table, expected in self.waits.items():
+            if expected:
+                found = [(batch, one) for batch, entries in self.queue.load(table).items() for one in entries]
+                assert found == expected
+        assert self.queue.is_empty() == (not self.open)
+
+
+TestQueue = QueueMachine.TestCase
+TestQueue.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

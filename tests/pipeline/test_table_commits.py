@@ -135,6 +135,21 @@ def test_a_batch_is_acknowledged_when_the_last_of_its_tables_has_it(world: World
     assert world.commit_tables.troubles() == []
 
 
+def test_a_snapshot_counts_the_rejects_of_its_batches_although_another_table_lacks_them(world: World) -> None:
+    world.errors["b"] = HELD
+    for rejected in (3, 4, 0):
+        world.stage("a", "b", rejects=[Rejects({"a": {"NO_KEY": rejected}, "b": {"NO_KEY": 1}})])
+        world.cycle()
+    world.errors.clear()
+    world.cycle()
+    assert [(table, summary["calve.rejected"]) for table, _, summary in world.commits] == [
+        ("a", "3"),
+        ("a", "4"),
+        ("a", "0"),
+        ("b", "3"),
+    ]
+
+
 def test_a_snapshot_counts_the_rejects_of_a_batch_again_whose_commit_failed(world: World) -> None:
     world.errors["a"] = AWAY
     world.stage("a", rejects=[Rejects({"a": {"NO_KEY": 3}})])

@@ -35,6 +35,7 @@ class Progress:
         self._told: dict[int, dict[BranchRef, EventTime]] = {}
         self._done = PipelineStatus(name, totals)
         self._counted = 0
+        self._committed: dict[BranchRef, int] = {}
         self._times: dict[BranchRef, EventTime] = {
             BranchRef(catalog, table, branch): (latest, through)
             for catalog, table, branch, latest, through in totals.event_times
@@ -49,6 +50,10 @@ class Progress:
         """Count events of a batch that only a table's commit turned away; once for each commit."""
         record = self._records[batch]
         self._records[batch] = replace(record, rejects=[*record.rejects, Rejects({table: dict(codes)})])
+
+    def committed(self, target: BranchRef, through: int) -> None:
+        """Note that a table has batch `through`: its later snapshots do not count the rejects so far."""
+        self._committed[target] = through
 
     def waiting(self) -> tuple[int, int]:
         """Return the number of batches that are not done, and the bytes of their files."""
@@ -66,7 +71,8 @@ class Progress:
         `calve.offsets` is the source's position behind that batch. `calve.complete-batch` is the last batch that all
         tables have, together with those before it: from these a lost state can be made anew.
         """
-        records = [record for batch, record in self._records.items() if batch <= through]
+        after = self._committed.get(target, 0)
+        records = [record for batch, record in self._records.items() if after < batch <= through]
         rejected = sum(sum(counts(record).rejects.get(target.table, {}).values()) for record in records)
         return {
             "calve.offsets": msgspec.json.encode(self._records[through].position).decode(),

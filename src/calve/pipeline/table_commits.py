@@ -152,6 +152,8 @@ class TableCommits:
         rows = sum(entry.rows for found in entries.values() for entry in found)
         self._status.table_committed(name, rows, outcome.snapshot_id)
         self._reject(name, rejects)
+        with self._lock:
+            self._progress.committed(table, last)
         if self._queue.committed(table, entries, self._now()):
             self._log.info("commit: goes on")
         self._status.valid_through(name, complete_through(event_time))

@@ -27,7 +27,11 @@ class Doomed(Calve):
 
     def dies_at(self, point: str) -> None:
         """Run until the point is reached."""
-        code = self.start("--once", "--give-up-after", "2s", environment={VARIABLE: point}).wait(240)
+        process = self.start("--once", "--give-up-after", "2s", environment={VARIABLE: point})
+        try:
+            code = process.wait(240)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"{point}: {self.said()[-4000:]}{self._stacks()}") from error
         assert code != 0, f"{point} was never reached: {self.said()[-1500:]}"
 
     def replay_dies_at(self, point: str) -> None:

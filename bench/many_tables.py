@@ -211,7 +211,15 @@ def main() -> None:
     )
     for tables, partitions in CASES:
         events = given.events if partitions == 1 else given.events // 10
-        command = [sys.executable, __file__, "--events", str(events), "--case", f"{tables},{partitions}"]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.many_tables",
+            "--events",
+            str(events),
+            "--case",
+            f"{tables},{partitions}",
+        ]
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         each = found["cpu"] / events
         one = one or each

@@ -40,7 +40,7 @@ def test_what_a_tag_keeps_is_compared_with_the_oldest_that_is_left() -> None:
 
 
 def told(found: History, after: int | None = None, until: int | None = None) -> list[tuple[int, bool]]:
-    return [(step.snapshot.snapshot_id, step.whole) for step in steps(found, after, until)]
+    return [(step.snapshot.snapshot_id, step.is_full) for step in steps(found, after, until)]
 
 
 def test_without_bounds_the_oldest_retained_snapshot_is_told_whole_and_the_rest_by_what_they_changed() -> None:

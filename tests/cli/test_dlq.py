@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from calve.dead_letters.replay.replayed import Span, Taken
+from calve.dead_letters.replay.replayed import Replayed, Span
 
 from .conftest import Shell
 
@@ -17,7 +17,7 @@ def entry(**changed: Any) -> str:
         "sink": "iceberg",
         "table": "shop.orders",
         "timestamp": "2026-01-01T00:00:00Z",
-        "reason": "'x' is no int",
+        "reason": "'x' is not a valid int",
         "code": "NOT_COERCIBLE",
         "field": "amount",
         "event": '{"amount": "x"}',
@@ -56,7 +56,7 @@ def test_show_is_readable_and_harmless(letters: Shell) -> None:
     assert result.exit_code == 0
     for text in (
         "2026-01-01T00:00:00Z · orders · shop.orders · NOT_COERCIBLE · amount",
-        "reason:   'x' is no int",
+        "reason:   'x' is not a valid int",
         'metadata: {"kafka_offset": 7}',
         'event:    {"amount": "x"}',
         "no table · MALFORMED",
@@ -114,7 +114,7 @@ def test_an_unknown_state_or_pipeline_is_one_sentence(letters: Shell, command: s
 
 def test_list_says_how_many_were_replayed(letters: Shell) -> None:
     first = len(entry())
-    Taken(letters.folder / "calve-state/orders/replay").add(
+    Replayed(letters.folder / "calve-state/orders/replay").add(
         [Span("1.ndjson", 0, first, 1), Span("moved-away.ndjson", 0, 9, 7)]
     )
     assert "orders: 3 dead letters, 1 of them replayed, 2026-01-01" in letters("dlq", "list").stdout

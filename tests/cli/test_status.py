@@ -128,7 +128,7 @@ def test_nothing_to_show_is_said_with_a_way_out(
 def test_what_is_not_written_is_explained_with_the_way_out(shell: Shell) -> None:
     status = PipelineStatus("orders")
     fields = {f"f{number}": number for number in range(1, 9)} | {"in.\x1bx": 40}
-    reasons = {"shop.orders": {"amount": "'\x1b[2J' is no double"}}
+    reasons = {"shop.orders": {"amount": "'\x1b[2J' is not a valid double"}}
     counts = BatchCounts(1, 99, nulled={"shop.orders": {"amount": 4}}, ignored={"shop.orders": fields}, reasons=reasons)
     status.batch_written(counts, 0.5)
     save(shell, status.report())
@@ -136,7 +136,7 @@ def test_what_is_not_written_is_explained_with_the_way_out(shell: Shell) -> None
     for text in (
         "set to NULL",
         "amount 4",
-        r"set to NULL in shop.orders, column amount, for example: '\x1b[2J' is no double",
+        r"set to NULL in shop.orders, column amount, for example: '\x1b[2J' is not a valid double",
         NULLED_HINT,
         r"in.\x1bx 40, f8 8, f7 7, f6 6, f5 5 and 4 more",
         IGNORED_HINT,
@@ -145,5 +145,5 @@ def test_what_is_not_written_is_explained_with_the_way_out(shell: Shell) -> None
     (one,) = json.loads(shell("status", "--json").stdout)["pipelines"]
     assert (one["tables"]["shop.orders"]["ignored"], one["tables"]["shop.orders"]["reasons"]) == (
         fields,
-        {"amount": "'\x1b[2J' is no double"},
+        {"amount": "'\x1b[2J' is not a valid double"},
     )

@@ -50,7 +50,7 @@ def test_of_several_sinks_it_is_told_which_one_takes_or_refuses_an_event(shell: 
         "line 1: shop.a (two.iceberg)",
         "line 3: fixed.t (iceberg)",
         "line 3: rejected by two.iceberg, BAD_TABLE_NAME in table_identifier: the table name 'shop.\\x1b[31m/' "
-        "has a character that no table name may have",
+        "has a character that is not allowed",
     ]
     assert lines[4].startswith("line 4: rejected, MALFORMED: ")
 

@@ -139,7 +139,7 @@ def test_new_columns_of_a_table_are_of_the_types_that_the_schema_says_and_those_
     table = table_of(schema_from_columns([{"name": "a", "type": "string"}]))
     inside = field("p", "struct", fields=[field("born", "int32", "io.debezium.time.Date")])
     events = rows(([A, B, C, inside], {"a": 1, "b": 1_000, "c": None, "p": {"born": 1}}))
-    found = UnknownColumns(table.schema, ConvertOptions()).look(events).fields
+    found = UnknownColumns(table.schema, ConvertOptions()).find(events).fields
     assert found is not None
     added = {name: kind for _, name, kind in plan_evolution(table, found).add}
     assert {name: kind for name, kind in added.items() if name != "p"} == {"b": "timestamp", "c": "string"}

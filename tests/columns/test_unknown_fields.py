@@ -88,5 +88,5 @@ def test_the_reason_of_the_first_value_that_became_null_is_kept():
     found = convert(COLUMNS, '{"a":1}', '{"a":"much"}', '{"a":"more"}', '{"a":1,"in":{"deep":{"c":true}}}')
     assert (found.nulled, found.reasons) == (
         {"a": 2, "in": 1},
-        {"a": "'much' is no long", "in": "deep.c: true is no long"},
+        {"a": "'much' is not a valid long", "in": "deep.c: true is not a valid long"},
     )

@@ -107,8 +107,8 @@ class Changing:
         """Give the table what global deletes need, as the sink does."""
         table = self.catalog.load(NAME)
         assert table
-        if table.free_spec_id is None and not Key(table).names_partition:
-            self.catalog.add_free_spec(NAME)
+        if table.unpartitioned_spec_id is None and not Key(table).names_partition:
+            self.catalog.add_unpartitioned_spec(NAME)
 
     def stage(self, changes: list[tuple[str, int, int, Any]], tasks: int = 1) -> list[dict[str, Any]]:
         """Bring changes (word, key, sub key, place) into files, with several tasks, and into the oracle."""

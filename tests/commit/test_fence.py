@@ -270,7 +270,7 @@ def test_a_tag_of_a_branchs_name_is_told_and_the_files_wait(lake: Any) -> None:
     first = append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [lake.file("a", [1])]})
     lake.java.manageSnapshots().createTag("audit", first.snapshot_id).commit()
     more = {2: [lake.file("b", [2])]}
-    with pytest.raises(CommitError, match="has a tag 'audit', so there can be no branch") as told:
+    with pytest.raises(CommitError, match="has a tag 'audit', so it cannot have a branch") as told:
         append(lake.catalog, audit, mark(2), more)
     assert told.value.verdict is Verdict.ASK
     lake.java.manageSnapshots().removeTag("audit").commit()

@@ -204,20 +204,7 @@ def primitive(v, kind, unit):
         bits = 32 if name == "int" else 64
         return whole(numeric(v), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if name in ("float", "double"):
-        if text and v in ("NaN", "Infinity", "+Infinity", "-Infinity"):
-            return float(v)
-        numeric(v)
-        result = float(v)
-        if v.lstrip("+-").isdigit() and not math.isinf(result) and int(result) != int(v):
-            raise NotCoercible
-        if name == "float" and not math.isinf(result):
-            try:
-                result = struct.unpack("f", struct.pack("f", result))[0]
-            except OverflowError:
-                raise NotCoercible from None
-        if math.isinf(result):
-            raise NotCoercible
-        return result
+        return floating(v, name, text)
     if name.startswith("decimal"):
         scaled = numeric(v) * 10**kind.scale
         limit = 10**kind.precision - 1
@@ -233,24 +220,49 @@ def primitive(v, kind, unit):
         if any(0xD800 <= ord(c) <= 0xDFFF for c in result):
             raise NotCoercible
         return str(result)
-    if name == "binary" or name.startswith("fixed"):
-        if not text or not re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", v) or len(v) % 4 or v.rstrip("=") == "" != v:
+    if name in ("binary", "uuid") or name.startswith("fixed"):
+        if not text:
             raise NotCoercible
-        result = base64.b64decode(v)
-        if name != "binary" and len(result) != len(kind):
-            raise NotCoercible
-        return result
-    if name == "uuid":
-        if not text or not re.fullmatch(r"[0-9a-fA-F-]+", v) or len(v.replace("-", "")) != 32:
-            raise NotCoercible
-        if "-" in v and [len(p) for p in v.split("-")] != [8, 4, 4, 4, 12]:
-            raise NotCoercible
-        return bytes.fromhex(v.replace("-", ""))
+        return uuid_bytes(v) if name == "uuid" else base64_bytes(v, kind)
     if name == "variant":
         if not in_variant(v):
             raise NotCoercible
         return v
     return temporal(v, name, text, unit)
+
+
+def floating(v, name, text):
+    if text and v in ("NaN", "Infinity", "+Infinity", "-Infinity"):
+        return float(v)
+    numeric(v)
+    result = float(v)
+    if v.lstrip("+-").isdigit() and not math.isinf(result) and int(result) != int(v):
+        raise NotCoercible
+    if name == "float" and not math.isinf(result):
+        try:
+            result = struct.unpack("f", struct.pack("f", result))[0]
+        except OverflowError:
+            raise NotCoercible from None
+    if math.isinf(result):
+        raise NotCoercible
+    return result
+
+
+def base64_bytes(v, kind):
+    if not re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", v) or len(v) % 4 or v.rstrip("=") == "" != v:
+        raise NotCoercible
+    result = base64.b64decode(v)
+    if str(kind) != "binary" and len(result) != len(kind):
+        raise NotCoercible
+    return result
+
+
+def uuid_bytes(v):
+    if not re.fullmatch(r"[0-9a-fA-F-]+", v) or len(v.replace("-", "")) != 32:
+        raise NotCoercible
+    if "-" in v and [len(p) for p in v.split("-")] != [8, 4, 4, 4, 12]:
+        raise NotCoercible
+    return bytes.fromhex(v.replace("-", ""))
 
 
 def numeric(v):

@@ -94,13 +94,13 @@ def test_a_value_that_does_not_fit_is_null_and_counted_or_rejected(kind, text):
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        ("timestamptz", "1700000000000000", "is outside of the years 1 to 9999, all that a column of type timestamptz can hold: "
+        ("timestamptz", "1700000000000000", "is outside of the years 1 to 9999, the range of type timestamptz: "
          "a number is read as epoch milliseconds, and seems to be microseconds"),
-        ("timestamp_ns", "1700000000000000000", "is outside of the years 1677 to 2262, all that a column of type timestamp_ns can "
-         "hold: a number is read as epoch milliseconds, and seems to be nanoseconds"),
-        ("date", "1700000000000", "is outside of the years 1 to 9999, all that a column of type date can hold: "
+        ("timestamp_ns", "1700000000000000000", "is outside of the years 1677 to 2262, the range of type timestamp_ns: "
+         "a number is read as epoch milliseconds, and seems to be nanoseconds"),
+        ("date", "1700000000000", "is outside of the years 1 to 9999, the range of type date: "
          "a number is read as days since 1970"),
-        ("timestamp", '"9999-12-31T23:59:59-01:00"', "is outside of the years 1 to 9999, all that a column of type timestamp can hold"),
+        ("timestamp", '"9999-12-31T23:59:59-01:00"', "is outside of the years 1 to 9999, the range of type timestamp"),
     ],
 )  # fmt: skip
 def test_a_time_that_readers_do_not_know_tells_what_it_was_read_as(kind, text, reason):

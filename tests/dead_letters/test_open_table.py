@@ -25,11 +25,11 @@ def test_a_table_with_the_columns_of_an_entry_and_optional_others_takes_dead_let
     [
         (LETTERS.fields[1:], "it has no column timestamp"),
         ((*LETTERS.fields[:-1], NestedField(12, "number", StringType())), "its column number is string, not long"),
-        ((*LETTERS.fields, NestedField(50, "id", LongType(), required=True)), "its column id must have a value"),
+        ((*LETTERS.fields, NestedField(50, "id", LongType(), required=True)), "its column id is required"),
     ],
 )
 def test_a_table_that_entries_do_not_fit_is_refused(fields: tuple[NestedField, ...], said: str) -> None:
-    with pytest.raises(SchemaConflictError, match=rf"ops\.dead is no table of dead letters: {said}"):
+    with pytest.raises(SchemaConflictError, match=rf"ops\.dead cannot be a table of dead letters: {said}"):
         check_letters(table(*fields))
 
 

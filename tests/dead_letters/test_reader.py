@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calve.dead_letters.reader import DeadLetter, Unreadable, found_at, places_of, read, summarise
+from calve.dead_letters.reader import DeadLetter, Unreadable, locations_of, read, stores_at, summarise
 from calve.errors import SourceError
 from calve.observe.state_folder import CHUNK_BYTES, Folder
 from calve.observe.watch import Watch
@@ -19,7 +19,7 @@ def entry(**changed: Any) -> dict[str, Any]:
         "sink": "iceberg",
         "table": "shop.orders",
         "timestamp": "2026-01-01T00:00:00Z",
-        "reason": "'x' is no int",
+        "reason": "'x' is not a valid int",
         "code": "NOT_COERCIBLE",
         "field": "amount",
         "event": '{"amount": "x"}',
@@ -106,7 +106,7 @@ def test_the_status_says_where_the_rejects_go(tmp_path: Path, monkeypatch: pytes
         watch.pipeline("views", str(tmp_path / "views"), dlq=[str(tmp_path / "a"), str(tmp_path / "b")])
     monkeypatch.chdir("/")
     places = {
-        name: [place.path for place in found_at(places_of(str(tmp_path), name))]
+        name: [place.path for place in stores_at(locations_of(str(tmp_path), name))]
         for name in ("orders", "clicks", "views")
     }
     assert places == {

@@ -12,7 +12,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
 from calve.cli.letters import tables_of
-from calve.dead_letters.reader import DeadLetter, entries, found_at, names, read, summarise
+from calve.dead_letters.reader import DeadLetter, entries, names, read, stores_at, summarise
 from calve.dead_letters.table import LETTERS, LetterTable, note, note_name
 from calve.errors import SettingsError, SourceError, SourceUnavailableError
 
@@ -46,7 +46,7 @@ def noted(tmp_path: Path, table: Table) -> str:
 
 def test_an_entry_of_a_table_is_as_one_of_a_file(tmp_path: Path, table: Table) -> None:
     table.append(rows(row("t", 0), row("t", 1, event="/wA=", event_encoding="base64", table="")))
-    _, place = found_at([noted(tmp_path, table)])
+    _, place = stores_at([noted(tmp_path, table)])
     (_, line), (second, _) = read(place)
     assert isinstance(second, DeadLetter)
     assert second.original() == b"\xff\x00"
@@ -59,16 +59,16 @@ def test_an_entry_of_a_table_is_as_one_of_a_file(tmp_path: Path, table: Table) -
 def test_a_table_on_sqlite_is_read_as_it_is_now_and_any_other_as_it_was_noted(tmp_path: Path, table: Table) -> None:
     folder = noted(tmp_path, table)
     table.append(rows(row("t", 0)))
-    assert summarise("p", found_at([folder])).counts == {("a.b", "NO_KEY"): 1}
+    assert summarise("p", stores_at([folder])).counts == {("a.b", "NO_KEY"): 1}
     (tmp_path / "catalog.db").unlink()
-    assert summarise("p", found_at([folder])).counts == {}
+    assert summarise("p", stores_at([folder])).counts == {}
 
 
 def test_the_key_of_an_entry_outlives_that_its_file_is_written_anew(tmp_path: Path, table: Table) -> None:
     for task in ("b", "a"):
         table.append(rows(*(row(task, number) for number in range(3))))
     table.overwrite(table.scan().to_arrow().sort_by([("number", "descending")]))
-    _, place = found_at([noted(tmp_path, table)])
+    _, place = stores_at([noted(tmp_path, table)])
     assert names(place) == ["a", "b"]
     assert [(one.line, one.start, one.end) for one in entries(place, "b")] == [(0, 0, 1), (1, 1, 2), (2, 2, 3)]
     assert isinstance(place, LetterTable)
@@ -79,13 +79,13 @@ def test_the_key_of_an_entry_outlives_that_its_file_is_written_anew(tmp_path: Pa
 def test_entries_that_were_deleted_before_they_could_be_sent_are_an_error(tmp_path: Path, table: Table) -> None:
     table.append(rows(row("t", 0), row("t", 1)))
     table.delete("number = 1")
-    with pytest.raises(SourceError, match=r"are gone from the table ops\.dead.*Roll the table back"):
+    with pytest.raises(SourceError, match=r"The table ops\.dead no longer has the dead letters.*Roll the table back"):
         list(LetterTable(table.metadata_location, "ops.dead").lines("t", [(0, 2)]))
 
 
 def test_a_row_that_somebody_else_added_is_shown_and_never_sent(tmp_path: Path, table: Table) -> None:
     table.append(rows(row("t", 0), {"code": "THEIRS", "metadata": "[x"}, {"event": "no code"}))
-    _, place = found_at([noted(tmp_path, table)])
+    _, place = stores_at([noted(tmp_path, table)])
     assert sorted(one.code if isinstance(one, DeadLetter) else "" for one, _ in read(place)) == ["", "NO_KEY", "THEIRS"]
     assert names(place) == ["t"]
 
@@ -94,7 +94,7 @@ def test_a_table_that_is_gone_is_an_error_with_a_way_out(tmp_path: Path) -> None
     (tmp_path / note_name("ops.dead")).write_text(
         json.dumps(note(LetterTable(f"{tmp_path}/1.metadata.json", "ops.dead"), None))
     )
-    _, place = found_at([str(tmp_path)])
+    _, place = stores_at([str(tmp_path)])
     with pytest.raises(SourceError, match=r"the table ops\.dead cannot be read: .*Check your permissions"):
         names(place)
 
@@ -119,9 +119,9 @@ def test_a_table_of_a_catalog_of_folders_is_read_as_it_is_now(tmp_path: Path, ta
     told = note(LetterTable(publish(9), "ops.dead"), None, hadoop=True)
     (folder / note_name("ops.dead")).write_text(json.dumps(told))
     table.append(rows(row("t", 0)))
-    assert summarise("p", found_at([str(folder)])).counts == {}
+    assert summarise("p", stores_at([str(folder)])).counts == {}
     publish(10)
-    assert summarise("p", found_at([str(folder)])).counts == {("a.b", "NO_KEY"): 1}
+    assert summarise("p", stores_at([str(folder)])).counts == {("a.b", "NO_KEY"): 1}
     look = tables_of({"type": "hadoop", "warehouse": str(tmp_path / "wh")})
     assert look
     assert look("ops.dead") == LetterTable(
@@ -138,7 +138,7 @@ def test_what_a_catalog_tells_goes_before_what_was_noted_and_secrets_are_not_not
     folder = tmp_path / "dlq"
     folder.mkdir()
     (folder / note_name("ops.dead")).write_text(json.dumps(note(LetterTable("gone.metadata.json", "ops.dead"), None)))
-    assert summarise("p", found_at([str(folder)], {"ops.dead": now}.get)).counts == {("a.b", "NO_KEY"): 1}
+    assert summarise("p", stores_at([str(folder)], {"ops.dead": now}.get)).counts == {("a.b", "NO_KEY"): 1}
     assert note(now, None)["storage"] == {"s3.endpoint": "e"}
     with pytest.raises(SettingsError, match="type jdbc"):
         tables_of({"type": "jdbc"})

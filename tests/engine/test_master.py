@@ -17,7 +17,7 @@ def test_what_spark_knows_as_a_master_is_left_to_spark(master: str) -> None:
 
 @pytest.mark.parametrize("master", ["", "loacl[4]", "local[x]", "spark://host", "mesos://host:1", "spark://a:1/b"])
 def test_what_is_no_master_is_told_with_those_there_are(master: str) -> None:
-    with pytest.raises(EngineError, match="is no master of Spark") as refused:
+    with pytest.raises(EngineError, match="is not a Spark master") as refused:
         check_master(master)
     assert "spark://host:7077" in refused.value.hint
 

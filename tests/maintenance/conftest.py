@@ -52,8 +52,8 @@ class Kept:
         self.batch += 1
         table = self.catalog.load("db.t")
         assert table
-        if not Key(table).names_partition and table.free_spec_id is None:
-            table = self.catalog.add_free_spec("db.t")
+        if not Key(table).names_partition and table.unpartitioned_spec_id is None:
+            table = self.catalog.add_unpartitioned_spec("db.t")
         key = Key(table)
         writers = Writers(f"p-{STATE[:8]}-{self.batch:08d}-abcdef-0-00000-0", 10)
         columns = [list(rows), [city for city, _ in rows.values()], [n for _, n in rows.values()]]

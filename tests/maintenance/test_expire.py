@@ -27,7 +27,7 @@ def test_expiry_keeps_tags_branches_staged_batches_and_the_deletes_spec(kept) ->
     asked = expire(table.bench, NOW, dry_run=True)
     assert asked.snapshots == expire(table.bench, NOW).snapshots > 0
     assert [one.snapshotId() for one in table.java.snapshots()].count(tagged) == 1
-    assert table.catalog.load("db.t").free_spec_id is not None
+    assert table.catalog.load("db.t").unpartitioned_spec_id is not None
     table.commit(staged)
     assert table.rows() == table.oracle
 

@@ -27,13 +27,15 @@ def lines(stream: io.StringIO) -> list[str]:
     return found
 
 
-def nulled(count: int, reason: str = "'n/a' is no long") -> BatchCounts:
+def nulled(count: int, reason: str = "'n/a' is not a valid long") -> BatchCounts:
     return BatchCounts(1, 9, nulled={"shop.orders": {"total": count}}, reasons={"shop.orders": {"total": reason}})
 
 
 def test_a_value_that_became_null_is_logged_at_once_with_why_and_the_way_out(stream: io.StringIO) -> None:
     Notices("p").log(nulled(1))
-    said = "p warning: shop.orders: 1 value of total became NULL, for example: 'n/a' is no long. " + NULLED_HINT
+    said = (
+        "p warning: shop.orders: 1 value of total became NULL, for example: 'n/a' is not a valid long. " + NULLED_HINT
+    )
     assert lines(stream) == [said]
 
 
@@ -56,10 +58,12 @@ def test_the_first_reject_of_each_table_and_code_is_logged_with_the_command_that
     notices = Notices("p", "calve dlq show --state /s")
     rejects = {"shop.orders": {"NOT_COERCIBLE": 2, "NO_KEY": 1}, "": {"MALFORMED": 1}}
     notices.log(
-        BatchCounts(1, 9, rejects=rejects, examples={"shop.orders": {"NOT_COERCIBLE": "total: 'x' is no long"}})
+        BatchCounts(
+            1, 9, rejects=rejects, examples={"shop.orders": {"NOT_COERCIBLE": "total: 'x' is not a valid long"}}
+        )
     )
     assert lines(stream) == [
-        "p warning: shop.orders: 2 events rejected with NOT_COERCIBLE, for example: total: 'x' is no long."
+        "p warning: shop.orders: 2 events rejected with NOT_COERCIBLE, for example: total: 'x' is not a valid long."
         " To see them: calve dlq show --state /s. To write them: change the column's type (ALTER TABLE; column_types for a"
         " new table) and calve dlq replay, or set on_type_mismatch: null",
         "p warning: shop.orders: 1 event rejected with NO_KEY. To see them: calve dlq show --state /s",
@@ -81,8 +85,8 @@ def test_fields_without_a_column_are_one_line_for_a_table_that_names_the_most_fr
 
 
 def test_what_strangers_wrote_cannot_steer_the_terminal(stream: io.StringIO) -> None:
-    Notices("p").log(nulled(1, "'\x1b[2J\n' is no long"))
-    assert "'\\x1b[2J\\n' is no long" in stream.getvalue()
+    Notices("p").log(nulled(1, "'\x1b[2J\n' is not a valid long"))
+    assert "'\\x1b[2J\\n' is not a valid long" in stream.getvalue()
     assert stream.getvalue().count("\n") == 1
 
 

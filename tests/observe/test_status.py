@@ -70,7 +70,11 @@ def test_counts_go_on_from_the_totals_of_the_last_run_and_errors_do_not() -> Non
 
 def test_values_set_to_null_and_fields_without_a_column_are_counted_by_table_over_restarts() -> None:
     counts = BatchCounts(
-        7, 10, nulled={"a.b": {"n": 2}}, reasons={"a.b": {"n": "'x' is no int"}}, ignored={"a.b": {"new": 3, "in.x": 1}}
+        7,
+        10,
+        nulled={"a.b": {"n": 2}},
+        reasons={"a.b": {"n": "'x' is not a valid int"}},
+        ignored={"a.b": {"new": 3, "in.x": 1}},
     )
     first = PipelineStatus("orders")
     first.batch_written(counts, 0.5)
@@ -79,7 +83,7 @@ def test_values_set_to_null_and_fields_without_a_column_are_counted_by_table_ove
     table = second.report().tables["a.b"]
     assert (table.nulled, table.reasons, table.ignored) == (
         {"n": 4},
-        {"n": "'x' is no int"},
+        {"n": "'x' is not a valid int"},
         {"new": 6, "in.x": 2},
     )
 

@@ -1,4 +1,4 @@
-"""A lost state is made anew from what the tables tell: nothing is lost, nothing doubled, or it is refused."""
+"""A lost state is rebuilt from the tables without loss or duplicates, or the rebuild is refused."""
 
 from __future__ import annotations
 

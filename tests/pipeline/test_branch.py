@@ -80,7 +80,7 @@ def test_a_tag_of_that_name_is_told_and_the_files_are_held_until_it_is_gone(calv
     job.configure(configuration({"branch": "audit"}))
     feed(job, "b", 2)
     assert job.once() == 1
-    assert "The table shop.orders has a tag 'audit', so there can be no branch of that name" in job.said()
+    assert "The table shop.orders has a tag 'audit', so it cannot have a branch of that name" in job.said()
     assert "Traceback" not in job.said()
     table.manageSnapshots().removeTag("audit").commit()
     assert job.once() == 0, job.said()

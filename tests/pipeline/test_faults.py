@@ -77,14 +77,14 @@ def test_a_sink_of_a_pipeline_that_is_fed_is_told_where_it_stands() -> None:
 def test_two_pipelines_cannot_listen_on_one_port(one: dict[str, Any], other: dict[str, Any], clash: bool) -> None:
     found = told(one=pipeline({"http": one}), other=pipeline({"http": other}))
     assert [problem.partition("; ")[0] for problem in found] == clash * [
-        "other.source.http.port: the pipeline one listens on port 2021 too"
+        "other.source.http.port: the pipeline one also listens on port 2021"
     ]
 
 
 def test_two_pipelines_do_not_share_a_topic_as_one_group() -> None:
     [problem] = told(one=pipeline(kafka("g")), other=pipeline(kafka("g")))
     assert problem.startswith(
-        "other.source.kafka.topics[0].group_id: the pipeline one reads the topic t as the group g"
+        "other.source.kafka.topics[0].group_id: the pipeline one also reads the topic t as the group g"
     )
     for different in (kafka("h"), kafka(), kafka("g", "other:1"), kafka("g", name="u")):
         assert told(one=pipeline(kafka("g")), other=pipeline(different)) == []

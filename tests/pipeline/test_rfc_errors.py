@@ -94,7 +94,7 @@ def test_an_optional_column_is_null_where_a_value_is_not_coercible(tmp_path: Pat
     receipt = task(tmp_path, GOOD, b'{"id":2,"n":"two"}')
     assert ([one.rows for one in receipt.tables], receipt.nulled) == (
         [2],
-        [Nulled("ns.t", {"n": 1}, {"n": "'two' is no int"})],
+        [Nulled("ns.t", {"n": 1}, {"n": "'two' is not a valid int"})],
     )
     assert dead_letters(tmp_path) == []
 

@@ -136,7 +136,7 @@ def test_an_event_without_its_key_is_rejected_and_disturbs_no_other() -> None:
 
 
 def test_a_delete_is_written_into_a_partition_only_if_the_key_tells_it() -> None:
-    by_id = table(free_spec_id=3)
+    by_id = table(unpartitioned_spec_id=3)
     by_id = Table(**{**vars_of(by_id), "spec_json": json.dumps({"spec-id": 2, "fields": BY_ID})})
     assert Key(by_id, ["id"]).deletes.spec.spec_id == 2
     by_value = Table(**{**vars_of(by_id), "spec_json": json.dumps({"spec-id": 2, "fields": BY_VALUE})})

@@ -91,7 +91,7 @@ def test_an_alias_is_the_same_option(source: Read) -> None:
         ("topics: [{}]", "topics[0].name: is required but missing"),
         ("topics: [{name: a, workers: 0}]", "topics[0].workers: must be at least 1, not 0"),
         ("topics: [{name: bad}]", "topics[0].name: is bad"),
-        ("topics: [{name: a}], themes: []", "topics: themes means the same as topics; give one"),
+        ("topics: [{name: a}], themes: []", "topics: themes means the same as topics; set only one"),
         ("path: {}", "path: expected text or a list of text, found a map"),
         ("path: [a, [b]]", "path[1]: expected text, found a list"),
         ("headers: [a]", "headers: expected a map, found a list"),

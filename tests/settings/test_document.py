@@ -59,8 +59,8 @@ def test_an_alias_stands_for_its_anchor(source: Read) -> None:
 def test_a_key_twice_is_an_error_with_the_line_of_the_first(refused: Read) -> None:
     errors = refused("p:\n  source: {every: }\n  sink:\n    - every:\n        port: 1\n        port: 2\np: {}\n")
     assert errors == [
-        "6:9: the key 'port' is given a second time; first on line 5",
-        "7:1: the key 'p' is given a second time; first on line 1",
+        "6:9: the key 'port' appears twice; first on line 5",
+        "7:1: the key 'p' appears twice; first on line 1",
     ]
 
 

@@ -125,7 +125,7 @@ TOLD = [
     "6:5: orders.source.evry: unknown source 'evry'; did you mean every? (known: every, strict)",
     "8:15: orders.route[0].errors: ?? is no operator. Use ==",
     "9:7: orders.route[1]._default: this name is reserved for events that match no route",
-    "10:7: orders.route[2].errors: the route 'errors' is given a second time",
+    "10:7: orders.route[2].errors: the route 'errors' appears twice",
     "11:14: orders.route[3].empty: expected a condition, found ''",
     "12:7: orders.route[4]: expected one route as `name: condition`, found a list",
     "14:24: orders.sink[0].every.routes[0]: unknown route 'erors'; did you mean errors? "
@@ -144,7 +144,7 @@ TOLD = [
     "23:1: no/path: 'no/path' cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`",
     "23:1: no/path.source: is required but missing",
     "24:3: no/path.processor: expected a list (`- name: …`), found a map",
-    "25:3: no/path.processor: processors means the same as processor; give one",
+    "25:3: no/path.processor: processors means the same as processor; set only one",
     "26:3: no/path.sink: expected a list (`- name: …`), found a map",
     "27:1: empty: expected a map with `source` and `sink`, found nothing",
 ]
@@ -216,7 +216,7 @@ def test_errors_of_all_files_come_at_once(plugins: Plugins, tmp_path: Path) -> N
     assert str(caught.value).replace(f"{tmp_path}/", "").split("\n") == [
         "b.yaml:2:4: this is not UTF-8 text (byte 0xff)",
         "c.yaml:1:2: this is not YAML: while parsing a flow node, expected the node content, but found '<stream end>'",
-        "d.yaml:2:1: the key 'p' is given a second time; first at a.yaml:1:1",
+        "d.yaml:2:1: the key 'p' appears twice; first at a.yaml:1:1",
     ]
 
 

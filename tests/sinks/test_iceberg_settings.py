@@ -114,7 +114,7 @@ def test_the_defaults_are_the_rfcs_and_the_designs() -> None:
 def test_a_type_of_column_types_that_is_none_is_refused_where_it_stands() -> None:
     [found] = errors('table_identifier: a.b, column_types: {a: long, "*_at": moment}')
     assert found.startswith(
-        "column_types.*_at: The type 'moment' cannot be read: 'moment' is no type at character 7. All"
+        "column_types.*_at: The type 'moment' cannot be read: 'moment' is not a type at character 7. All"
     )
 
 
@@ -161,7 +161,10 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
         ("auto_create: true", "table_identifier: is required but missing"),
         ("table_identifier: ''", "table_identifier: the table name is empty"),
         ("table_identifier: logs", "table_identifier: the table name 'logs' has no namespace: write namespace.table"),
-        ("table_identifier: a..b", "table_identifier: the table name 'a..b' has an empty part, or blanks around one"),
+        (
+            "table_identifier: a..b",
+            "table_identifier: the table name 'a..b' has an empty part, or spaces around a part",
+        ),
         (
             "table_identifier: 'a.${/b'",
             "table_identifier: ${ without } at character 3 of `a.${/b`. Write ${/field}",
@@ -176,7 +179,7 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
         ),
         (
             "table_identifier: a.b, schema: {columns: [{name: x, type: int}, {name: x, type: int}]}",
-            "schema.columns[1].name: the column x is given a second time",
+            "schema.columns[1].name: the column x appears twice",
         ),
         (
             "table_identifier: a.b, schema: {columns: [{name: x, type: variant}]}, identifier_columns: [x]",
@@ -184,11 +187,11 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
         ),
         (
             "table_identifier: a.b, schema: {columns: [{name: x, type: unknown, required: true}]}",
-            "schema.columns[0].required: a column of type unknown holds nothing but null",
+            "schema.columns[0].required: a column of type unknown is always null",
         ),
         (
             "table_identifier: 'a.${/b}', partition_by: [day(x), day(x)]",
-            "partition_by[1]: this partition field is given a second time",
+            "partition_by[1]: this partition field appears twice",
         ),
         ("table_identifier: a.b, schema: {columns: []}", "schema.columns: must not be empty"),
         ("table_identifier: a.b, schema: ", "schema.columns: is required but missing"),
@@ -205,8 +208,11 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
         ),
         ("table_identifier: a.b, on_type_mismatch: drop", "on_type_mismatch: expected one of null, dlq, found 'drop'"),
         ("table_identifier: a.b, max_open_writers: 0", "max_open_writers: must be at least 1, not 0"),
-        ("table_identifier: a.b, dlq: ''", "dlq: names no place; leave it out for <state>/<pipeline>/dlq"),
-        ("table_identifier: a.b, dlq: {}", "dlq: name a place: a path, `s3: {bucket: …}` or `table: namespace.table`"),
+        ("table_identifier: a.b, dlq: ''", "dlq: needs a location; leave it out for <state>/<pipeline>/dlq"),
+        (
+            "table_identifier: a.b, dlq: {}",
+            "dlq: needs a location: a path, `s3: {bucket: …}` or `table: namespace.table`",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_way_out(options: str, error: str) -> None:
@@ -277,7 +283,7 @@ def test_a_branch_may_have_such_a_name(name: str) -> None:
 @pytest.mark.parametrize("name", ["", " ", "a b", "-a", "/a", "${/kind}", "audit\n", "17", "a" * 201, "a'b"])
 def test_a_branch_may_not_have_such_a_name(name: str) -> None:
     (found,) = errors(f"table_identifier: a.b, branch: {json.dumps(name)}")
-    assert found.startswith(f"branch: {name[:100]!r} is no name of a branch: ")
+    assert found.startswith(f"branch: {name[:100]!r} is not a branch name: ")
 
 
 def test_a_bad_name_and_a_bad_type_are_told_beside_a_typo() -> None:
@@ -300,9 +306,9 @@ def test_dead_letters_go_to_a_table() -> None:
     ("dlq", "said"),
     [
         ("{table: dead}", "dlq.table: the table name 'dead' has no namespace"),
-        ("{table: 'ns.${/kind}'}", "dlq.table: the table of dead letters is one for all events"),
-        ("{table: a.b}", "dlq.table: is the table that the events go to; name another one"),
-        ("{table: ns.dead, s3: {bucket: b}}", "dlq.table: cannot be given beside `s3`; keep one"),
+        ("{table: 'ns.${/kind}'}", "dlq.table: all dead letters go to one table"),
+        ("{table: a.b}", "dlq.table: is the table of the events; set another one"),
+        ("{table: ns.dead, s3: {bucket: b}}", "dlq.table: cannot be set beside `s3`; set only one"),
     ],
 )
 def test_a_dead_letter_table_that_cannot_be_meant_is_refused(dlq: str, said: str) -> None:

@@ -51,7 +51,7 @@ def test_a_table_that_wants_other_files_is_held_alone_and_its_events_rejected_wi
         made.fit(name, None)
     known = made.known()
     assert isinstance(known["fine"], Table)
-    assert known["orc"] == Absent("SINK_REFUSED", "Table orc asks for orc files, and Calve writes only Parquet")
+    assert known["orc"] == Absent("SINK_REFUSED", "Table orc requires orc files, but Calve writes only Parquet")
     assert "write_properties: {write.format.default: parquet}" in caplog.text
 
 

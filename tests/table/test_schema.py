@@ -91,7 +91,7 @@ def test_a_variant_needs_the_third_version_of_the_format() -> None:
         ("list<variant>", "variants in a list or map"),
         ("map<string, struct<a: list<int>, b: variant>>", "variants in a list or map"),
         ("map<variant, int>", "map key of type variant"),
-        ("struct<a: unknown required>", "unknown holds nothing but null"),
+        ("struct<a: unknown required>", "always null and cannot be required"),
     ],
 )
 def test_where_a_new_table_has_no_variant_the_text_is_refused(text: str, error: str) -> None:

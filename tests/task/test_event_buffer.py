@@ -100,7 +100,7 @@ def test_what_one_table_cannot_take_is_told_of_that_table_alone(tmp_path: Path) 
     ]
     receipt = run(tmp_path, [events[:3], events[3:]], tables)
     assert {one.table: one.rows for one in receipt.tables} == {"ns.a": 1, "ns.b": 1, "ns.c": 2}
-    assert receipt.nulled == [Nulled("ns.c", {"v": 2}, {"v": "'much' is no int"})]
+    assert receipt.nulled == [Nulled("ns.c", {"v": 2}, {"v": "'much' is not a valid int"})]
     assert {name: list(codes) for name, codes in receipt.rejects[0].counts.items()} == {
         "ns.b": ["NOT_COERCIBLE"],
         "ns.gone": ["NO_SUCH_TABLE"],

@@ -75,7 +75,7 @@ def test_what_is_discarded_leaves_no_file(tmp_path):
 
 
 def test_a_table_of_another_format_is_refused(tmp_path):
-    with pytest.raises(WriteError, match="asks for orc files"):
+    with pytest.raises(WriteError, match="requires orc files"):
         Writers("w", 1).write("k", table(tmp_path), {"write.format.default": "orc"}, rows((1, "x")))
 
 

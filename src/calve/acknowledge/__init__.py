@@ -1,1 +1,1 @@
-"""When a position is free, and how far tables are complete in event time."""
+"""When the source may release a position, and how far tables are complete in event time."""

@@ -1,10 +1,10 @@
-"""How far tables are complete in event time, from what staged batches say of it.
+"""How far tables are complete in event time, computed from staged batches.
 
-A batch says of each table the latest event time that each origin (a Kafka partition; elsewhere the source as a whole)
-brought. The table is then complete through the smallest of these: each origin is read in order, and has come at least
-that far. An origin that brought nothing for the table does not hold the others back, unless more of it waits: then it
-may be anywhere, and the batch says nothing of completeness.
-Both figures only grow: taking a batch twice, or after another, changes nothing.
+A batch has, for each table, the latest event time of each origin (a Kafka partition; for other sources the whole
+source). The table is complete through the smallest of these, because each origin is read in order. An origin without
+events for the table does not count, unless it has more events waiting: their times are unknown, so the batch does not
+change completeness.
+Both figures only increase: the order and repetition of batches do not matter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from calve.record.target import BranchRef
 __all__ = ["EventTime", "complete_through", "event_times", "moment", "newest", "summary"]
 
 EventTime = tuple[int, int | None]
-"""The latest event time of a table, and the one through which it is complete, if that is known; microseconds since
+"""The latest event time of a table, and the time through which it is complete (None: unknown); microseconds since
 the epoch, UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,9 +26,9 @@ _FIRST, _LAST = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.ma
 
 
 def event_times(record: StagedBatch) -> dict[BranchRef, EventTime]:
-    """Return what one staged batch says of its tables; those without event times are left out.
+    """Return the event times of one staged batch by table; tables without event times are left out.
 
-    No table is complete beyond the moment at which the batch was staged: a clock that is ahead would say so for ever.
+    No table is complete beyond the time at which the batch was staged: a fast clock would set the mark for ever.
     """
     latest: dict[BranchRef, dict[str, int]] = {}
     for entry in record.tables:
@@ -44,7 +44,7 @@ def event_times(record: StagedBatch) -> dict[BranchRef, EventTime]:
 
 
 def newest(found: Iterable[EventTime | None]) -> EventTime | None:
-    """Join what several batches say of one table, in any order."""
+    """Join the event times of one table from several batches, in any order."""
     known = [each for each in found if each is not None]
     if not known:
         return None
@@ -52,7 +52,7 @@ def newest(found: Iterable[EventTime | None]) -> EventTime | None:
 
 
 def summary(time: EventTime | None) -> dict[str, str]:
-    """Return the properties of a snapshot; texts of one length, so that they compare as times do."""
+    """Return the properties of a snapshot; texts of equal length, which sort like the times."""
     if time is None:
         return {}
     names = ("calve.max-event-time", "calve.valid-through")
@@ -65,7 +65,7 @@ def complete_through(time: EventTime | None) -> datetime | None:
 
 
 def moment(micros: int) -> datetime:
-    """Return microseconds since the epoch as a time; what no calendar has becomes its first or last moment."""
+    """Return microseconds since the epoch as a time; values out of range become the first or last possible time."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:

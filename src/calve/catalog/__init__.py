@@ -1,1 +1,1 @@
-"""Iceberg catalogs: load, create and evolve tables, and say why that fails."""
+"""Iceberg catalogs: load, create and evolve tables, and explain failures."""

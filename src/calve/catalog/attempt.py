@@ -1,4 +1,4 @@
-"""One attempt to commit to a table, in few calls to the JVM: a look, updates of a transaction, a compare-and-swap.
+"""One attempt to commit to a table, in few calls to the JVM: inspect, update a transaction, compare and swap.
 
 Through py4j alone a commit takes a hundred calls, and each file two more.
 """
@@ -20,15 +20,15 @@ __all__ = ["Attempt", "Look", "Swapped", "table_of"]
 
 
 class Look(NamedTuple):
-    """What a table is when an attempt begins.
+    """The state of a table when an attempt begins.
 
     Attributes:
         uuid: The table's UUID.
-        mark: The property that was asked for; None if there is none.
+        mark: The value of the requested property, or None.
         has_branch: Whether the branch exists, or a tag of its name.
         is_tag: Whether it is a tag.
         is_empty: Whether `main` has no snapshot.
-        specs: The ids of the partition specs, and of each whether it has no partitions.
+        specs: The ids of the partition specs; True for a spec without partitions.
     """
 
     uuid: str
@@ -40,12 +40,12 @@ class Look(NamedTuple):
 
 
 class Swapped(NamedTuple):
-    """What a table is after the swap.
+    """The state of a table after the swap.
 
     Attributes:
         snapshot_id: The branch's snapshot.
         summary: Its summary.
-        table: The table as the attempt made it; no file's location is known of it.
+        table: The new table, without a metadata location.
     """
 
     snapshot_id: int
@@ -66,10 +66,10 @@ class Attempt:
         self._java = java
 
     def look(self, branch: str, key: str = "") -> Look:
-        """Look at the table; all that follows builds on what it is now.
+        """Inspect the table; the attempt is based on its current state.
 
         Args:
-            branch: The branch that is to get a snapshot.
+            branch: The branch that will get a snapshot.
             key: The property of the table to return as the mark.
         """
         found = json.loads(self._java.look(branch, key))
@@ -82,12 +82,12 @@ class Attempt:
 
     @property
     def start(self) -> Any:
-        """The Java `TableMetadata` that was looked at."""
+        """The Java `TableMetadata` that was inspected."""
         return self._java.start()
 
     @cached_property
     def transaction(self) -> Any:
-        """The Java `Transaction` whose updates are to replace it."""
+        """The Java `Transaction` whose result will replace it."""
         return self._java.transaction()
 
     def append(self, branch: str, files: Sequence[ContentFile], summary: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ class Attempt:
         Args:
             branch: The branch that gets it.
             files: Data files.
-            summary: What its summary gets beside what Iceberg writes.
+            summary: Added to the summary that Iceberg writes.
         """
         self._java.append(branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
@@ -105,7 +105,7 @@ class Attempt:
         self._java.change(branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
     def swap(self, branch: str, mark: tuple[str, str] | None = None) -> Swapped:
-        """Replace what was looked at by what the transaction made of it; a refused attempt leaves nothing behind.
+        """Replace the inspected metadata by the transaction's; a refused attempt leaves nothing behind.
 
         Args:
             branch: The branch that got a snapshot.
@@ -128,6 +128,6 @@ def table_of(identifier: str, found: Mapping[str, Any]) -> Table:
         io_properties=for_executors(found["io"]),
         sort_order_json=found["order"],
         has_other_specs=len(found["specs"]) > 1,
-        free_spec_id=next((number for number, is_free in found["specs"] if is_free), None),
+        unpartitioned_spec_id=next((number for number, is_unpartitioned in found["specs"] if is_unpartitioned), None),
         metadata_location=found["file"] or "",
     )

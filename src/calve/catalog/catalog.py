@@ -1,7 +1,7 @@
-"""An Iceberg catalog as its Java implementation has it: load, create and evolve tables.
+"""An Iceberg catalog, through its Java implementation: load, create and evolve tables.
 
 Every catalog that Iceberg supports works, because the properties go to `CatalogUtil.buildIcebergCatalog` as they are.
-Nothing caches tables here: each call sees what other writers did.
+Nothing here caches tables: each call sees the changes of other writers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MISSING = (
 )
 _DEFAULT_FORMAT_VERSION = 2
 _PATIENCE = {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "60000"}
-"""Iceberg's client waits for ever for a server that is silent."""
+"""Without timeouts Iceberg's client waits forever for a silent server."""
 _FREE_FIELD_ID = 2_000_000_000
 
 
@@ -60,7 +60,7 @@ def embedded(folder: Path) -> dict[str, str]:
 
 
 class _Names(NamedTuple):
-    """Methods of Java, found once: py4j asks the JVM for packages, classes and methods whenever they are named."""
+    """Java methods, looked up once: py4j asks the JVM at each use of a package, class or method."""
 
     identifier: Any
     map: Any
@@ -71,16 +71,16 @@ class Catalog:
 
     Args:
         spark: The session whose JVM holds the catalog.
-        properties: Iceberg's catalog properties, plus `name`; empty means the embedded catalog in `./lakehouse`.
+        properties: Iceberg's catalog properties and `name`; empty: the embedded catalog in `./lakehouse`.
     """
 
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
         self.spark = spark
-        given = dict(properties) or embedded(Path("lakehouse"))
-        self.name = given.pop("name", "iceberg")
-        self.properties = _PATIENCE | given if given.get("type") == "rest" else given
-        if given.get("uri", "").startswith("jdbc:sqlite:"):
-            make_folder(Path(given["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
+        settings = dict(properties) or embedded(Path("lakehouse"))
+        self.name = settings.pop("name", "iceberg")
+        self.properties = _PATIENCE | settings if settings.get("type") == "rest" else settings
+        if settings.get("uri", "").startswith("jdbc:sqlite:"):
+            make_folder(Path(settings["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
         with java_errors("open the catalog", self.name):
             self._jvm: Any = jvm_of(spark)
             self._iceberg: Any = self._jvm.org.apache.iceberg
@@ -89,10 +89,10 @@ class Catalog:
         self._opened: Any = None
 
     def open(self) -> None:
-        """Reach the catalog now and not when it is first needed.
+        """Connect to the catalog now instead of at its first use.
 
         Raises:
-            CalveError: It cannot be reached, now or at all.
+            CalveError: The catalog does not open.
         """
         with self._lock:
             if self._opened is None:
@@ -100,7 +100,7 @@ class Catalog:
 
     @property
     def warehouse(self) -> str:
-        """Where the settings say that tables are stored; empty: the catalog's server knows."""
+        """Where tables are stored by the settings; empty: the catalog's server decides."""
         return self.properties.get("warehouse", "")
 
     @property
@@ -124,25 +124,25 @@ class Catalog:
         )
 
     def prepare(self) -> None:
-        """Compile what the first commit needs now, while nothing waits for it; what is wrong shows then."""
+        """Compile the Java code of commits before the first commit needs it."""
         with contextlib.suppress(CalveError), java_errors(_STEP, self.name):
             _ = self._attempts
 
     @cached_property
     def _attempts(self) -> Any:
-        """What begins attempts, and describes tables in one call."""
+        """The Java object that begins attempts and describes tables in one call."""
         with self._lock:
             spare_processes(self._jvm, self._conf)
             return java_class(self._jvm, __name__, "Attempt").newInstance()
 
     def load(self, identifier: str) -> Table | None:
-        """Return a table as it is now, or None when there is none of this name."""
+        """Return the current state of a table, or None if it does not exist."""
         with java_errors(_STEP, identifier):
             java_table = self._load(identifier)
             return None if java_table is None else self._describe(identifier, java_table)
 
     def load_java(self, identifier: str) -> Any:
-        """Return the Java `Table` as it is now, a handle of its own.
+        """Return a new handle of the Java `Table`, with its current state.
 
         Raises:
             NoTargetError: There is no such table.
@@ -179,26 +179,28 @@ class Catalog:
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
     ) -> Table:
-        """Create a table, and its namespaces where they are missing; give the one that is there if it exists.
+        """Create a table and its missing namespaces; return the existing table if there is one.
 
-        The catalog reassigns all field ids: go on with the schema of the answer.
+        The catalog reassigns all field ids: use the schema of the returned table.
 
         Args:
             identifier: Namespace and name joined by dots.
             schema_json: An Iceberg schema.
             partition_fields: Columns with transforms as the specification writes them, e.g. `("id", "bucket[16]")`.
             properties: The table's properties; `format-version` among them.
-            location: Where the table lives; None leaves it to the catalog.
+            location: Where the table is stored; None: the catalog decides.
 
         Raises:
-            SchemaConflictError: The format version has no such column types, or a partition field does not fit.
+            SchemaConflictError: The format version lacks a column type, or a partition field does not fit the schema.
         """
         with disk_explained(location or self.warehouse), java_errors("create the table", identifier):
             schema = self.schema(schema_json)
             self._check_types(identifier, schema, properties or {})
             builder = self.table_builder(identifier, schema, properties, location)
             builder = builder.withPartitionSpec(self._spec(schema, partition_fields))
-            with self._lock:  # tables are created side by side; a database refuses a second namespace in its own words
+            with (
+                self._lock
+            ):  # tables are created in parallel; each database has its own error for a duplicate namespace
                 self._create_namespaces(identifier)
             java_table = _unless(_EXISTS, builder.create) or self._load(identifier)
             reach("catalog.after-create")
@@ -214,12 +216,12 @@ class Catalog:
     def try_storing(
         self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
     ) -> dict[str, str]:
-        """See whether a table could be created in a namespace; as `probe.try_storing`."""
+        """Check that a table could be created in a namespace; see `probe.try_storing`."""
         return try_storing(self, namespace, properties, location)
 
     @contextlib.contextmanager
     def namespace(self, name: str) -> Iterator[None]:
-        """Let a namespace exist for as long as it is needed: one that was missing is dropped again."""
+        """Create a namespace if it is missing, and drop it again at the end of the block."""
         with java_errors("try the catalog", self.name):
             made = self._create_namespaces(f"{name}.calve_probe")
         try:
@@ -254,8 +256,8 @@ class Catalog:
 
         return retried(attempt)
 
-    def add_free_spec(self, identifier: str) -> Table:
-        """Add a spec without partitions to a table, beside its own: equality deletes of it hold for the whole table.
+    def add_unpartitioned_spec(self, identifier: str) -> Table:
+        """Add an unpartitioned spec to a table: its equality deletes apply to the whole table.
 
         May be repeated safely.
 
@@ -267,7 +269,7 @@ class Catalog:
             java_table = self.load_java(identifier)
             with java_errors("prepare the table for deletes", identifier):
                 found = self._describe(identifier, java_table)
-                if found.free_spec_id is not None:
+                if found.unpartitioned_spec_id is not None:
                     return found
                 update = java_table.updateSpec()
                 for field in java_table.spec().fields():
@@ -289,11 +291,11 @@ class Catalog:
         return table_of(identifier, json.loads(self._attempts.describe(java_table)))
 
     def io_properties(self, java_table: Any) -> dict[str, str]:
-        """Return what executors read and write a table's files with."""
+        """Return the properties with which executors read and write a table's files."""
         return for_executors(self._strings(java_table.io().properties()))
 
     def _strings(self, java_map: Any) -> dict[str, str]:
-        """A Java map as a dict in one call; py4j alone needs one for each key."""
+        """Return a Java map as a dict in one call; py4j alone needs one call per key."""
         strings: dict[str, str] = json.loads(self._names.map(java_map))
         return strings
 
@@ -319,7 +321,7 @@ class Catalog:
         return builder.build()
 
     def _create_namespaces(self, identifier: str) -> list[Any]:
-        """Create what is missing, level by level, and return it: most catalogs want the parent first."""
+        """Create the missing levels of a namespace, parents first, and return them."""
         namespaces = self._jvm.java.lang.Class.forName("org.apache.iceberg.catalog.SupportsNamespaces")
         made: list[Any] = []
         if not namespaces.isInstance(self._java):
@@ -352,43 +354,43 @@ class Catalog:
             update.commit()
 
     def _is_narrower(self, kind: Any, wider: Any) -> bool:
-        """Return whether a column of a type can become one of another; another writer may have changed it meanwhile."""
+        """Return whether a type can be widened to another; another writer may have changed the column meanwhile."""
         same = str(kind) == str(wider)
         return not same and bool(self._iceberg.types.TypeUtil.isPromotionAllowed(kind, wider.asPrimitiveType()))
 
     def _type(self, kind: Any) -> Any:
-        """A Java type from its JSON value, which only a schema's parser reads."""
+        """Read a Java type from its JSON value, through the parser of a schema."""
         field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind}
         schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
         return self._iceberg.SchemaParser.fromJson(schema).findType("field")
 
 
 def _named(identifier: str) -> str:
-    """Return an identifier that can be one.
+    """Check that an identifier has a namespace and a name, and return it.
 
     Raises:
-        NoTargetError: It cannot.
+        NoTargetError: It has not.
     """
     if not all(identifier.split(".")):
         hint = "Write namespace and name joined by single dots, e.g. `sales.orders`"
-        raise NoTargetError(f"{identifier!r} names no table", step=_STEP, target=identifier, hint=hint)
+        raise NoTargetError(f"{identifier!r} is not a table identifier", step=_STEP, target=identifier, hint=hint)
     return identifier
 
 
 def _existing(identifier: str, java: Any) -> Any:
-    """Return what was loaded.
+    """Return the loaded table.
 
     Raises:
         NoTargetError: There is no such table.
     """
     if java is None:
-        hint = "It was dropped or renamed; bring it back, or name another table"
+        hint = "It was dropped or renamed; restore it, or set another table"
         raise NoTargetError(f"The table {identifier} does not exist", step=_STEP, target=identifier, hint=hint)
     return java
 
 
 def _unless(classes: tuple[str, ...], action: Callable[[], Any]) -> Any:
-    """Do something, or return None when Java raises an exception of one of these classes (by full name)."""
+    """Call `action`, or return None when Java raises an exception of one of these classes (full names)."""
     try:
         return action()
     except Py4JJavaError as error:

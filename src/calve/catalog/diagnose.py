@@ -1,4 +1,4 @@
-"""Finds out why a catalog does not open or a table cannot be stored, where Java's exception alone does not tell."""
+"""Finds out why a catalog does not open or a table cannot be stored, where Java's exception is not enough."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from calve.settings.catalog import shown_uri
 __all__ = ["disk_explained", "not_opened"]
 
 _STEP = "open the catalog"
-_HINT = (
-    "Check `catalog:`; a class that Calve does not bring needs its jar: `--conf spark.driver.extraClassPath=/path.jar`"
-)
+_HINT = "Check `catalog:`; a class outside of Calve needs its jar: `--conf spark.driver.extraClassPath=/path.jar`"
 _TIMEOUT_SECONDS = 10
 _MOST_BYTES = 1 << 20
 _ANSWERS_OF_CATALOGS = (400, 401, 403, 408, 419, 429)
-"""Statuses by which a catalog refuses a request that is less than Iceberg's client sends, or is busy."""
+"""Statuses of a catalog that is busy, or refuses a request simpler than those of Iceberg's client."""
 
 
 def not_opened(error: CalveError, jvm: Any, name: str, properties: Mapping[str, str]) -> CalveError:
-    """Return the error for a catalog that does not open: a `SetupError` if no later try can help, else `error`."""
+    """Return the error for a catalog that does not open: a `SetupError` if a retry cannot help, else `error`."""
     uri = properties.get("uri", "")
     if error.verdict is Verdict.AGAIN:
         kind = properties.get("type", "")
@@ -44,10 +42,10 @@ def not_opened(error: CalveError, jvm: Any, name: str, properties: Mapping[str, 
 
 @contextmanager
 def disk_explained(location: str) -> Iterator[None]:
-    """Let the operating system tell why a local folder cannot be written: Hadoop knows no reasons.
+    """Replace Hadoop's error by the operating system's, which has the reason, if a local folder cannot be written.
 
     Raises:
-        SetupError: Files failed to be written, and will fail again.
+        SetupError: Files cannot be written, and a retry cannot help.
     """
     try:
         yield
@@ -59,20 +57,20 @@ def disk_explained(location: str) -> Iterator[None]:
 
 
 def _no_rest(uri: str, properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return why no Iceberg REST catalog is at an address that answers, and what helps; None: it may be one."""
+    """Return why the server at an address is no Iceberg REST catalog, and a hint; None if it may be one."""
     query = urllib.parse.urlencode({key: properties[key] for key in ("warehouse",) if key in properties})
     try:
         status, kind, body = _get(f"{uri.rstrip('/')}/v1/config?{query}")
     except (OSError, ValueError):
-        return None  # it is away, or only Iceberg's client can reach it
+        return None  # it is down, or only Iceberg's client can reach it
     if status >= 500 or status in _ANSWERS_OF_CATALOGS:
         return None
-    said = _json(body)
-    if isinstance(said, dict) and status < 300:
+    answer = _json(body)
+    if isinstance(answer, dict) and status < 300:
         return None
-    told = said.get("error") if isinstance(said, dict) else None
-    if isinstance(told, dict):
-        return f"The catalog at {uri} answers {status}: {told.get('message')}", "Correct `uri` or `warehouse`"
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if isinstance(error, dict):
+        return f"The catalog at {uri} answers {status}: {error.get('message')}", "Correct `uri` or `warehouse`"
     hint = "Correct `uri` in `catalog:`; Iceberg's client asks for `<uri>/v1/config`"
     return f"{uri} is no Iceberg REST catalog: GET /v1/config answers {status} with {kind}", hint
 
@@ -95,7 +93,7 @@ def _json(body: bytes) -> Any:
 
 
 def _no_driver(jvm: Any, uri: str) -> tuple[str, str] | None:
-    """Say that the JVM has no JDBC driver for a URI, and what helps; None: it has one."""
+    """Return the error and a hint if the JVM lacks a JDBC driver for a URI; else None."""
     try:
         jvm.java.sql.DriverManager.getDriver(uri)
     except Py4JJavaError:

@@ -1,4 +1,4 @@
-"""Tries whether tables can be created and written, without making one."""
+"""Checks that tables can be created and written, without creating one."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _SCHEMA = json.dumps(
 def try_storing(
     catalog: Catalog, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
 ) -> dict[str, str]:
-    """See whether a table could be created in a namespace and its files be written; nothing is left of it.
+    """Check that a table could be created in a namespace and its files written; nothing remains of it.
 
     Args:
         catalog: The catalog.
-        namespace: One that exists.
-        properties: The properties that tables are created with.
+        namespace: An existing namespace.
+        properties: The properties of new tables.
         location: Where they are stored; None: the catalog decides.
 
     Returns:
-        What executors write the files of such a table with, and its `location`.
+        The properties with which executors write the files of such a table, and its `location`.
 
     Raises:
-        CalveError: It could not.
+        CalveError: It could not be created or written.
     """
     name = f"calve_probe_{uuid.uuid4().hex}"
     with disk_explained(location or catalog.warehouse), java_errors("try the storage", catalog.name):
         builder = catalog.table_builder(f"{namespace}.{name}", catalog.schema(_SCHEMA), properties, location)
         staged = builder.createTransaction().table()
-        place = str(staged.location())
-        if (folder := local_path(place)) is not None:
+        location_uri = str(staged.location())
+        if (folder := local_path(location_uri)) is not None:
             try_folder(folder)
         else:
-            _write_and_delete(staged.io(), f"{place}/metadata/{name}.metadata.json")
-        return catalog.io_properties(staged) | {"location": place}
+            _write_and_delete(staged.io(), f"{location_uri}/metadata/{name}.metadata.json")
+        return catalog.io_properties(staged) | {"location": location_uri}
 
 
 def _write_and_delete(io: Any, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Tries a commit again while other writers are faster or the catalog's answer is lost; bounded, with jitter."""
+"""Retries a commit while other writers are faster or the catalog's answer is lost; bounded, with jitter."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Result = TypeVar("Result")
 
 
 def retried(action: Callable[[], Result], tries: int = TRIES) -> Result:
-    """Call `action`, which looks at the table anew each time, until it is neither overtaken nor unanswered.
+    """Call `action`, which must load the table each time, until no other writer is faster and the catalog answers.
 
     Raises:
         CommitConflictError: Other writers were faster every time.
-        CommitUnknownError: The last answer never came.
+        CommitUnknownError: The last try got no answer.
     """
     for earlier in range(tries):
         try:

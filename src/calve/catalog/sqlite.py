@@ -24,7 +24,7 @@ _FIND = "SELECT * FROM iceberg_tables WHERE catalog_name = ? AND table_namespace
 
 
 def sqlite_file(properties: Mapping[str, str]) -> Path | None:
-    """Return the file of a JDBC catalog on SQLite; None for another catalog, and for a URI that is more than a path."""
+    """Return the file of a JDBC catalog on SQLite; None for other catalogs, and for a URI with more than a path."""
     uri = properties.get("uri", "")
     path = uri.removeprefix(_URI)
     is_path = uri.startswith(_URI) and path and "?" not in path and not path.startswith(("file:", ":"))
@@ -32,7 +32,7 @@ def sqlite_file(properties: Mapping[str, str]) -> Path | None:
 
 
 class SqliteCatalog:
-    """Looks tables up as Iceberg's `JdbcCatalog` does; a file that is not there is a catalog without tables.
+    """Looks tables up as Iceberg's `JdbcCatalog` does; a missing file is a catalog without tables.
 
     Args:
         file: The database.
@@ -45,7 +45,7 @@ class SqliteCatalog:
         self._io_properties = for_executors({key: value for key, value in properties.items() if key != "name"})
 
     def load(self, identifier: str) -> Table | None:
-        """Return a table as it is now, or None when there is none of this name.
+        """Return the current state of a table, or None if it does not exist.
 
         Raises:
             SinkUnavailableError: The database or the table's metadata cannot be read.
@@ -64,7 +64,7 @@ class SqliteCatalog:
                     return None
                 row = database.execute(_FIND, (self._name, namespace, name)).fetchone()
         except sqlite3.Error as error:
-            hint = "Check that it is a catalog of Iceberg's and may be read"
+            hint = "Check that it is an Iceberg catalog and readable"
             message = f"The catalog {self._file} cannot be read: {error}"
             raise SinkUnavailableError(message, step=_STEP, target=identifier, hint=hint) from error
         is_view = row is not None and "iceberg_type" in row.keys() and row["iceberg_type"] == "VIEW"  # noqa: SIM118
@@ -77,7 +77,7 @@ class SqliteCatalog:
             plain = gzip.decompress(text) if location.endswith(".gz.metadata.json") else text
             metadata: dict[str, Any] = json.loads(plain)
         except (OSError, ValueError) as error:
-            hint = "Check that the table's files are where the catalog says"
+            hint = "Check that the table's files exist where the catalog lists them"
             message = f"The metadata of the table {identifier} cannot be read: {error}"
             raise SinkUnavailableError(message, step=_STEP, target=identifier, hint=hint) from error
         return metadata

@@ -1,4 +1,4 @@
-"""Storage properties of the Java side in the words of PyIceberg, which the executors write with."""
+"""Translates storage properties of Iceberg's Java to PyIceberg's, for the executors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 
 def for_executors(properties: Mapping[str, str]) -> dict[str, str]:
     """Translate the properties of a Java FileIO; secrets of the catalog itself stay on the driver."""
-    kept = {key: value for key, value in properties.items() if not key.startswith(_NEVER_NEEDED)}
-    translated = {_RENAMED.get(key, key): value for key, value in kept.items()}
-    if "s3.endpoint" in kept and kept.get("s3.path-style-access", "false").lower() != "true":
+    needed = {key: value for key, value in properties.items() if not key.startswith(_NEVER_NEEDED)}
+    translated = {_RENAMED.get(key, key): value for key, value in needed.items()}
+    if "s3.endpoint" in needed and needed.get("s3.path-style-access", "false").lower() != "true":
         translated.setdefault("s3.force-virtual-addressing", "true")
     return translated
 

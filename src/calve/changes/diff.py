@@ -1,9 +1,9 @@
-"""Turns the rows that a snapshot's files hold into the changes that it made: DataFrames in, a DataFrame out.
+"""Computes the changes of a snapshot from the rows of its files: DataFrames in, a DataFrame out.
 
-Every row comes with a sign: +1 from new files, and from files that stay where it was deleted before; -1 from files
-that went, and from files that stay where it is deleted now. What is carried over unchanged meets itself with the other
-sign, so that the sum over equal rows is the change: a multiset difference, whatever the kinds of deletes. One rule for
-copy-on-write, position deletes, equality deletes, deletion vectors, and deletes that were removed.
+Every row has a sign: +1 in new files, and in kept files in which it is no longer deleted; -1 in removed files, and in
+kept files in which it is now deleted. Unchanged rows appear with both signs. So the sum over equal rows is the change:
+a multiset difference. This one rule covers copy-on-write, position deletes, equality deletes, deletion vectors, and
+removed deletes.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ _PLUS = {ADDED, RESTORED}
 
 @dataclass(frozen=True)
 class Selection:
-    """The part of a table whose changes are told, as if the table had no other.
+    """The part of a table whose changes are read.
 
     Attributes:
         columns: Top-level columns, in this order; none: all.
-        where: Spark SQL over all columns; a row that begins or ceases to fulfil it is an INSERT or a DELETE.
+        where: Spark SQL over all columns; a row that starts or stops matching it is an INSERT or a DELETE.
     """
 
     columns: tuple[str, ...] = ()
     where: str | None = None
 
     def of(self, frame: DataFrame) -> DataFrame:
-        """Return the rows that are wanted; their columns come by `names`."""
+        """Return the selected rows, with all columns."""
         return frame.where(self.where) if self.where else frame
 
     def check(self, identifier: str, frame: DataFrame, identity: Identity) -> None:
-        """See whether it can be of a table that has the columns of a DataFrame.
+        """Check that the selection fits the columns of a DataFrame.
 
         Raises:
-            SettingsError: A column is not there, one of the key is left out, or `where` is no condition.
+            SettingsError: A column does not exist, a key column is missing, or `where` is not a condition.
         """
-        known = ", ".join(frame.columns)
+        columns = ", ".join(frame.columns)
         for name in self.columns:
             if name not in frame.columns:
-                raise _fault(identifier, f"has no column {name}", f"It has: {known}")
+                raise _fault(identifier, f"has no column {name}", f"It has: {columns}")
         for name in identity.columns:
             if self.columns and name not in self.columns and name.partition(".")[0] not in self.columns:
                 raise _fault(identifier, f"is read without its key column {name}", f"Add {name} to `columns`")
@@ -64,36 +64,36 @@ class Selection:
             _ = self.of(frame).schema
         except PySparkException as error:
             reason = next((line for line in str(error).splitlines() if line.strip()), "no condition")
-            raise _fault(identifier, f"cannot be filtered by `{self.where}`: {reason}", f"It has: {known}") from error
+            raise _fault(identifier, f"cannot be filtered by `{self.where}`: {reason}", f"It has: {columns}") from error
 
     def names(self, frame: DataFrame) -> list[str]:
-        """Return the columns that are wanted."""
+        """Return the selected columns."""
         return list(self.columns or frame.columns)
 
 
-def _fault(identifier: str, what: str, hint: str) -> SettingsError:
-    return SettingsError(f"The table {identifier} {what}", step="changes", target=identifier, hint=hint)
+def _fault(identifier: str, problem: str, hint: str) -> SettingsError:
+    return SettingsError(f"The table {identifier} {problem}", step="changes", target=identifier, hint=hint)
 
 
 def changes(plan: Plan, identity: Identity, selection: Selection = Selection()) -> DataFrame | None:
-    """Return what a step changed, one row a change; None when it touched no file.
+    """Return the changes of a step, one row per change; None if it changed no file.
 
-    Columns: those of the selection, as they are now, `_change_type`, and `_row_id` (NULL where rows are not known by
-    it). Rows of one key stand together, the old ones before the new ones. An update that changes nothing is no change.
+    Columns: those of the selection in their current form, `_change_type`, and `_row_id` (NULL unless it identifies
+    rows). Rows of one key are adjacent, old rows before new ones. An update that changes nothing is left out.
     """
     identity = identity if plan.has_lineage else identity.without_row_id()
     frames = {name: _signed(plan, name, selection) for name, count in plan.files.items() if count}
     if not frames:
         return None
     if frames.keys() == {ADDED}:
-        return _told(frames[ADDED], f.lit(INSERT))
+        return _finish(frames[ADDED], f.lit(INSERT))
     if not frames.keys() & _PLUS:
-        return _told(_union(frames), f.lit(DELETE))
+        return _finish(_union(frames), f.lit(DELETE))
     return _paired(_net(_union(frames), identity), identity)
 
 
 def _signed(plan: Plan, name: str, selection: Selection) -> DataFrame:
-    """One set's rows with their sign, and with `_row_id` where rows have it."""
+    """Return the rows of one set with their sign, and with `_row_id` if rows have it."""
     frame = plan.read(name)
     names = [f.col(spark_name(column)) for column in selection.names(frame)]
     frame = selection.of(frame)
@@ -108,48 +108,50 @@ def _union(frames: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _net(signed: DataFrame, identity: Identity) -> DataFrame:
-    """Sum the signs of equal rows, and give each row as often as it is left over."""
-    if identity:  # pairing wants a key's rows together, too: one shuffle for both
+    """Sum the signs of equal rows, and repeat each row by the absolute sum."""
+    if identity:  # pairing needs the rows of a key together, too: one shuffle for both
         signed = signed.repartition(*[key_column(name, signed.columns) for name in identity.key])
     columns = _data_columns(signed)
-    ways = [
+    comparables = [
         comparable(signed.schema[name].dataType, f.col(spark_name(name)), number) for number, name in enumerate(columns)
     ]
-    keys = [key for way in ways for key in way.keys]
+    keys = [key for each in comparables for key in each.keys]
     row_id = [f.col(ROW_ID)] if identity.by_row_id else []
-    aggregates = [way.aggregate for way in ways if way.aggregate is not None]
+    aggregates = [each.aggregate for each in comparables if each.aggregate is not None]
     summed = signed.groupBy(*keys, *row_id).agg(f.sum(_SIGN).alias(_SIGN), *aggregates).where(f.col(_SIGN) != 0)
-    values = [way.value.alias(name) for way, name in zip(ways, columns, strict=True)]
-    kept = f.col(ROW_ID) if identity.by_row_id else f.lit(None).cast("bigint")
+    values = [each.value.alias(name) for each, name in zip(comparables, columns, strict=True)]
+    row_id_or_null = f.col(ROW_ID) if identity.by_row_id else f.lit(None).cast("bigint")
     copies = f.explode(f.sequence(f.lit(1).cast("bigint"), f.abs(_SIGN)))
-    return summed.select(*values, kept.alias(ROW_ID), f.signum(_SIGN).cast("int").alias(_SIGN), copies.alias("_copy"))
+    return summed.select(
+        *values, row_id_or_null.alias(ROW_ID), f.signum(_SIGN).cast("int").alias(_SIGN), copies.alias("_copy")
+    )
 
 
 def _paired(net: DataFrame, identity: Identity) -> DataFrame:
-    """Name the changes: an old and a new row of one key are an update."""
+    """Set the change types: an old and a new row of one key are an update."""
     is_old = f.col(_SIGN) < 0
     if not identity:
-        return _told(net, f.when(is_old, DELETE).otherwise(INSERT))
-    one_key = Window.partitionBy(*[key_column(name, net.columns) for name in identity.key]).orderBy(_SIGN)
-    whole = one_key.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    olds = f.sum(is_old.cast("int")).over(whole)
+        return _finish(net, f.when(is_old, DELETE).otherwise(INSERT))
+    ordered = Window.partitionBy(*[key_column(name, net.columns) for name in identity.key]).orderBy(_SIGN)
+    all_rows = ordered.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    olds = f.sum(is_old.cast("int")).over(all_rows)
     ranked = net.select(
         "*",
         olds.alias("_olds"),
-        f.least(olds, f.count(f.lit(1)).over(whole) - olds).alias("_pairs"),
-        f.row_number().over(one_key).alias("_place"),
+        f.least(olds, f.count(f.lit(1)).over(all_rows) - olds).alias("_pairs"),
+        f.row_number().over(ordered).alias("_place"),
     )
     is_pair = f.when(is_old, f.col("_place")).otherwise(f.col("_place") - f.col("_olds")) <= f.col("_pairs")
     named = f.when(is_old & is_pair, UPDATE_BEFORE).when(is_old, DELETE).when(is_pair, UPDATE_AFTER)
-    return _told(ranked, named.otherwise(INSERT))
+    return _finish(ranked, named.otherwise(INSERT))
 
 
-def _told(frame: DataFrame, change: Column) -> DataFrame:
+def _finish(frame: DataFrame, change: Column) -> DataFrame:
     columns = [f.col(spark_name(name)) for name in _data_columns(frame)]
     return frame.select(*columns, change.alias(CHANGE), f.col(ROW_ID))
 
 
 def _data_columns(frame: DataFrame) -> list[str]:
-    """The table's columns: all that come before those of this module."""
+    """Return the table's columns: all before those that this module adds."""
     columns: list[str] = frame.columns
     return columns[: columns.index(ROW_ID)]

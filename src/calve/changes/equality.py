@@ -1,6 +1,6 @@
-"""When two values of a column are the same, in a way that Spark can group by: exactly, to the sign of a zero.
+"""Makes values of a column comparable, so that Spark can group by them exactly, with the sign of zero.
 
-Spark itself takes -0.0 for 0.0 when it groups, and cannot group maps and variants; NaN equals NaN.
+Spark itself groups -0.0 with 0.0, and cannot group maps and variants; NaN equals NaN.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _EXACT = {
     "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
 }
-"""How a nested value is written as text without losing anything."""
+"""Options to write a nested value as text without loss."""
 
 
 @dataclass(frozen=True)
 class Comparable:
-    """How to group by a column, and to get its value back.
+    """Expressions to group by a column, and to restore its value.
 
     Attributes:
-        keys: What to group by; all of them are equal when the values are the same.
+        keys: The expressions to group by; they are equal exactly if the values are the same.
         value: The value, from the columns of the grouped DataFrame.
-        aggregate: What else must be aggregated for `value`.
+        aggregate: An aggregate that `value` needs.
     """
 
     keys: Sequence[Column]
@@ -38,7 +38,7 @@ class Comparable:
 
 
 def comparable(kind: DataType, column: Column, number: int) -> Comparable:
-    """Return how to group by the `number`th column, of a type."""
+    """Return the expressions to group by the `number`th column."""
     key, extra = f"_key_{number}", f"_extra_{number}"
     if isinstance(kind, (FloatType, DoubleType)):
         zero = f.lit(-0.0).cast(kind)
@@ -53,7 +53,7 @@ def comparable(kind: DataType, column: Column, number: int) -> Comparable:
 
 
 def _is_delicate(kind: DataType) -> bool:
-    """Whether Spark cannot group by such a nested value, or not exactly."""
+    """Return whether Spark cannot group by such a nested value exactly."""
     if isinstance(kind, StructType):
         return any(_is_delicate(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):

@@ -1,4 +1,4 @@
-"""What makes two rows the same row at different times: columns, a row id, or nothing."""
+"""Identifies rows over time: by columns, by row id, or not at all."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from calve.sql import spark_name
 __all__ = ["ROW_ID", "Identity", "identity_of", "key_column"]
 
 ROW_ID = "_row_id"
-"""The name of Iceberg's column that follows a row through all its versions (format version 3)."""
+"""Iceberg's column with the id of a row in all its versions (format version 3)."""
 _STEP = "changes"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """How to know a row again.
+    """How to identify a row.
 
     Attributes:
-        columns: The identifier columns, in order; a field of a struct is written `struct.field`.
-        by_row_id: Without columns: by Iceberg's row id.
+        columns: The identifier columns, in order; a field of a struct is `struct.field`.
+        by_row_id: Without columns: use Iceberg's row id.
     """
 
     columns: tuple[str, ...] = ()
@@ -34,22 +34,22 @@ class Identity:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns whose values make the key; none: rows are only known by all of their values."""
+        """The columns of the key; none: only all values together identify a row."""
         return (ROW_ID,) if self.by_row_id else self.columns
 
     def __bool__(self) -> bool:
         return bool(self.key)
 
     def without_row_id(self) -> Identity:
-        """The same where files have no row ids: those from before an upgrade to version 3."""
+        """Return the identity for files without row ids, written before an upgrade to version 3."""
         return replace(self, by_row_id=False)
 
 
 def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -> Identity:
-    """Return how rows of a table are known: by these columns, else by its identifier fields, else by row id.
+    """Return the identity of a table's rows: these columns, else its identifier fields, else the row id.
 
     Raises:
-        SettingsError: A column is not there, or can be no key.
+        SettingsError: A column does not exist, or cannot be a key.
     """
     with java_errors(_STEP, identifier):
         schema = java_table.schema()
@@ -64,7 +64,7 @@ def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -
 
 
 def key_column(name: str, columns: Collection[str]) -> Column:
-    """Return the column of a key in a DataFrame of these columns; the name may lead into structs."""
+    """Return a key column of a DataFrame with these columns; a dotted name is a field of a struct."""
     return f.col(spark_name(name) if name in columns else spark_name(*name.split(".")))
 
 

@@ -1,7 +1,7 @@
-"""Asks the JVM which files tell what a snapshot changed, and reads exactly these.
+"""Asks the JVM for the files that contain the changes of a snapshot, and reads exactly these.
 
-Going through the files over py4j is 16 times slower than in the JVM (measured: 10 s for 40,000 files), so the loops
-are Java (`Planner.java`), compiled by the Janino that Spark brings.
+A loop over the files through py4j is 16 times slower than in the JVM (measured: 10 s for 40,000 files). So the loops
+are Java (`Planner.java`), compiled by Spark's Janino.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from calve.errors import NoTargetError, PositionLostError, UnsupportedError
 __all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]
 
 ADDED, REMOVED, DELETED, RESTORED = SETS = ("ADDED", "REMOVED", "DELETED", "RESTORED")
-"""Rows of new files; rows of files that went; rows of files that stay that are deleted now, and that were before."""
+"""Rows of new files; of removed files; rows of kept files that are now deleted; those that are no longer deleted."""
 ALL = (1 << 63) - 1
 """More bytes than any table has."""
 _STEP = "changes"
@@ -45,7 +45,7 @@ class Planner:
         self._class: Any = java_class(self._jvm, __name__, "Planner")
 
     def history(self, identifier: str, java_table: Any, branch: str = "main") -> History:
-        """Return what a table's handle knows of a branch. A table without snapshots has an empty `main`.
+        """Return the snapshots of a branch, from a table's handle. A table without snapshots has an empty `main`.
 
         Raises:
             NoTargetError: There is no such branch.
@@ -53,12 +53,12 @@ class Planner:
         with java_errors(_STEP, identifier):
             head = java_table.refs().get(branch)
             if branch != "main" and (head is None or not head.isBranch()):
-                known = ", ".join(sorted(key for key, ref in java_table.refs().items() if ref.isBranch()))
+                branches = ", ".join(sorted(key for key, ref in java_table.refs().items() if ref.isBranch()))
                 raise NoTargetError(
                     f"The table {identifier} has no branch {branch}",
                     step=_STEP,
                     target=identifier,
-                    hint=f"It has: {known or 'none yet'}",
+                    hint=f"It has: {branches or 'none yet'}",
                 )
             nothing = self._new(java_table)
             rows = json.loads(nothing.history(java_table, None if head is None else head.snapshotId()))
@@ -73,7 +73,7 @@ class Planner:
             return str(self._jvm.org.apache.iceberg.SchemaParser.toJson(java_table.schema()))
 
     def schema(self, identifier: str, java_table: Any) -> StructType:
-        """Return a table's columns as Spark has them.
+        """Return a table's columns with Spark's types.
 
         Raises:
             UnsupportedError: Spark has no type for one of them.
@@ -83,22 +83,22 @@ class Planner:
         return StructType.fromJson(json.loads(text))
 
     def plan(self, identifier: str, java_table: Any, step: Step, first: int = 0, max_bytes: int = ALL) -> Plan:
-        """Find and stage the files of a step. Close the plan when its rows have been read.
+        """Find and stage the files of a step. The caller closes the plan after it has read the rows.
 
         Args:
             identifier: The table's name.
             java_table: Its handle.
-            step: What to tell.
-            first: Of a whole snapshot's files, so many are behind us.
-            max_bytes: Of a whole snapshot's files, about so much is taken, and at least one.
+            step: The step.
+            first: For a full snapshot: the number of files that earlier plans have read.
+            max_bytes: For a full snapshot: the approximate size of the files of this plan, at least one.
 
         Raises:
-            PositionLostError: The snapshot or its parent is gone, or files of them.
+            PositionLostError: The snapshot, its parent, or files of them no longer exist.
         """
         snapshot = step.snapshot
         with reading(identifier):
             java = self._new(java_table)
-            if step.whole:
+            if step.is_full:
                 java.planWhole(snapshot.snapshot_id, first, max_bytes)
             elif step.base is not None:
                 java.planBetween(step.base, snapshot.snapshot_id)
@@ -107,18 +107,18 @@ class Planner:
         return Plan(self.spark, identifier, java)
 
     def _parent(self, identifier: str, java_table: Any, java: Any, snapshot: Snapshot) -> int | None:
-        """The parent, where it is retained; a snapshot that only adds files does not need it."""
+        """Return the parent's id; None if it has expired and the snapshot only adds files, which needs no parent."""
         parent = snapshot.parent_id
         if parent is None or java_table.snapshot(parent) is not None:
             return parent
         if java.onlyAdds(snapshot.snapshot_id):
             return None
         raise PositionLostError(
-            f"What the snapshot {snapshot.snapshot_id} of {identifier} changed is no longer known: the one before it, "
-            f"{parent}, has expired",
+            f"The changes of the snapshot {snapshot.snapshot_id} of {identifier} are no longer known: its parent "
+            f"{parent} has expired",
             step=_STEP,
             target=identifier,
-            hint="Start without a position for all that is retained; keep snapshots longer than the changes are read",
+            hint="Start without a position to read all retained snapshots; expire snapshots only after they are read",
         )
 
     def _new(self, java_table: Any) -> Any:
@@ -127,13 +127,13 @@ class Planner:
 
 
 class Plan:
-    """The staged files of one step; a context manager, because the JVM keeps them until it is told to forget them.
+    """The staged files of one step; a context manager, because the JVM keeps them until `close`.
 
     Attributes:
-        files: How many there are of each set.
-        rows: The rows of these files, deleted ones included.
-        has_lineage: Whether each of these rows has a row id.
-        until: Of a whole snapshot: how many of its `of` files are behind the plan.
+        files: The number of files of each set.
+        rows: The number of rows in these files, with deleted ones.
+        has_lineage: Whether all of these rows have a row id.
+        until: For a full snapshot: how many of its `of` files have been read after this plan.
     """
 
     def __init__(self, spark: SparkSession, identifier: str, java: Any) -> None:
@@ -147,10 +147,10 @@ class Plan:
             self.until, self.of = int(java.until()), int(java.files())
 
     def read(self, name: str) -> DataFrame:
-        """Read one of the sets: the table's columns as they are now.
+        """Read one of the sets, with the table's current columns.
 
-        The reader's metadata columns can be named, too: `_deleted`, and with lineage `_row_id`. Rows that are deleted
-        are left out unless `_deleted` is named.
+        The metadata columns `_deleted` and, with lineage, `_row_id` can be selected, too. Deleted rows are left out
+        unless `_deleted` is selected.
 
         Raises:
             UnsupportedError: Spark cannot read one of the columns.
@@ -159,7 +159,7 @@ class Plan:
             return data_frame(self._spark, self._java.read(name, java_session(self._spark)))
 
     def close(self) -> None:
-        """Forget what was staged. May be called twice."""
+        """Release the staged files. May be called twice."""
         with java_errors(_STEP, self.identifier):
             self._java.close()
 
@@ -174,10 +174,10 @@ class Plan:
 
 @contextmanager
 def reading(identifier: str) -> Iterator[None]:
-    """Let nothing but errors of Calve's tree out of a block that reads a table's snapshots.
+    """Convert the errors of a block that reads a table's snapshots to Calve's.
 
     Raises:
-        PositionLostError: A file of them is gone.
+        PositionLostError: A file of them no longer exists.
         UnsupportedError: Spark cannot read one of the columns.
     """
     try:
@@ -186,8 +186,8 @@ def reading(identifier: str) -> Iterator[None]:
     except Exception as error:
         cause = error.__cause__
         if isinstance(cause, Exception) and caused_by(cause, *_GONE):
-            hint = "Snapshots expired while they were read; start again without a position for all that is retained"
-            message = f"Files of the snapshots of {identifier} are gone"
+            hint = "Snapshots expired while they were read; start without a position to read all retained snapshots"
+            message = f"Files of snapshots of {identifier} no longer exist"
             raise PositionLostError(message, step=_STEP, target=identifier, hint=hint) from error
         if isinstance(cause, Exception) and caused_by(cause, _UNSUPPORTED):
             hint = (

@@ -1,6 +1,6 @@
-"""How a change is written down: its values as JSON has them, its metadata, and the line of both.
+"""Formats changes: their values as JSON, their metadata, and the line with both.
 
-Columns in, columns out: the work is done by Spark on the executors. The names and forms are Data Prepper's.
+Columns in, columns out: Spark does the work on the executors. The names and formats are Data Prepper's.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from calve.sql import spark_name
 __all__ = ["document_id", "events", "lines", "metadata", "rendered"]
 
 _NULL_KEY = r"\N"
-"""A NULL in a document's id: no value is written so, because backslashes of values are escaped."""
+"""A NULL in a document's id; unique, because backslashes in values are escaped."""
 _JSON = {"ignoreNullFields": "false"}
 _LINE_END = "\r\n"
-"""What Spark divides Base64 with into lines of 76 characters; only ids of documents keep it, which must not change."""
+"""Spark's line break in Base64, after 76 characters; only document ids keep it, because ids must not change."""
 
 
 def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> DataFrame:
     """Write changes as JSON: one column, `line`, with `{"event": {…}, "metadata": {…}}` in each row.
 
     Args:
-        changes: What `diff.changes` gives.
+        changes: The result of `diff.changes`.
         table: The table's name, for the metadata.
         snapshot: The snapshot that made the changes.
-        identity: How rows of the table are known; it gives the document's id.
+        identity: How rows of the table are identified; the document's id comes from it.
     """
-    told = f.struct(*metadata(changes, table, snapshot, identity)).alias("metadata")
-    whole = f.struct(f.struct(*_values(changes)).alias("event"), told)
-    return changes.select(f.to_json(whole, _JSON).alias("line"))
+    attributes = f.struct(*metadata(changes, table, snapshot, identity)).alias("metadata")
+    line = f.struct(f.struct(*_values(changes)).alias("event"), attributes)
+    return changes.select(f.to_json(line, _JSON).alias("line"))
 
 
 def events(
     changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity, row_id_column: str | None = None
 ) -> DataFrame:
-    """Return changes as events: the row, and a column for each metadata attribute; arguments of `lines`.
+    """Return changes as events: the row, and a column for each metadata attribute. Arguments as for `lines`.
 
-    The row is a struct, `_typed`, or where Parquet does not hold its types, its JSON text, `event`. Rows that cannot be
-    told apart have no `document_id`. The row id becomes a field if it is given a name.
+    The row is a struct, `_typed`; if Parquet cannot store its types, it is JSON text, `event`. Rows without an identity
+    have no `document_id`. The row id becomes a field if `row_id_column` names it.
     """
     row_id = [f.col(ROW_ID).alias(row_id_column)] if row_id_column else []
     names = _names(changes)
@@ -74,20 +74,20 @@ def events(
 
 
 def _text(changes: DataFrame, row_id: list[Column]) -> Column:
-    """Return a row as JSON; a variant that is NULL has no field, because null is one of its values."""
+    """Return a row as JSON; a NULL variant gets no field, because null is a variant's value, too."""
     variants = [field.name for field in changes.schema.fields if isinstance(field.dataType, VariantType)]
     return _with_variants([*_values(changes.drop(*variants)), *row_id], variants)
 
 
 def _with_variants(values: list[Column], variants: list[str]) -> Column:
-    """Return a row as JSON, the variants that are there behind all other values."""
+    """Return a row as JSON, with its non-NULL variants after all other values."""
     text = f.to_json(f.struct(*values), _JSON) if values else f.lit("{}")
     if not variants:
         return text
-    whole = [f.when(f.length(text) > 2, f.substring(text, f.lit(2), f.length(text) - 2))]
+    parts = [f.when(f.length(text) > 2, f.substring(text, f.lit(2), f.length(text) - 2))]
     for name in variants:
-        whole.append(f.concat(f.lit(f"{json.dumps(name)}:"), f.to_json(f.col(spark_name(name)))))
-    return f.concat(f.lit("{"), f.concat_ws(",", *whole), f.lit("}"))
+        parts.append(f.concat(f.lit(f"{json.dumps(name)}:"), f.to_json(f.col(spark_name(name)))))
+    return f.concat(f.lit("{"), f.concat_ws(",", *parts), f.lit("}"))
 
 
 def _values(changes: DataFrame) -> list[Column]:
@@ -100,9 +100,9 @@ def _names(changes: DataFrame) -> list[str]:
 
 
 def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> list[Column]:
-    """Return the metadata of changes as named columns, in the order in which one reads them."""
+    """Return the metadata of changes as named columns, in readable order."""
     is_live = f.col(CHANGE).isin(INSERT, UPDATE_AFTER)
-    told = {
+    attributes = {
         "iceberg_operation": f.col(CHANGE),
         "iceberg_table_name": f.lit(table),
         "iceberg_snapshot_id": f.lit(snapshot.snapshot_id).cast("bigint"),
@@ -110,15 +110,15 @@ def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Ident
         "iceberg_commit_timestamp": f.lit(snapshot.committed_at),
     }
     if identity:
-        told["document_id"] = document_id(changes, identity)
-    told["bulk_action"] = f.when(is_live, "index").otherwise("delete")
-    return [column.alias(name) for name, column in told.items()]
+        attributes["document_id"] = document_id(changes, identity)
+    attributes["bulk_action"] = f.when(is_live, "index").otherwise("delete")
+    return [column.alias(name) for name, column in attributes.items()]
 
 
 def document_id(changes: DataFrame, identity: Identity) -> Column:
-    r"""Return the text that names a row: the values of its key joined by `|`, with `|` and `\` escaped by `\`.
+    r"""Return the id of a row as text: the values of its key joined by `|`, with `|` and `\` escaped by `\`.
 
-    Two keys never give the same text; a NULL is `\N`. Where rows are known by their row id, it is that id in decimal.
+    Two keys never have the same text; a NULL is `\N`. If the row id identifies rows, it is that id in decimal.
     """
     if identity.by_row_id:
         return f.col(ROW_ID).cast("string")
@@ -134,10 +134,10 @@ def _key_text(changes: DataFrame, name: str) -> Column:
 
 
 def rendered(kind: DataType, column: Column) -> Column:
-    """Return a value as JSON has it.
+    """Convert a value to a type that JSON can represent.
 
-    Decimals are text with all their digits; dates and timestamps ISO 8601 (`Z` where they are moments); binary is
-    Base64; keys of maps are text; NaN and the infinities are text. Nested values likewise; everything else stays.
+    Decimals become text with all their digits; dates and timestamps ISO 8601 (with `Z` if they have a time zone);
+    binary Base64; keys of maps, NaN and the infinities text. The same holds for nested values; all others stay.
     """
     if isinstance(kind, StructType):
         fields = [rendered(each.dataType, column.getField(each.name)).alias(each.name) for each in kind.fields]

@@ -1,4 +1,4 @@
-"""Tells the changes of one table snapshot by snapshot: the room's front door."""
+"""Reads the changes of one table, snapshot by snapshot."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["TableChanges"]
 
 
 class TableChanges:
-    """The changes of a branch of a table, in order. Runs on the driver.
+    """Reads the changes of a branch of a table, in order. Runs on the driver.
 
     Args:
         planner: Of the session that reads; may be shared.
         identifier: The table's name.
-        load: Gives the Java `Table` as it is now.
+        load: Returns the current Java `Table`.
         branch: The branch to follow.
-        key: The identifier columns; none: the table's own, or its row ids.
-        selection: The part of the table that is looked at.
+        key: The identifier columns; none: the table's identifier fields, or its row ids.
+        selection: The part of the table to read.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class TableChanges:
         self._uuid = ""
 
     def look(self) -> History:
-        """Look at the table as it is now: the branch's snapshots; what is read later is read by its schema.
+        """Load the table, and return the branch's snapshots. Later reads use the schema of this load.
 
         Raises:
             NoTargetError: There is no such table, or branch.
-            SettingsError: A key column is not there.
+            SettingsError: A key column does not exist.
         """
         table = self._load()
         history = self._planner.history(self.identifier, table, self._branch)
@@ -63,33 +63,33 @@ class TableChanges:
         return history
 
     def steps(self, after: int | None = None, until: int | None = None) -> list[Step]:
-        """Look at the table, and give what there is to tell after one snapshot, up to another one.
+        """Load the table, and return the steps after one snapshot up to another one.
 
         Raises:
-            NoTargetError: There is no such table, branch, or snapshot to end at.
-            PositionLostError: `after` is gone, or was rolled back; or the table is no longer the same one.
-            SettingsError: A key column is not there; or the end is before the start.
+            NoTargetError: There is no such table, branch, or end snapshot.
+            PositionLostError: `after` has expired or was rolled back, or the table was recreated.
+            SettingsError: A key column does not exist, or the end is before the start.
         """
         history = self.look()
         self._check_same(history)
         return steps(history, after, until)
 
     def check(self) -> None:
-        """See whether what is to be told can be told of the table that was last looked at.
+        """Check that the selection fits the table, as it was last loaded.
 
         Raises:
-            SettingsError: A column of the selection or of the key is not there, or `where` is no condition.
+            SettingsError: A column of the selection or of the key does not exist, or `where` is not a condition.
             UnsupportedError: Spark cannot read one of the columns.
         """
         empty = self._planner.spark.createDataFrame([], self._planner.schema(self.identifier, self._table))
         self._selection.check(self.identifier, empty, self.identity)
 
     def schema_json(self) -> str:
-        """Return the schema that rows are read by: the table's when it was last looked at."""
+        """Return the schema that rows are read with: the table's, as it was last loaded."""
         return self._planner.schema_json(self.identifier, self._table)
 
     def plan(self, step: Step, first: int = 0, max_bytes: int = ALL) -> Plan:
-        """Find the files of a step, as `Planner.plan` does, in the table that was last looked at."""
+        """Find the files of a step, as `Planner.plan` does, in the table as it was last loaded."""
         return self._planner.plan(self.identifier, self._table, step, first, max_bytes)
 
     def of_plan(self, plan: Plan) -> DataFrame | None:
@@ -98,10 +98,10 @@ class TableChanges:
 
     @contextmanager
     def of(self, step: Step) -> Iterator[DataFrame | None]:
-        """Return the changes of a step; they can be read inside of the block.
+        """Return the changes of a step; they can be read only inside the block.
 
         Raises:
-            PositionLostError: The snapshot, its parent, or files of them are gone.
+            PositionLostError: The snapshot, its parent, or files of them no longer exist.
             UnsupportedError: Spark cannot read one of the columns.
         """
         if not step.changes_rows:
@@ -128,9 +128,9 @@ class TableChanges:
     def _check_same(self, history: History) -> None:
         if self._uuid not in ("", history.uuid):
             raise PositionLostError(
-                f"The table {self.identifier} was dropped and made anew",
+                f"The table {self.identifier} was dropped and recreated",
                 step="changes",
                 target=self.identifier,
-                hint="What was told belongs to the old one; start again without a position for the new one",
+                hint="The position belongs to the old table; start without a position to read the new one",
             )
         self._uuid = history.uuid

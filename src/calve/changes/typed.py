@@ -1,4 +1,4 @@
-"""Which rows are written down with their types: Parquet holds them, and gives back what Iceberg has."""
+"""Decides which rows keep their types: those that Parquet stores without loss."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["holds"]
 
 _TIMES = (DateType, TimestampNTZType, TimestampType)
 _KEYS = (BinaryType, BooleanType, DecimalType, IntegerType, LongType, StringType, *_TIMES)
-"""What keys of a map may be: the texts of floats are others, 1.0E10 from Spark and 1e+10 from Arrow."""
+"""Allowed types of map keys. Floats are excluded: their texts differ, 1.0E10 in Spark and 1e+10 in Arrow."""
 _SCALARS = (*_KEYS, DoubleType, FloatType)
 
 
 def holds(kind: DataType) -> bool:
-    """Return whether Parquet holds the values of a type.
+    """Return whether Parquet can store the values of a type.
 
-    It has no struct without fields, no column that is always NULL, and Spark cannot write a variant.
+    It cannot store a struct without fields or a column that is always NULL, and Spark cannot write a variant.
     """
     if isinstance(kind, StructType):
         names = kind.names

@@ -17,8 +17,17 @@ from calve.cli.letters import tables_of
 from calve.cli.replay import replay_entries
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
-from calve.dead_letters.reader import DeadLetter, Place, Summary, Unreadable, found_at, places_of, read, summarise
-from calve.dead_letters.replay.replayed import Taken
+from calve.dead_letters.reader import (
+    DeadLetter,
+    LetterStore,
+    Summary,
+    Unreadable,
+    locations_of,
+    read,
+    stores_at,
+    summarise,
+)
+from calve.dead_letters.replay.replayed import Replayed
 from calve.observe.humanize import harmless, many
 from calve.observe.state_folder import Folder
 
@@ -67,7 +76,7 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
       calve dlq list --catalog type=rest --catalog uri=http://127.0.0.1:8181 --catalog warehouse=s3://wh/
     """
     look = tables_of(catalog)
-    summaries = [summarise(name, found_at(places_of(state, name), look)) for name in _pipelines(state, pipeline)]
+    summaries = [summarise(name, stores_at(locations_of(state, name), look)) for name in _pipelines(state, pipeline)]
     counted = [(summary, _replayed(state, summary)) for summary in summaries]
     if as_json:
         click.echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
@@ -101,7 +110,7 @@ def show_entries(
     """
     as_text = not (chosen["raw"] or chosen["as_json"])
     limit = chosen["limit"] if isinstance(chosen["limit"], int) else (SHOWN if as_text else 0)
-    places = {name: found_at(places_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
+    places = {name: stores_at(locations_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
     found = _found(places, chosen["code"], chosen["table"])
     out = sys.stdout.buffer
     shown = 0
@@ -123,7 +132,7 @@ def _pipelines(state: str, pipeline: str | None) -> list[str]:
     return names
 
 
-def _found(places: Mapping[str, list[Place]], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
+def _found(places: Mapping[str, list[LetterStore]], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
     for pipeline, found in places.items():
         for entry, line in chain.from_iterable(map(read, found)):
             if isinstance(entry, Unreadable):
@@ -149,7 +158,7 @@ def _text(entry: DeadLetter) -> str:
 
 
 def _replayed(state: str, summary: Summary) -> int:
-    return Taken(Path(state.removeprefix("file://")) / summary.pipeline / "replay").count(summary.files)
+    return Replayed(Path(state.removeprefix("file://")) / summary.pipeline / "replay").count(summary.files)
 
 
 def _lines(summary: Summary, replayed: int) -> Iterator[str]:

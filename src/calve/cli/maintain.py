@@ -142,7 +142,7 @@ def _lines(report: Report, dry_run: bool) -> Iterator[str]:
     branch = "" if report.branch == "main" else f" (branch {report.branch})"
     yield f"{report.table}{branch}{': what would be done' if dry_run else ''}"
     for one in report.done:
-        yield f"  {one.step:<8} {one.said}"
+        yield f"  {one.step:<8} {one.text}"
     before, after = report.before.to_dict(), report.after.to_dict()
     rows = [(name, _figure(key, before[key]), _figure(key, after[key])) for key, name in _FIGURES.items()]
     shown = [row[:2] for row in rows] if dry_run else rows

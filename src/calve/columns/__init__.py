@@ -1,1 +1,1 @@
-"""Which columns the fields of events need: inference, widening, evolution, and fields without a column."""
+"""Columns for the fields of events: inference, widening, evolution, and fields without a column."""

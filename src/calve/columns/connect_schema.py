@@ -1,7 +1,7 @@
-"""What the schema of a connector or of a typed source says of a row's fields, as nodes: the columns that hold its rows.
+"""Converts the schema of a connector or of a typed source to nodes: the columns that can hold its rows.
 
-A field that the schema names is of the type that it says, whatever its values look like. `time` and nanoseconds are
-strings: Spark, which maintains tables and finds older rows, can read no table that has such a column (Iceberg 1.12).
+The schema decides the type of a field, whatever its values look like. `time` and nanoseconds become strings: Spark,
+which maintains tables and finds older rows, cannot read a table with such a column (Iceberg 1.12).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from calve.event.columns import SCHEMA
 from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
 from calve.event.envelope.schema import Field, field_of
 
-__all__ = ["by_schema", "has_schemas", "node_of", "overlay", "told_by"]
+__all__ = ["by_schema", "has_schemas", "node_of", "overlay", "rows_by_schema"]
 
 _KINDS = {
     "boolean": Kind.BOOLEAN,
@@ -51,15 +51,15 @@ _MOST_DIGITS = 38
 
 
 def by_schema(rows: pa.Table) -> Iterator[tuple[Node | None, RowNumbers]]:
-    """Divide rows by what their column `_schema` says of them, None for nothing; yield positions, ascending."""
+    """Group rows by their column `_schema` (None without one); yield the node and ascending positions of each group."""
     if SCHEMA not in rows.column_names or not len(rows):
         yield None, np.arange(len(rows))
         return
     column = duck.whole(rows[SCHEMA].unify_dictionaries())
     codes = column.indices.fill_null(-1).to_numpy()
     for code in np.unique(codes).tolist():
-        told = None if code < 0 else node_of(column.dictionary[code].as_py())
-        yield told, np.flatnonzero(codes == code)
+        declared = None if code < 0 else node_of(column.dictionary[code].as_py())
+        yield declared, np.flatnonzero(codes == code)
 
 
 def has_schemas(rows: pa.Table) -> bool:
@@ -67,40 +67,44 @@ def has_schemas(rows: pa.Table) -> bool:
     return SCHEMA in rows.column_names and rows[SCHEMA].null_count < len(rows)
 
 
-def told_by(rows: pa.Table, is_meant: Callable[[str], bool]) -> RowNumbers:
-    """Return the positions of the rows with a schema, as its text, that a function says is meant."""
+def rows_by_schema(rows: pa.Table, is_selected: Callable[[str], bool]) -> RowNumbers:
+    """Return the positions of the rows whose schema, as text, is selected by a function."""
     if SCHEMA not in rows.column_names or not len(rows):
         return np.zeros(0, np.int64)
     column = duck.whole(rows[SCHEMA].unify_dictionaries())
-    meant = [code for code, text in enumerate(column.dictionary.to_pylist()) if is_meant(text)]
-    return np.flatnonzero(np.isin(column.indices.fill_null(-1).to_numpy(), meant)) if meant else np.zeros(0, np.int64)
+    selected = [code for code, text in enumerate(column.dictionary.to_pylist()) if is_selected(text)]
+    return (
+        np.flatnonzero(np.isin(column.indices.fill_null(-1).to_numpy(), selected))
+        if selected
+        else np.zeros(0, np.int64)
+    )
 
 
 @lru_cache(256)
 def node_of(text: str) -> Node:
-    """Return what a schema says, as `Field`'s text: a struct of all its fields, in their order."""
+    """Convert a schema in the text of `Field` to a struct of all its fields, in their order."""
     return Node(Kind.STRUCT, {each.name: _node(each) for each in field_of(text).fields})
 
 
-def overlay(told: Node, seen: Node) -> Node:
-    """Return what a schema says, and below it what was seen of those fields that it does not name."""
-    if told.kind is Kind.STRUCT and seen.kind is Kind.STRUCT:
-        fields = dict(told.fields)
-        for name, node in seen.fields.items():
+def overlay(declared: Node, observed: Node) -> Node:
+    """Join a declared node with the observed fields that the schema does not declare."""
+    if declared.kind is Kind.STRUCT and observed.kind is Kind.STRUCT:
+        fields = dict(declared.fields)
+        for name, node in observed.fields.items():
             fields[name] = overlay(fields[name], node) if name in fields else node
         return Node(Kind.STRUCT, fields)
-    if told.kind is Kind.LIST and seen.kind is Kind.LIST:
-        return Node(Kind.LIST, {ELEMENT: overlay(told.fields[ELEMENT], seen.fields[ELEMENT])})
-    if told.kind is Kind.MAP and seen.kind is Kind.STRUCT:
-        value = told.fields[VALUE]
-        for node in seen.fields.values():
-            value = join(value, overlay(told.fields[VALUE], node))
-        return Node(Kind.MAP, {**told.fields, VALUE: value})
-    return told
+    if declared.kind is Kind.LIST and observed.kind is Kind.LIST:
+        return Node(Kind.LIST, {ELEMENT: overlay(declared.fields[ELEMENT], observed.fields[ELEMENT])})
+    if declared.kind is Kind.MAP and observed.kind is Kind.STRUCT:
+        value = declared.fields[VALUE]
+        for node in observed.fields.values():
+            value = join(value, overlay(declared.fields[VALUE], node))
+        return Node(Kind.MAP, {**declared.fields, VALUE: value})
+    return declared
 
 
 def _node(each: Field) -> Node:
-    """Return the kind of the values that the decoder makes of a field's."""
+    """Return the kind of a field's decoded values."""
     if each.logical == DECIMAL or each.kind == "decimal":
         return _decimal(each)
     if each.kind == "fixed":
@@ -119,14 +123,14 @@ def _node(each: Field) -> Node:
     return Node(_KINDS.get(each.kind, Kind.STRING))
 
 
-def _epoch(what: str, unit: int) -> Kind:
-    if what == "date":
+def _epoch(kind: str, unit: int) -> Kind:
+    if kind == "date":
         return Kind.DATE
-    return Kind.TIMESTAMP if what == "timestamp" and unit < 10**9 else Kind.STRING
+    return Kind.TIMESTAMP if kind == "timestamp" and unit < 10**9 else Kind.STRING
 
 
 def _decimal(each: Field) -> Node:
-    """A decimal without its precision may have any; one that Iceberg cannot hold is a string."""
+    """Return the node of a decimal: without a precision it may have any; if Iceberg cannot hold it, it is a string."""
     scale, digits = each.scale, each.precision or _MOST_DIGITS
     if scale < 0:  # the digits before the point end in zeros
         scale, digits = 0, (each.precision - scale if each.precision else _MOST_DIGITS)

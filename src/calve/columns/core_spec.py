@@ -1,4 +1,4 @@
-"""What the compiled core is told of a table, as texts (`core/src/spec.rs` reads them)."""
+"""Describes a table to the compiled core, as texts (`core/src/spec.rs` reads them)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCALES = {"s": "0", "ms": "3", "us": "6", "ns": "9", "auto": "auto"}
 
 
 def table_spec(schema: Schema, options: ConvertOptions) -> list[str]:
-    """Return the specification of a table's columns, or of none at all."""
+    """Return the specification of a table's columns; the schema may be empty."""
     return [
         *_names(options.fields),
         _flag(options.case_insensitive),
@@ -42,7 +42,7 @@ def _fields(kind: iceberg.StructType, options: ConvertOptions, is_top: bool = Fa
 
 
 def _defers(field: iceberg.NestedField, options: ConvertOptions) -> bool:
-    """Whether a value that the core does not take decides nothing but itself: it becomes null, or another value."""
+    """Return whether a value that the core cannot convert affects only itself: it becomes null, or another value."""
     is_nulled = options.on_type_mismatch == "null" or field.name in options.declared
     return is_nulled and not field.required and isinstance(field.field_type, iceberg.PrimitiveType)
 

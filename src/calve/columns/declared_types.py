@@ -1,4 +1,4 @@
-"""Types that settings give to columns by name, and whether date-times are recognized."""
+"""Types of columns by name from the settings, and whether date-times are recognized."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class ColumnTypes:
     """Decides the types of columns that Calve creates.
 
     Attributes:
-        types: By dotted name, or glob on dotted names, the type as text; `element`, `key` and `value` lead below lists
-            and maps, and `*` matches dots too.
-        moments: Whether texts that are all date-times become a timestamptz.
+        types: The type as text, by dotted name or glob. `element`, `key` and `value` are names below lists and maps;
+            `*` matches dots, too.
+        moments: Whether a column whose texts are all date-times becomes a timestamptz.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
     moments: bool = True
 
     def of(self, path: Sequence[str], next_id: Callable[[], int] | None = None) -> iceberg.IcebergType | None:
-        """Return the type of the column at a path, None if it is inferred; an exact name wins, then the first glob."""
+        """Return the declared type of the column at a path, or None; an exact name wins, then the first glob."""
         name = ".".join(path)
         text = self.types.get(name)
         if text is None:

@@ -1,4 +1,4 @@
-"""Which columns a table needs for fields that it does not have, and which fields cannot become columns."""
+"""Plans new columns for unknown fields, and finds fields that cannot become columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.columns.declared_types import ColumnTypes
-from calve.columns.names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames, Place, Refusal, folded
+from calve.columns.names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames, ColumnPath, Refusal, folded
 from calve.columns.node import ELEMENT, KEY, VALUE, Kind, Node, join
 from calve.columns.widen import widened
 from calve.table.loaded import Table
@@ -24,7 +24,7 @@ __all__ = ["Evolution", "known_fields", "new_schema", "plan_evolution", "refusal
 
 Path = tuple[str, ...]
 _INFERRED = ColumnTypes()
-_TOP = Place()
+_TOP = ColumnPath()
 _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
     Kind.BOOLEAN: iceberg.BooleanType,
     Kind.INT: iceberg.IntegerType,
@@ -43,12 +43,12 @@ _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
 
 @dataclass(frozen=True)
 class Evolution:
-    """What to do to a table.
+    """Changes to a table's columns.
 
     Attributes:
-        add: Columns to add, all optional: the path of the struct they go into (`element` and `value` lead below a list
-            and a map; empty: the table), the name, and the type as in the schema's JSON.
-        widen: Columns of the table, dotted where nested, and the wider types that they get.
+        add: Columns to add, all optional: the path of the struct that gets it (`element` and `value` are names below
+            lists and maps; empty: the table), the name, and the type as in the schema's JSON.
+        widen: Dotted names of columns, and their new, wider types.
     """
 
     add: list[tuple[Path, str, Any]] = field(default_factory=list)
@@ -58,9 +58,9 @@ class Evolution:
 def new_schema(
     node: Node, types: ColumnTypes = _INFERRED, case_insensitive: bool = False, limit: int = COLUMN_LIMIT
 ) -> Schema:
-    """Return the columns of a new table for all fields that can have one; all are optional."""
+    """Return the schema of a new table, with optional columns for all fields that can have one."""
     node = _without_case(node) if case_insensitive else node
-    found = _Types(ColumnNames(iceberg.StructType(), limit), types).of(node, Place())
+    found = _Types(ColumnNames(iceberg.StructType(), limit), types).of(node, ColumnPath())
     return Schema(*found.fields) if isinstance(found, iceberg.StructType) else Schema()
 
 
@@ -71,61 +71,61 @@ def plan_evolution(
     case_insensitive: bool = False,
     limit: int = COLUMN_LIMIT,
 ) -> Evolution:
-    """Plan the columns for all fields that the table does not have by now (driver); repeating it is harmless.
+    """Plan columns for all fields that the current table lacks (driver); may be repeated safely.
 
-    Fields that can have none are left out; `refusal` finds them when their events come again.
+    Fields that cannot become columns are left out; `refusal` finds them when their events are read again.
     """
     columns = table.schema.as_struct()
     evolution = Evolution(widen=list(_wider(widened(inferred.root, columns), ())))
     new = known_fields(inferred.root, columns, case_insensitive)
-    made = _Types(ColumnNames(columns, limit), types)
-    for place, name, node in _new_fields(_without_case(new) if case_insensitive else new, columns, Place()):
-        if made.names.take(place, name):
-            kind = made.of(node, place.field(name))
-            evolution.add.append((place.path, name, json.loads(kind.model_dump_json())))
+    new_types = _Types(ColumnNames(columns, limit), types)
+    for path, name, node in _new_fields(_without_case(new) if case_insensitive else new, columns, ColumnPath()):
+        if new_types.names.take(path, name):
+            kind = new_types.of(node, path.field(name))
+            evolution.add.append((path.steps, name, json.loads(kind.model_dump_json())))
     return evolution
 
 
 def refusal(node: Node, kind: iceberg.StructType, names: ColumnNames) -> Refusal | None:
     """Return why one of the new fields (of `known_fields`) cannot become a column; None if all can."""
-    found = (names.refusal(place, name) for place, name, _ in _new_fields(node, kind, Place()))
+    found = (names.refusal(path, name) for path, name, _ in _new_fields(node, kind, ColumnPath()))
     return next(filter(None, found), None)
 
 
-def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, place: Place = _TOP) -> Node:
+def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, path: ColumnPath = _TOP) -> Node:
     """Return new fields (of `known_fields`) without those that cannot become columns."""
     types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
     fields: dict[str, Node] = {}
     for name, below in node.fields.items():
         if below.kind is not Kind.KNOWN:
-            fields |= {} if names.refusal(place, name) else {name: below}
+            fields |= {} if names.refusal(path, name) else {name: below}
         elif isinstance(kind, iceberg.ListType):
-            fields[name] = without_refused(below, kind.element_type, names, place.inside(ELEMENT))
+            fields[name] = without_refused(below, kind.element_type, names, path.inside(ELEMENT))
         elif isinstance(kind, iceberg.MapType):
-            fields[name] = without_refused(below, kind.value_type, names, place.inside(VALUE))
+            fields[name] = without_refused(below, kind.value_type, names, path.inside(VALUE))
         elif name in types:
-            fields[name] = without_refused(below, types[name], names, place.field(name))
+            fields[name] = without_refused(below, types[name], names, path.field(name))
     return replace(
         node, fields={name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields}
     )
 
 
-def _new_fields(node: Node, kind: iceberg.IcebergType, place: Place) -> Iterator[tuple[Place, str, Node]]:
-    """Yield the new fields below a node of `known_fields`: the struct that each goes into, and its name."""
+def _new_fields(node: Node, kind: iceberg.IcebergType, path: ColumnPath) -> Iterator[tuple[ColumnPath, str, Node]]:
+    """Yield the new fields below a node of `known_fields`: the path of the struct, the field's name, its node."""
     types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
     for name, below in node.fields.items():
         if below.kind is not Kind.KNOWN:
-            yield place, name, below
+            yield path, name, below
         elif isinstance(kind, iceberg.ListType):
-            yield from _new_fields(below, kind.element_type, place.inside(ELEMENT))
+            yield from _new_fields(below, kind.element_type, path.inside(ELEMENT))
         elif isinstance(kind, iceberg.MapType):
-            yield from _new_fields(below, kind.value_type, place.inside(VALUE))
+            yield from _new_fields(below, kind.value_type, path.inside(VALUE))
         elif name in types:
-            yield from _new_fields(below, types[name], place.field(name))
+            yield from _new_fields(below, types[name], path.field(name))
 
 
 def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool = False) -> Node:
-    """Keep what a type has no column for; columns that hold such fields are `known`."""
+    """Return the fields without a column in a type; columns that contain such fields are `known`."""
     fields: dict[str, Node] = {}
     if node.kind not in (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN):
         return Node(Kind.KNOWN)
@@ -151,7 +151,7 @@ def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool =
 
 
 def _without_case(node: Node) -> Node:
-    """Join the fields that differ by case only, under the name that came first."""
+    """Join fields that differ by case only, under the first name."""
     fields: dict[str, Node] = {}
     names: dict[str, str] = {}
     for name, below in node.fields.items():
@@ -162,7 +162,7 @@ def _without_case(node: Node) -> Node:
 
 
 def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the columns to widen below a node of `widened`, dotted, and their new types."""
+    """Yield the dotted names of columns to widen below a node of `widened`, and their new types."""
     for name, each in node.fields.items():
         if each.kind is Kind.KNOWN:
             yield from _wider(each, (*path, name))
@@ -171,7 +171,7 @@ def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[str, Kind]]:
-    """Yield the dotted names of columns that become strings although their values are no plain texts, and why."""
+    """Yield the dotted names of columns that become strings although their values are not plain texts, and why."""
     if path and types.of(path):
         return
     if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind is Kind.NANOS and types.moments):
@@ -181,41 +181,41 @@ def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[s
 
 
 class _Types:
-    """Makes the types of new columns, as far as their names can be columns beside the others."""
+    """Creates the types of new columns, without those whose names conflict."""
 
     def __init__(self, names: ColumnNames, types: ColumnTypes) -> None:
         self.names = names
         self._types = types
         self._next_id = itertools.count(1).__next__
 
-    def of(self, node: Node, place: Place) -> iceberg.IcebergType:
-        """Return the type for what was seen at a place: a string where nothing inside can be a column."""
-        if place.path and (given := self._types.of(place.path, self._next_id)):
-            self.names.add_type(given, place)
-            return given
-        if len(place.path) < NESTING_LIMIT:
+    def of(self, node: Node, path: ColumnPath) -> iceberg.IcebergType:
+        """Return the type of a column; a string if no field inside of it can be a column."""
+        if path.steps and (declared := self._types.of(path.steps, self._next_id)):
+            self.names.add_type(declared, path)
+            return declared
+        if len(path.steps) < NESTING_LIMIT:
             match node.kind:
                 case Kind.STRUCT:
-                    return self._struct(node, place)
-                case Kind.LIST if self.names.take_inside(place, ELEMENT):
+                    return self._struct(node, path)
+                case Kind.LIST if self.names.take_inside(path, ELEMENT):
                     number = self._next_id()
-                    element = self.of(node.fields[ELEMENT], place.inside(ELEMENT))
+                    element = self.of(node.fields[ELEMENT], path.inside(ELEMENT))
                     return iceberg.ListType(number, element, element_required=False)
-                case Kind.MAP if self.names.take_inside(place, KEY, VALUE):
+                case Kind.MAP if self.names.take_inside(path, KEY, VALUE):
                     key, number = self._next_id(), self._next_id()
-                    value = self.of(node.fields[VALUE], place.inside(VALUE))
-                    by = self.of(node.fields[KEY], place.inside(KEY))
+                    value = self.of(node.fields[VALUE], path.inside(VALUE))
+                    by = self.of(node.fields[KEY], path.inside(KEY))
                     return iceberg.MapType(key, by, number, value, value_required=False)
                 case Kind.MOMENT if not self._types.moments:
                     return iceberg.StringType()
         return _primitive(node)
 
-    def _struct(self, node: Node, place: Place) -> iceberg.IcebergType:
-        seen = [(name, each) for name, each in node.fields.items() if each.kind is not Kind.NULL]
-        taken = [(name, each, self._next_id()) for name, each in seen if self.names.take(place, name)]
+    def _struct(self, node: Node, path: ColumnPath) -> iceberg.IcebergType:
+        present = [(name, each) for name, each in node.fields.items() if each.kind is not Kind.NULL]
+        numbered = [(name, each, self._next_id()) for name, each in present if self.names.take(path, name)]
         fields = [
-            iceberg.NestedField(number, name, self.of(each, place.field(name)), required=False)
-            for name, each, number in taken
+            iceberg.NestedField(number, name, self.of(each, path.field(name)), required=False)
+            for name, each, number in numbered
         ]
         return iceberg.StructType(*fields) if fields else iceberg.StringType()
 

@@ -12,10 +12,10 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields to write, by their exact names in the event, whatever columns they are matched to (`include_keys`).
+    """The fields to write, by their exact names in the event (`include_keys`, `exclude_keys`).
 
     Attributes:
-        include: If not empty, no others.
+        include: If not empty, only these.
         exclude: All but these.
     """
 
@@ -30,7 +30,7 @@ class Fields:
         return name not in self.exclude and (not self.include or name in self.include)
 
     def of(self, event: dict[str, _Value]) -> dict[str, _Value]:
-        """Return what is written of an event, in its order."""
+        """Return the fields of an event to write, in its order."""
         return {name: value for name, value in event.items() if name in self} if self else event
 
 

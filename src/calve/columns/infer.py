@@ -1,11 +1,11 @@
-"""Types for fields that have no column yet, found over all events of a batch (RFC 6.4).
+"""Infers types for fields without a column, from all events of a batch (RFC 6.4).
 
-Kinds form a lattice, so that the result does not depend on how the events were divided over tasks. Every digit is kept
-(`kinds`): long ⊂ double where a double keeps all the numbers that were seen, else they are a string. Date-times are
-timestamptz, with other texts a string. Everything mixed is a string, an object is a struct of all its fields, an array
-a list of its joined elements; `{}` and `[]` alone are strings, null alone is no column. Fields stand in the order in
-which they first appear. Where a row came with a schema (`_schema`), that tells the kinds of its fields (`declared`),
-whose lattice is a part of this one, and values only tell of what it does not name.
+Kinds form a lattice, so the result does not depend on how the events were divided over tasks. Every digit is kept
+(`kinds`): long and double become double if a double can represent all the numbers, else a string. Date-times become
+timestamptz, date-times and other texts a string. Mixed kinds become a string, an object a struct of all its fields, an
+array a list of its joined elements. `{}` and `[]` alone become strings; null alone makes no column. Fields keep the
+order of their first appearance. If a row has a schema (`_schema`), it declares the kinds of its fields; values only
+decide about fields that the schema does not declare.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from calve.event.validate_json import whole_array
 
 __all__ = ["Inferred", "Unknown", "UnknownColumns", "infer"]
 
-_Seen = Iterator[tuple[Node, RowNumbers, bool]]
+_Found = Iterator[tuple[Node, RowNumbers, bool]]
 
 
 @dataclass(frozen=True)
 class Inferred:
-    """What was found out about fields; mergeable over tasks, in the order of their events.
+    """The inferred fields; mergeable over tasks, in the order of their events.
 
     Attributes:
-        root: The event as a struct; below it, columns that exist and hold new fields are of kind `known`.
-        events: How many events it was seen in.
-        is_declared: Whether all of these events came with a schema.
+        root: The event as a struct; existing columns that contain new fields are of kind `known`.
+        events: How many events have the fields.
+        is_declared: Whether all of these events have a schema.
     """
 
     root: Node = field(default_factory=lambda: Node(Kind.STRUCT))
@@ -61,42 +61,42 @@ class Inferred:
         return any(node.kind is not Kind.NULL for node in self.root.fields.values())
 
     def merge(self, other: Inferred) -> Inferred:
-        """Join with what later events told; associative."""
+        """Join with the fields of later events; associative."""
         is_declared = self.is_declared and other.is_declared
         return Inferred(join(self.root, other.root), self.events + other.events, is_declared)
 
     def to_schema(
         self, limit: int = COLUMN_LIMIT, types: ColumnTypes | None = None, case_insensitive: bool = False
     ) -> Schema:
-        """Return the schema of a new table: all columns optional, at most `limit`; none where every field is null."""
+        """Return the schema of a new table: optional columns, at most `limit`; none if every field is null."""
         return new_schema(self.root, types or ColumnTypes(), case_insensitive, limit)
 
     def encodable(self) -> Inferred:
-        """Return it as JSON can hold it."""
+        """Remove fields whose names JSON cannot encode."""
         return replace(self, root=self.root.encodable())
 
 
 def infer(rows: pa.Table, fields: Fields = ALL_FIELDS) -> Inferred:
-    """Infer the fields of all events (`event`, and `_schema` if there is); malformed ones are passed over.
+    """Infer the fields of all events (`event`, and `_schema` if it exists); malformed ones are skipped.
 
-    Of typed rows (`_typed`) the schema says it all.
+    For typed rows (`_typed`) the schema alone decides.
 
     Args:
         rows: The events.
-        fields: The fields that are looked at.
+        fields: The fields to infer.
     """
     found = Inferred()
-    for node, at, is_told in _seen(rows, _Fields(ConvertOptions(fields=fields))):
-        found = found.merge(Inferred(Node(Kind.STRUCT, fields.of(node.fields)), len(at), is_told or not len(at)))
+    for node, at, is_declared in _observe(rows, _Fields(ConvertOptions(fields=fields))):
+        found = found.merge(Inferred(Node(Kind.STRUCT, fields.of(node.fields)), len(at), is_declared or not len(at)))
     return found
 
 
 class Unknown(NamedTuple):
-    """What a table has no columns for.
+    """Fields for which a table lacks columns.
 
     Attributes:
-        fields: The fields that can become columns, and those that the rows' own schema makes wider than their column.
-        rejects: The rows with a field that cannot become a column; their other fields are not among the first.
+        fields: The fields that can become columns, and those whose declared type is wider than their column.
+        rejects: The rows with a field that cannot become a column; `fields` has none of their fields.
     """
 
     fields: Inferred
@@ -104,7 +104,7 @@ class Unknown(NamedTuple):
 
 
 class UnknownColumns:
-    """Finds those of the fields of events that a table has no column for, at any depth. For one thread.
+    """Finds the fields of events for which a table lacks columns, at any depth. For one thread.
 
     Args:
         schema: The table's schema.
@@ -118,67 +118,69 @@ class UnknownColumns:
         self._all = _Fields(options)
         self._new = _Fields(options, schema)
 
-    def seen(self, new: Node, count: int) -> Inferred | None:
-        """Return what `look` would tell of events whose fields without a column are known; None: it has to reject some.
+    def of_fields(self, new: Node, count: int) -> Inferred | None:
+        """Return what `find` returns for events whose unknown fields the core has found; None if one must be rejected.
 
         Args:
-            new: The fields, below the columns that hold them.
-            count: How many events have some.
+            new: The fields, below the columns that contain them.
+            count: How many events have such fields.
         """
         if refusal(new, self._columns, self._names):
             return None
         return Inferred(Node(Kind.STRUCT, new.fields), count, is_declared=False)
 
-    def look(self, rows: pa.Table) -> Unknown:
-        """Look at events (`event`, and `_schema` if there is)."""
+    def find(self, rows: pa.Table) -> Unknown:
+        """Find the unknown fields of events (`event`, and `_schema` if it exists)."""
         found, rejects = Inferred(), list[Reject]()
-        for told, at in by_schema(rows):
+        for declared, at in by_schema(rows):
             events = _events(rows, at)
-            new, refused = self._untold(events) if told is None else self._told(events, told)
+            new, refused = self._by_values(events) if declared is None else self._by_schema(events, declared)
             rejects += [each._replace(row=int(at[each.row])) for each in refused]
             if new.fields:
-                found = found.merge(Inferred(new, len(at) - len(refused), told is not None))
+                found = found.merge(Inferred(new, len(at) - len(refused), declared is not None))
         return Unknown(found, rejects)
 
-    def _untold(self, events: pa.Array) -> tuple[Node, list[Reject]]:
-        """Return the new fields of events that only their values tell of, and the rows that are rejected."""
+    def _by_values(self, events: pa.Array) -> tuple[Node, list[Reject]]:
+        """Return the new fields of events without a schema, and the rejected rows."""
         new, rejects = Node(Kind.STRUCT), list[Reject]()
         for node, at in self._new.of(events):
             each = iter([(int(at[0]), node)])
-            if refusal(node, self._columns, self._names):  # which events have that field, and the first one of each?
+            if refusal(node, self._columns, self._names):  # find the events with that field, one by one
                 each = self._new.one_by_one(events, at)
-            for row, own in each:
-                if refused := refusal(own, self._columns, self._names):
+            for row, fields in each:
+                if refused := refusal(fields, self._columns, self._names):
                     rejects.append(Reject(row, *refused))
                 else:
-                    new = join(new, Node(Kind.STRUCT, own.fields))
+                    new = join(new, Node(Kind.STRUCT, fields.fields))
         return new, rejects
 
-    def _told(self, events: pa.Array, told: Node) -> tuple[Node, list[Reject]]:
-        """Return the same of events with a schema: only those with a value in a refused field are rejected."""
-        own = told
+    def _by_schema(self, events: pa.Array, declared: Node) -> tuple[Node, list[Reject]]:
+        """Return the same for events with a schema; only those with a value in a refused field are rejected."""
+        fields = declared
         for node, _ in self._all.of(events):
-            own = join(own, overlay(told, node))
-        own = Node(Kind.STRUCT, self._options.fields.of(own.fields))
-        new, rejects = known_fields(own, self._columns, self._options.case_insensitive), list[Reject]()
+            fields = join(fields, overlay(declared, node))
+        fields = Node(Kind.STRUCT, self._options.fields.of(fields.fields))
+        new, rejects = known_fields(fields, self._columns, self._options.case_insensitive), list[Reject]()
         if refusal(new, self._columns, self._names):
-            rejects = self._untold(events)[1]
+            rejects = self._by_values(events)[1]
             new = without_refused(new, self._columns, self._names)
-        return Node(Kind.STRUCT, join(new, widened(own, self._columns)).fields), rejects
+        return Node(Kind.STRUCT, join(new, widened(fields, self._columns)).fields), rejects
 
 
-def _seen(rows: pa.Table, look: _Fields) -> _Seen:
-    """Yield what rows tell, which rows do, and whether a schema told it, in the order of first appearance."""
+def _observe(rows: pa.Table, reader: _Fields) -> _Found:
+    """Yield nodes in the order of appearance, with the positions of their rows and whether a schema declared them."""
     found: list[tuple[int, Node, RowNumbers, bool]] = []
-    for told, at in by_schema(rows):
-        if told is not None and len(at):
-            found.append((int(at[0]), told, at if is_typed(rows) else at[:0], True))
+    for declared, at in by_schema(rows):
+        if declared is not None and len(at):
+            found.append((int(at[0]), declared, at if is_typed(rows) else at[:0], True))
         if is_typed(rows):
             continue
-        for node, members in look.of(_events(rows, at)):
-            found.append((int(at[members[0]]), overlay(told, node) if told else node, at[members], told is not None))
-    for _, node, at, is_told in sorted(found, key=lambda each: each[0]):
-        yield node, at, is_told
+        for node, members in reader.of(_events(rows, at)):
+            found.append(
+                (int(at[members[0]]), overlay(declared, node) if declared else node, at[members], declared is not None)
+            )
+    for _, node, at, is_declared in sorted(found, key=lambda each: each[0]):
+        yield node, at, is_declared
 
 
 def _events(rows: pa.Table, at: RowNumbers) -> pa.Array:
@@ -187,7 +189,7 @@ def _events(rows: pa.Table, at: RowNumbers) -> pa.Array:
 
 
 class _Fields:
-    """Finds the fields of events, or those that a schema has no columns for: then a column that has some is `known`."""
+    """Finds the fields of events; with a schema only unknown fields, below columns of kind `known`."""
 
     def __init__(self, options: ConvertOptions, schema: Schema | None = None) -> None:
         self._core = core.observer(table_spec(schema or Schema(), options))
@@ -197,16 +199,16 @@ class _Fields:
             self._read = partial(_new_fields, kind=schema.as_struct(), ignores_case=options.case_insensitive)
 
     def of(self, events: pa.Array) -> Iterator[tuple[Node, RowNumbers]]:
-        """Yield fields, and the positions of the events that have them, in the order of the events."""
-        seen = self._core.observe(events) if self._core and len(events) else None
-        if seen is None or not seen.is_all:
+        """Yield fields, and the positions of their events, in the order of the events."""
+        observed = self._core.observe(events) if self._core and len(events) else None
+        if observed is None or not observed.is_all:
             yield from self._each(events, 0, len(events))
             return
-        if not len(seen.left):
-            yield Node.from_json(seen.fields), np.arange(len(events))
+        if not len(observed.left):
+            yield Node.from_json(observed.fields), np.arange(len(events))
             return
         start = 0
-        for row in [*seen.left.tolist(), len(events)]:
+        for row in [*observed.left.tolist(), len(events)]:
             if row > start:
                 yield from ((node, start + at) for node, at in self.of(events.slice(start, row - start)))
             yield from self._each(events, row, row + 1)
@@ -217,7 +219,7 @@ class _Fields:
             yield node, np.array([row])
 
     def one_by_one(self, events: pa.Array, at: RowNumbers) -> Iterator[tuple[int, Node]]:
-        """Yield the positions of some events, of those that are JSON objects, and the fields of each."""
+        """Yield the position and the fields of each of these events, if it is a JSON object."""
         for row in at.tolist():
             try:
                 yield row, self._read(self._fields.of(parse_object(events[row].as_py())))
@@ -226,7 +228,7 @@ class _Fields:
 
 
 def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth: int = 0) -> Node:
-    """Return what a value holds that a type has no columns for, as a `known` field."""
+    """Return the parts of a value for which a type has no columns, as a `known` field."""
     fields: dict[str, Node] = {}
     inside = partial(_new_fields, ignores_case=ignores_case, depth=depth + 1)
     match kind:
@@ -235,7 +237,7 @@ def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth
             by_fold = {folded(name): name for name in types} if ignores_case else {}
             for name, item in value.items():
                 column = name if name in types else by_fold.get(folded(name)) if ignores_case else None
-                if column in fields:  # two fields for one column: whatever it holds is not written
+                if column in fields:  # two fields for one column: conversion rejects the event
                     return _KNOWN
                 if column is not None:
                     fields[column] = inside(item, types[column])

@@ -1,6 +1,6 @@
-"""The kinds of JSON numbers and texts, such that a column of the kind keeps every digit.
+"""Finds the kinds of JSON numbers and texts; a column of the kind keeps every digit.
 
-A date-time is ISO 8601, with the time of the day; without an offset it is UTC. Python and RE2 both read the patterns.
+A date-time is ISO 8601 with a time of day; without an offset it is UTC. The patterns are valid in Python and RE2.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ZONE = " ?(?:[Zz]|[+-](?:(?:0[0-9]|1[0-7])(?::?[0-5][0-9])?|18(?::?00)?))"
 
 
 def _pattern(fraction: str) -> str:
-    """Return a pattern of date-times in the years 1 to 9999, UTC: an offset may lead out of the first and last one."""
+    """Return a pattern of date-times in the years 1 to 9999, UTC: the first and last year allow no offset."""
     clock = f"[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,]{fraction})?)?"
     return f"(?:(?:{_YEAR}-{_DAY}|{_LEAP_DAY}){clock}(?:{_ZONE})?|(?:0001|9999)-{_DAY}{clock}(?: ?[Zz])?)"
 
 
 MICROSECONDS = _pattern("[0-9]{1,6}0*")
-"""Date-times that a column of microseconds holds."""
+"""Date-times that a column of microseconds can represent."""
 TIMESTAMP = _pattern("[0-9]+")
 """Date-times of any precision."""
 _SHORTEST_TIMESTAMP, _SURE_DIGITS = 16, 15

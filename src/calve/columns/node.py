@@ -1,4 +1,4 @@
-"""What a JSON field has been seen to hold, or has been said to: kinds, and how two of them join."""
+"""The kinds of values of a field, observed in JSON or declared by a schema, and how two kinds join."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ELEMENT, KEY, VALUE = "element", "key", "value"  # Iceberg's names below a list 
 
 
 class Kind(enum.StrEnum):
-    """A kind of value; `KNOWN` is a column that exists and holds new fields below it."""
+    """A kind of value; `KNOWN` is an existing column that contains new fields."""
 
     NULL = "null"
     BOOLEAN = "boolean"
@@ -25,16 +25,16 @@ class Kind(enum.StrEnum):
     LIST = "list"
     KNOWN = "known"
     WIDE_LONG = "wide long"
-    """Whole numbers of 64 bits, one of which a double does not keep."""
+    """Integers of 64 bits, one of which a double cannot represent."""
     DIGITS = "digits"
-    """Numbers with more digits than a double or 64 bits keep: a string."""
+    """Numbers with more digits than a double or 64 bits can represent: a string."""
     MOMENT = "moment"
     """Texts that are date-times."""
     NANOS = "nanoseconds"
-    """Texts that are date-times, one of which is finer than microseconds: a string."""
+    """Texts that are date-times, at least one finer than microseconds: a string."""
     MIXED = "mixed"
-    """Values that only a string holds together."""
-    # These are never seen in JSON: a schema says so.
+    """Values of different kinds that only a string can hold."""
+    # These never come from JSON, only from a schema.
     INT = "int"
     FLOAT = "float"
     DECIMAL = "decimal"
@@ -52,10 +52,10 @@ class Node:
     """One field.
 
     Attributes:
-        kind: What it holds.
-        fields: What is below it, in the order of first appearance (a list: its `element`, a map: its `value` and
+        kind: The kind of its values.
+        fields: Its nested fields, in the order of first appearance (a list: its `element`; a map: its `value` and
             `key`).
-        digits: Of a decimal: how many there are before and after the point; of a fixed: its length, and 0.
+        digits: Of a decimal: the digits before and after the point; of a fixed: its length, and 0.
     """
 
     kind: Kind
@@ -63,13 +63,13 @@ class Node:
     digits: tuple[int, int] = (0, 0)
 
     def encodable(self) -> Node:
-        """Return it without names that have half a surrogate pair: JSON cannot hold them, nor can they be columns."""
+        """Remove fields whose name has half a surrogate pair: neither JSON nor a column can have such a name."""
         fields = {name: node.encodable() for name, node in self.fields.items() if not has_half_surrogate(name)}
         return Node(self.kind, fields, self.digits)
 
     @staticmethod
     def from_json(data: Any) -> Node:
-        """Read what the compiled core gives: the kind, or the kind with [name, field] pairs, or with its digits."""
+        """Read the compiled core's output: the kind, or the kind with [name, field] pairs, or with its digits."""
         if isinstance(data, str):
             return Node(Kind(data))
         if data[0] in (Kind.DECIMAL, Kind.FIXED):
@@ -78,7 +78,7 @@ class Node:
 
 
 def has_half_surrogate(name: str) -> bool:
-    """Whether a name cannot be written as UTF-8."""
+    """Return whether a name cannot be written as UTF-8."""
     return not name.isascii() and any("\ud800" <= one <= "\udfff" for one in name)
 
 
@@ -108,13 +108,13 @@ _WIDER = {
 _DIGITS = {Kind.INT: (10, 0), Kind.LONG: (19, 0), Kind.WIDE_LONG: (19, 0)}
 _MOST_DIGITS = 38
 _MOST_FIELDS = 1_000
-"""So many fields of a struct are kept, and as many that are null: a table gets no more columns than that."""
+"""The most fields of a struct, and the most null fields: a table gets no more columns than that."""
 
 
 def join(first: Node, second: Node) -> Node:
     """Return the least kind that holds both; the fields of the first come first.
 
-    A struct keeps a bounded number of fields, those that come first. What adds nothing to the first gives the first.
+    A struct keeps a bounded number of fields, the first ones. If the second adds nothing, the first itself is returned.
     """
     if second.kind is Kind.NULL or first is second:
         return first
@@ -137,21 +137,21 @@ def join(first: Node, second: Node) -> Node:
 def _joined(first: dict[str, Node], second: dict[str, Node]) -> dict[str, Node]:
     fields = first
     for name, node in second.items():
-        known = first.get(name)
-        if known is None and len(fields) >= (_MOST_FIELDS if node.kind is Kind.NULL else 2 * _MOST_FIELDS):
+        previous = first.get(name)
+        if previous is None and len(fields) >= (_MOST_FIELDS if node.kind is Kind.NULL else 2 * _MOST_FIELDS):
             continue
-        joined = join(known or Node(node.kind), node) if known or node.fields else node
-        if joined is not known:
+        joined = join(previous or Node(node.kind), node) if previous or node.fields else node
+        if joined is not previous:
             fields = dict(first) if fields is first else fields
             fields[name] = joined
     return fields
 
 
 def _decimal(first: Node, second: Node) -> Node:
-    """Join a decimal and something else: a decimal with the digits of both, or mixed where none has so many."""
+    """Join a decimal with another node: a decimal with the digits of both, or mixed if it would have too many."""
     digits = [each.digits if each.kind is Kind.DECIMAL else _DIGITS.get(each.kind) for each in (first, second)]
     if digits[0] is None or digits[1] is None:
         return Node(Kind.MIXED)
-    whole, fraction = max(digits[0][0], digits[1][0]), max(digits[0][1], digits[1][1])
-    fits = whole + fraction <= _MOST_DIGITS
-    return Node(Kind.DECIMAL, digits=(whole, fraction)) if fits else Node(Kind.MIXED)
+    integer, fraction = max(digits[0][0], digits[1][0]), max(digits[0][1], digits[1][1])
+    fits = integer + fraction <= _MOST_DIGITS
+    return Node(Kind.DECIMAL, digits=(integer, fraction)) if fits else Node(Kind.MIXED)

@@ -16,18 +16,18 @@ class ConvertOptions:
     """How a sink wants its events converted.
 
     Attributes:
-        look_for_unknown: Report the fields that have no column or need a wider one (`schema_evolution`), and reject
-            the events with a field that can have none.
-        on_type_mismatch: What becomes of an event with a value that is not coercible into an optional column: the
-            value is `null`, or the event goes to the `dlq`.
+        look_for_unknown: Report fields that have no column or need a wider one (`schema_evolution`), and reject events
+            with a field that cannot become a column.
+        on_type_mismatch: If a value cannot be converted to an optional column: the value becomes `null`, or the event
+            goes to the `dlq`.
         case_insensitive: Match field names by case first, then without.
-        fields: The fields that are written; all others are as if the event did not have them.
+        fields: The fields to write; all others are ignored.
         count_ignored: Count the fields that have no column.
-        declared: Columns in which such a value is null even then.
-        timestamp_unit: What numbers in columns of timestamps count; `auto`: what their size suggests.
-        timestamp_formats: Java's date patterns, for texts in columns of timestamps and dates that are no ISO 8601.
-        column_limit: How many columns a table may get (`look_for_unknown`); an event that needs more is rejected.
-        may_lack: Required columns that are null in the row, and no reason to reject it, where the event lacks them.
+        declared: Columns in which such a value becomes null in any case.
+        timestamp_unit: The unit of numbers in timestamp columns; `auto`: guessed from their size.
+        timestamp_formats: Java's date patterns, for texts in timestamp and date columns that are not ISO 8601.
+        column_limit: The most columns of a table (`look_for_unknown`); an event that needs more is rejected.
+        may_lack: Required columns that become null, without a reject, if the event lacks them.
     """
 
     look_for_unknown: bool = False

@@ -25,8 +25,8 @@ class UnknownFields(NamedTuple):
 
     Attributes:
         rows: Their positions.
-        sets: Of each of them, the number of its fields in `fields`.
-        fields: Distinct sets of fields, as dotted paths.
+        sets: For each event the index in `fields`.
+        fields: The distinct sets of fields, as dotted paths.
     """
 
     rows: RowNumbers
@@ -42,7 +42,7 @@ class UnknownFields(NamedTuple):
         return UnknownFields(rows, sets, list(numbers))
 
     def take(self, at: npt.NDArray[Any] | slice) -> UnknownFields:
-        """Return a part of the events, by a mask, by their places in `rows`, or as a slice of them."""
+        """Select events by a mask, by indexes into `rows`, or by a slice."""
         return self._replace(rows=self.rows[at], sets=self.sets[at])
 
     def join(self, other: UnknownFields) -> UnknownFields:
@@ -53,7 +53,7 @@ class UnknownFields(NamedTuple):
         return UnknownFields(np.concatenate([self.rows, other.rows]), sets, [*self.fields, *other.fields])
 
     def counts(self) -> dict[str, int]:
-        """Count the events by field: exact for the first `tally.MOST_NAMES` fields, the others are one count."""
+        """Count the events by field; after the first `tally.MOST_NAMES` fields all others share one count."""
         found: dict[str, int] = {}
         if not len(self.sets):
             return found
@@ -67,7 +67,7 @@ NO_UNKNOWN = UnknownFields(np.zeros(0, np.int64), np.zeros(0, np.int64), [])
 
 
 def finder(kind: iceberg.IcebergType, case_insensitive: bool, path: str = "") -> Find | None:
-    """Compile what yields the paths of the fields that a parsed value has and a type has not; None for primitives."""
+    """Compile a function that yields the paths of a value's fields that a type lacks; None for primitives."""
     match kind:
         case iceberg.StructType():
             return _in_struct(kind, case_insensitive, path)
@@ -81,16 +81,16 @@ def finder(kind: iceberg.IcebergType, case_insensitive: bool, path: str = "") ->
 
 
 def _in_struct(kind: iceberg.StructType, case_insensitive: bool, path: str) -> Find:
-    known = {each.name: finder(each.field_type, case_insensitive, f"{path}{each.name}.") for each in kind.fields}
+    columns = {each.name: finder(each.field_type, case_insensitive, f"{path}{each.name}.") for each in kind.fields}
     if case_insensitive:
-        known = {folded(name): below for name, below in known.items()} | known
+        columns = {folded(name): below for name, below in columns.items()} | columns
 
     def find(value: Any) -> Iterator[str]:
         for name, item in value.items() if type(value) is dict else ():
-            column = folded(name) if case_insensitive and name not in known else name
-            if column not in known:
+            column = folded(name) if case_insensitive and name not in columns else name
+            if column not in columns:
                 yield f"{path}{name}"
-            elif below := known[column]:
+            elif below := columns[column]:
                 yield from below(item)
 
     return find

@@ -1,7 +1,7 @@
-"""Which columns are too narrow for a schema or a value, and can become wide enough as Iceberg allows it.
+"""Finds columns that are too narrow for a schema or a value, and that Iceberg can widen.
 
-Iceberg widens int to long, float to double, and the precision of a decimal. It does so at any depth, but columns that
-are required stay as they are: a key is required, and readers of older equality deletes would not know it again.
+Iceberg widens int to long, float to double, and the precision of a decimal, at any depth. Required columns are never
+widened: keys are required, and readers of older equality deletes would no longer match a wider key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_DIGITS = 38
 
 
 def widened(node: Node, kind: iceberg.IcebergType) -> Node:
-    """Return those fields of a node that columns are too narrow for, below `known` ones; `null` if there are none."""
+    """Return the fields of a node whose columns are too narrow, below `known` ones; `null` if there are none."""
     match kind:
         case iceberg.StructType() if node.kind not in (Kind.LIST, Kind.MAP):
             types = _optional(kind)
@@ -43,12 +43,12 @@ def widened(node: Node, kind: iceberg.IcebergType) -> Node:
 
 
 def widest(schema: Schema) -> Schema:
-    """Return a schema with each column that may be widened as wide as it can become."""
+    """Return a schema in which each column that may be widened has its widest type."""
     return Schema(*_widest(schema.as_struct()).fields)
 
 
 def needed(value: Any, kind: iceberg.IcebergType) -> Node:
-    """Return what a typed value of the widest schema needs that a type does not have, as `widened` does."""
+    """Return the fields of a typed value (of the widest schema) that need a wider type, as `widened` does."""
     if value is None:
         return _NOTHING
     match kind:
@@ -65,8 +65,10 @@ def needed(value: Any, kind: iceberg.IcebergType) -> Node:
         case iceberg.FloatType() if not _is_float(value):
             return Node(Kind.DOUBLE)
         case iceberg.DecimalType(precision=precision, scale=scale):
-            whole = value.adjusted() + 1 if value else 0
-            return Node(Kind.DECIMAL, digits=(whole, scale)) if whole > precision - scale else _NOTHING
+            integer_digits = value.adjusted() + 1 if value else 0
+            return (
+                Node(Kind.DECIMAL, digits=(integer_digits, scale)) if integer_digits > precision - scale else _NOTHING
+            )
     return _NOTHING
 
 

@@ -1,4 +1,4 @@
-"""What tables tell of a pipeline whose state is lost: its marks, and the summaries of its snapshots."""
+"""What tables know of a pipeline whose state is lost: its marks, and the summaries of its snapshots."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Evidence", "evidence"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one branch of a table tells. It has all of its rows up to `batch`, and none of later batches.
+    """What one branch of a table knows. It has all rows up to `batch`, and none of later batches.
 
     Attributes:
         table: Its identifier.
         branch: Its branch.
-        mark: The table property that says so.
+        mark: The table property with the mark.
         state_id: The state that committed to it.
         batch: The last batch that it has.
         complete: A batch up to which all tables of the pipeline have their rows.
-        positions: The source's position behind batches, as far as snapshots that are left tell.
+        positions: The source's position after each batch that a retained snapshot names.
     """
 
     table: str
@@ -40,13 +40,13 @@ class Evidence:
 
 
 def evidence(catalog: Catalog, pipeline: str) -> list[Evidence]:
-    """Ask all tables of a catalog what they have of a pipeline."""
+    """Collect the evidence of a pipeline from all tables of a catalog."""
     found: list[Evidence] = []
     for identifier in catalog.tables():
         metadata = catalog.load_java(identifier).operations().current()
         with java_errors("read the table", identifier):
             summaries = [_strings(catalog, snapshot.summary()) for snapshot in metadata.snapshots()]
-            found += _told(identifier, pipeline, _strings(catalog, metadata.properties()), summaries)
+            found += _evidence_of(identifier, pipeline, _strings(catalog, metadata.properties()), summaries)
     return found
 
 
@@ -57,18 +57,22 @@ def _strings(catalog: Catalog, java_map: Any) -> dict[str, str]:
     return strings
 
 
-def _told(table: str, pipeline: str, properties: Mapping[str, str], summaries: list[dict[str, str]]) -> list[Evidence]:
+def _evidence_of(
+    table: str, pipeline: str, properties: Mapping[str, str], summaries: list[dict[str, str]]
+) -> list[Evidence]:
     main = Mark(pipeline, "", 0).key("main")
     found = []
     for key, text in properties.items():
         if key != main and not key.startswith(f"{main}@"):
             continue
         mark = json.loads(text)
-        own = [
+        committed = [
             one for one in summaries if (one.get("calve.pipeline"), one.get("calve.state")) == (pipeline, mark["state"])
         ]
-        positions = {int(one["calve.batch"]): json.loads(one["calve.offsets"]) for one in own if "calve.offsets" in one}
-        complete = max((int(one.get("calve.complete-batch", 0)) for one in own), default=0)
+        positions = {
+            int(one["calve.batch"]): json.loads(one["calve.offsets"]) for one in committed if "calve.offsets" in one
+        }
+        complete = max((int(one.get("calve.complete-batch", 0)) for one in committed), default=0)
         branch = key.removeprefix(main).removeprefix("@") or "main"
         found.append(Evidence(table, branch, key, mark["state"], mark["batch"], complete, positions))
     return found

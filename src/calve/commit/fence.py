@@ -1,14 +1,14 @@
 """Brings staged batches into a table exactly once: a compare-and-swap on the very metadata that was inspected.
 
 What the fence relies on:
-- `newTransaction()` refreshes, and `startMetadata()` is what all its updates are built on (`Attempt.java`). Looking at
-  the table's handle instead would leave a gap: commits on a stale handle refresh first and succeed.
-- `operations().commit(start, made)` succeeds only while the table still is `start` (on REST: while the branch still
-  is), so the mark that was read there is the mark that is replaced.
-- The mark, `calve.mark.<pipeline>` among the table's properties, always travels in one commit with a snapshot. It
-  outlives `expire_snapshots` and a rollback. It says up to which batch the table has this pipeline's files.
-- A pipeline's batches are committed in order, and a staged batch never changes; so whatever is behind the mark is
-  there, and an attempt whose answer never came may be repeated after another look.
+- `newTransaction()` refreshes, and all its updates are based on `startMetadata()` (`Attempt.java`). The metadata of
+  the table's handle would leave a gap: a commit on a stale handle refreshes first and succeeds.
+- `operations().commit(start, made)` succeeds only if the table still is `start` (on REST: if the branch still is), so
+  it replaces exactly the mark that was read.
+- The mark, the table property `calve.mark.<pipeline>`, is the last batch of this pipeline in the table. It always
+  changes in the same commit that adds a snapshot, and survives `expire_snapshots` and a rollback.
+- A pipeline's batches are committed in order, and a staged batch never changes. So all batches up to the mark are in
+  the table, and an attempt without an answer may be repeated after the mark is read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
 from calve.commit.merge import merge_changes
-from calve.commit.specs import hold_everywhere, need_free_spec
+from calve.commit.specs import make_global, need_unpartitioned_spec
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors, unforeseen_errors
 from calve.errors import (
@@ -41,7 +41,7 @@ from calve.table.loaded import MARK, Table
 __all__ = ["CommitTarget", "Lose", "Mark", "Outcome", "append", "rehearse"]
 
 Lose = Callable[[int, Sequence[bytes]], None]
-"""Keeps dead letters of a batch, as lines of JSON, in place of those that it was told before."""
+"""Keeps the dead letters of a batch, as lines of JSON; they replace those of an earlier call for this batch."""
 
 _STEP = "commit"
 _REJECTED = "calve.rejected"
@@ -50,14 +50,14 @@ _WHO = ("calve.pipeline", "calve.state")
 
 @dataclass(frozen=True)
 class CommitTarget:
-    """Where batches go.
+    """Where batches are committed.
 
     Attributes:
         identifier: Namespace and name of the table, joined by dots.
         uuid: The UUID of the table that the files were written for; empty: any.
-        branch: The branch that gets the snapshot. If there is none it begins where `main` is, in the same commit; in a
-            table without a snapshot it begins empty, and `main` stays without one.
-        write_mode: How equality deletes among the files reach the table: as they are, or as what Spark makes of them.
+        branch: The branch that gets the snapshot. A missing branch is created in the same commit, at the snapshot of
+            `main`, or empty if the table has no snapshot.
+        write_mode: How equality deletes among the files are committed: as they are, or merged by Spark.
     """
 
     identifier: str
@@ -73,7 +73,7 @@ class Mark:
     Attributes:
         pipeline: The pipeline's name.
         state_id: The identity of its ledger.
-        batch: The last batch that this ledger has staged; a table that has a later one knows another driver.
+        batch: The last batch that this ledger has staged; a table with a later one belongs to another driver.
     """
 
     pipeline: str
@@ -87,17 +87,17 @@ class Mark:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the batches; "already committed" is an outcome, not an error.
+    """The result of a commit; "already committed" is an outcome, not an error.
 
     Attributes:
         batches: Those that this call committed, in order; empty when the table had all of them.
         snapshot_id: The snapshot with them; None when there is none.
         files: How many files it added.
         rows: How many rows it added.
-        equality_deletes: How many rows the equality deletes of the branch have then.
-        delete_files: How many delete files of all kinds it has then.
-        began: Whether the branch had no rows before, as neither it nor the table had a snapshot.
-        table: The table after this commit; None when the table had everything before.
+        equality_deletes: The rows in the equality deletes of the branch after the commit.
+        delete_files: The delete files of all kinds of the branch after the commit.
+        began: Whether the branch was empty: neither it nor the table had a snapshot.
+        table: The table after this commit; None if nothing was committed.
     """
 
     batches: tuple[int, ...] = ()
@@ -115,8 +115,8 @@ class Outcome:
         return not self.batches
 
 
-class _Told(NamedTuple):
-    """What a commit says, and whom it tells what it leaves out."""
+class _Report(NamedTuple):
+    """The snapshot summary, and the callback for rejected events."""
 
     summary: dict[str, str]
     lose: Lose
@@ -131,39 +131,39 @@ def append(
     summary: Mapping[str, str] | None = None,
     lose: Lose | None = None,
 ) -> Outcome:
-    """Bring the files of staged batches into a table in one commit, however often it is called.
+    """Commit the files of staged batches to a table at once, and exactly once however often it is called.
 
-    Appends make one snapshot. With deletes among the files each batch has its own, in order.
+    Appends make one snapshot. If there are deletes, each batch gets its own snapshot, in order.
 
     Args:
         catalog: Where the table is.
         target: The table and its branch.
         mark: Who commits.
         files: The files of each batch; a path that appears twice is added once.
-        summary: What the snapshot's summary says beside `calve.pipeline`, `calve.state` and `calve.batch`; of several
-            the last one's, because it is true of all batches together.
-        lose: Is told of each batch, with every attempt and before it counts, the dead letters of events that turned
-            out to be no rows; often there are none. Without it there must be none.
+        summary: Added to the snapshot's summary, beside `calve.pipeline`, `calve.state` and `calve.batch`. Of several
+            snapshots only the last one gets it, because it describes all batches together.
+        lose: Called for each batch, in every attempt and before the swap, with the dead letters of events that
+            turned out not to be rows, often none. Without it such events are an error.
 
     Raises:
-        OvertakenError: Another state has committed under this pipeline's name, or this one is behind itself.
-        CommitError: The table is another one than the files were written for, or refuses them.
+        OvertakenError: Another state has committed under this pipeline's name, or a newer copy of this one.
+        CommitError: The files were written for another table, or this table refuses them.
         CommitConflictError: Other writers were faster every time.
-        CommitUnknownError: The answer never came; repeat the call.
+        CommitUnknownError: The catalog's answer is lost; repeat the call.
         SinkUnavailableError: The catalog does not answer.
     """
-    told = _Told(dict(summary or {}), lose or _refuse)
-    return retried(lambda: _attempt(catalog, target, mark, files, told))
+    report = _Report(dict(summary or {}), lose or _refuse)
+    return retried(lambda: _attempt(catalog, target, mark, files, report))
 
 
 def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[int, Sequence[ContentFile]]) -> None:
-    """Do what `append` does, but for making it visible.
+    """Do the same as `append`, without the last step that makes it visible.
 
     Raises:
         UnprocessableError: The files cannot become a snapshot.
         CalveError: As `append`.
     """
-    retried(lambda: _attempt(catalog, target, mark, files, _Told({}, lambda *_: None, is_rehearsal=True)))
+    retried(lambda: _attempt(catalog, target, mark, files, _Report({}, lambda *_: None, is_rehearsal=True)))
 
 
 def _attempt(
@@ -171,7 +171,7 @@ def _attempt(
     target: CommitTarget,
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
-    told: _Told,
+    report: _Report,
 ) -> Outcome:
     begun = catalog.begin(target.identifier)
     key = mark.key(target.branch)
@@ -184,11 +184,11 @@ def _attempt(
         if not batches:
             return Outcome()
         merges = target.write_mode != EQUALITY_DELETE
-        whole = [file for batch in batches for file in files[batch] if file.is_data or not merges]
-        if need_free_spec(found.specs, whole):
-            catalog.add_free_spec(target.identifier)
-            return _attempt(catalog, target, mark, files, told)
-        files = {batch: hold_everywhere(found.specs, files[batch]) for batch in batches}
+        committed = [file for batch in batches for file in files[batch] if file.is_data or not merges]
+        if need_unpartitioned_spec(found.specs, committed):
+            catalog.add_unpartitioned_spec(target.identifier)
+            return _attempt(catalog, target, mark, files, report)
+        files = {batch: make_global(found.specs, files[batch]) for batch in batches}
         began = found.is_empty and not found.has_branch
         needless = _needless_deletes(files) if began and not merges else set()
         files = {batch: [file for file in files[batch] if file.file_path not in needless] for batch in batches}
@@ -199,10 +199,10 @@ def _attempt(
             "calve.batch": str(batches[-1]),
         }
         if all(file.is_data for file in added.values()):
-            _stage(catalog, begun, target, list(added.values()), told.summary | who)
+            _stage(catalog, begun, target, list(added.values()), report.summary | who)
         else:
-            _stage_each(catalog, begun, target, files, told._replace(summary=told.summary | who))
-        if told.is_rehearsal:
+            _stage_each(catalog, begun, target, files, report._replace(summary=report.summary | who))
+        if report.is_rehearsal:
             return Outcome()
         text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
         swapped = swap(begun, target.branch, (key, text))
@@ -215,39 +215,39 @@ def _attempt(
 
 
 def _stage_each(
-    catalog: Catalog, begun: Attempt, target: CommitTarget, files: Mapping[int, Sequence[ContentFile]], told: _Told
+    catalog: Catalog, begun: Attempt, target: CommitTarget, files: Mapping[int, Sequence[ContentFile]], report: _Report
 ) -> None:
-    """Add batches one by one: an equality delete holds for rows of earlier snapshots only."""
+    """Add batches one by one: an equality delete applies only to rows of earlier snapshots."""
     lost, last = 0, max(files)
-    for batch, own in files.items():
-        summary = {key: value for key, value in told.summary.items() if batch == last or key in _WHO}
-        letters = _stage(catalog, begun, target, own, summary | {"calve.batch": str(batch)}, lost)
-        told.lose(batch, letters)
+    for batch, batch_files in files.items():
+        summary = {key: value for key, value in report.summary.items() if batch == last or key in _WHO}
+        letters = _stage(catalog, begun, target, batch_files, summary | {"calve.batch": str(batch)}, lost)
+        report.lose(batch, letters)
         lost += len(letters)
 
 
 def _check_same_table(target: CommitTarget, uuid: str) -> None:
     if target.uuid and uuid != target.uuid:
         raise CommitError(
-            f"The table {target.identifier} was dropped and created again, and the staged files are of the old one",
+            f"The table {target.identifier} was dropped and created again, and the staged files belong to the old one",
             step=_STEP,
             target=target.identifier,
-            hint="Bring the old table back, or remove the pipeline's state folder to start anew with this one",
+            hint="Restore the old table, or remove the pipeline's state folder to start again with the new one",
         )
 
 
 def _check_branch(target: CommitTarget, is_tag: bool) -> None:
     if is_tag:
         raise CommitError(
-            f"The table {target.identifier} has a tag {target.branch!r}, so there can be no branch of that name",
+            f"The table {target.identifier} has a tag {target.branch!r}, so it cannot have a branch of that name",
             step=_STEP,
             target=target.identifier,
-            hint="Drop or rename the tag, and the staged files are committed",
+            hint="Drop or rename the tag; then Calve commits the staged files",
         )
 
 
 def _read_mark(text: str | None, target: CommitTarget, mark: Mark) -> int:
-    """Return the last batch of this pipeline that the table has, 0 for none."""
+    """Return the last batch of this pipeline in the table, 0 for none."""
     if text is None:
         return 0
     found = json.loads(text)
@@ -256,9 +256,9 @@ def _read_mark(text: str | None, target: CommitTarget, mark: Mark) -> int:
             f"The table {target.identifier} has batches of a pipeline {mark.pipeline!r} from another state folder",
             step=_STEP,
             target=target.identifier,
-            hint="Run with that state folder, or give this pipeline another name. If that state is gone for good, "
-            "`calve state rebuild` makes it anew from what the tables tell; removing the table property "
-            f"{mark.key(target.branch)} would read the source from its beginning, and double the rows",
+            hint="Run with that state folder, or rename this pipeline. If that state is lost, `calve state rebuild` "
+            f"restores it from the tables. Do not remove the table property {mark.key(target.branch)}: then Calve "
+            "reads the source from its beginning and duplicates the rows",
         )
     reached: int = found["batch"]
     if reached > mark.batch:
@@ -266,7 +266,7 @@ def _read_mark(text: str | None, target: CommitTarget, mark: Mark) -> int:
             f"The table {target.identifier} has batch {reached} of {mark.pipeline!r}; this state ends at {mark.batch}",
             step=_STEP,
             target=target.identifier,
-            hint="Another driver ran with a copy of this state folder: stop this one, and go on with the newer state",
+            hint="Another driver ran with a copy of this state folder: stop this driver, and run with the newer state",
         )
     return reached
 
@@ -279,13 +279,12 @@ def _stage(
     summary: Mapping[str, str],
     lost_before: int = 0,
 ) -> list[bytes]:
-    """Add the files of one batch to an attempt: deletes first, as they hold for earlier rows.
+    """Add the files of one batch to an attempt: deletes first, because they apply to earlier rows.
 
-    The dead letters of this batch, and those of earlier batches in the same commit (`lost_before`), are added to the
-    number in `calve.rejected`.
+    `calve.rejected` grows by the dead letters of this batch, and of earlier batches of the same commit (`lost_before`).
 
     Returns:
-        The dead letters of events that turned out to be no rows.
+        The dead letters of events that turned out not to be rows.
 
     Raises:
         UnprocessableError: The files cannot become a snapshot; their events may be the reason.
@@ -312,10 +311,10 @@ def _deletes(files: Iterable[ContentFile]) -> list[str]:
 
 
 def _needless_deletes(files: Mapping[int, Sequence[ContentFile]]) -> set[str]:
-    """Return the equality deletes that match no row, as the branch begins with these batches (paths).
+    """Return the paths of equality deletes that match no row, for a branch that was empty before these batches.
 
-    They hold for rows of earlier snapshots only, and before the first batch with rows there are none. Without them
-    PyIceberg, which refuses equality deletes, reads a table after its first load.
+    They apply only to rows of earlier snapshots, and there are none before the first batch with rows. Without these
+    files PyIceberg, which refuses equality deletes, can read a table after its first load.
     """
     found: set[str] = set()
     for batch in files.values():
@@ -327,17 +326,20 @@ def _needless_deletes(files: Mapping[int, Sequence[ContentFile]]) -> set[str]:
 
 
 def _refuse(batch: int, letters: Sequence[bytes]) -> None:
-    """Lose nothing.
+    """Refuse dead letters.
 
     Raises:
-        InvariantError: There is something to lose.
+        InvariantError: There are some.
     """
     if letters:
-        raise InvariantError(f"{len(letters)} events of batch {batch} are no rows, and have no place to go", step=_STEP)
+        raise InvariantError(
+            f"{len(letters)} events of batch {batch} are not rows, and there is no dead-letter file for them",
+            step=_STEP,
+        )
 
 
 def _remove_files(begun: Attempt, paths: Collection[str]) -> None:
-    """Delete staged files that no snapshot has: their keys were merged, or no row has them."""
+    """Delete staged files that no snapshot references: their keys were merged, or match no row."""
     if not paths:
         return
     io = begun.table.io()

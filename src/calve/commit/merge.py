@@ -1,11 +1,11 @@
-"""Deletes and updates rows of given keys within a transaction, by Spark's MERGE: the modes without equality deletes.
+"""Deletes and updates rows by key within a transaction, with Spark's MERGE: the modes without equality deletes.
 
-MERGE commits by itself and knows no fence. So it is given a table whose operations are those of the transaction: what
-it commits is one more update there, and becomes visible with the rest by the fence's compare-and-swap, or never. Spark
-finds the rows and writes position deletes (format version 2), deletion vectors (version 3) or files without the rows,
-as the property `write.merge.mode` says; within the transaction that is the sink's, after it the table's again.
+MERGE commits by itself, without the fence. So it gets a table whose operations are those of the transaction: its commit
+becomes one more update there, which the fence's compare-and-swap makes visible with all others. Spark finds the rows
+and writes position deletes (format version 2), deletion vectors (version 3) or files without the rows. The property
+`write.merge.mode` selects this; it has the sink's value within the transaction, and the table's own value after it.
 
-Only updates that lack columns are written by the MERGE, because it alone sees the older row. All other rows come as
+MERGE writes only the updates that lack columns, because it alone sees the older row. All other rows are committed as
 they were staged.
 """
 
@@ -35,24 +35,24 @@ _MODE = "write.merge.mode"
 def merge_changes(
     catalog: Catalog, transaction: Any, branch: str, mode: WriteMode, files: Sequence[ContentFile]
 ) -> list[bytes]:
-    """Delete the rows whose keys are in staged files, and update those that these have more of; a Spark job.
+    """Delete the rows whose keys are in staged files, and apply the staged updates; a Spark job.
 
-    An update that lacks a required column, and has no older row with it, is no row: it is left out.
+    An update that lacks a required column is left out if no older row has the value.
 
     Args:
         catalog: The catalog of the table, with the session that runs the job.
         transaction: The Java `Transaction`; it gets more snapshots, or none if no row is found.
         branch: The branch that has the rows.
         mode: Not `EQUALITY_DELETE`.
-        files: Equality deletes; they are only read. Those with the
-            column `ABSENT` have rows: updates that lack columns. A key that is deleted as well is updated afterwards.
+        files: Equality deletes; they are only read. Those with the column `ABSENT` are updates that lack columns. If a
+            key is in both, the row is deleted and then updated.
 
     Returns:
         The dead letters of the events of updates that were left out, as lines of JSON.
 
     Raises:
-        CommitError: An update would have to be left out, and nobody knows its events any more.
-        SinkUnavailableError: The storage does not give a file at the moment.
+        CommitError: An update must be left out, but its dead letters were not staged.
+        SinkUnavailableError: A file cannot be read at the moment.
     """
     jvm: Any = jvm_of(catalog.spark)
     operations = transaction.table().operations()
@@ -61,29 +61,29 @@ def merge_changes(
         staged(catalog, table, ids, [file.file_path for file in files if tuple(file.equality_ids) == ids])
         for ids in dict.fromkeys(tuple(file.equality_ids) for file in files)
     ]
-    if not _branch(transaction, operations.current(), branch, any(one.columns for one in found)):
+    if not _branch(transaction, operations.current(), branch, any(keys.columns for keys in found)):
         return []
     _renew_schema(transaction, operations.current(), branch)
     before = operations.current().properties().get(_MODE)
     transaction.updateProperties().set(_MODE, mode).commit()
     letters: list[bytes] = []
-    for one in found:
+    for keys in found:
         relation = _relation(jvm, table, branch)
-        if len(lost := _Merge(catalog.spark, relation, one).without_older_row()):
-            told = one.letters_of(lost)
-            if not all(told):
-                raise _incomplete(table.name(), one, len(lost))
-            letters += [line for lines in told for line in lines]
-            one = one.without(lost)
-        if one.columns or len(one.deletes):
-            _Merge(catalog.spark, relation, one).run()
+        if len(lost := _Merge(catalog.spark, relation, keys).without_older_row()):
+            events = keys.letters_of(lost)
+            if not all(events):
+                raise _incomplete(table.name(), keys, len(lost))
+            letters += [line for lines in events for line in lines]
+            keys = keys.without(lost)
+        if keys.columns or len(keys.deletes):
+            _Merge(catalog.spark, relation, keys).run()
     restored = transaction.updateProperties()
     (restored.remove(_MODE) if before is None else restored.set(_MODE, before)).commit()
     return letters
 
 
 def _branch(transaction: Any, start: Any, branch: str, needed: bool) -> bool:
-    """Return whether there is anything to search for rows; make the branch if it is `needed` even without a row."""
+    """Return whether there are rows to search; create the branch if it is `needed` even without rows."""
     if start.ref(branch) is not None:
         return True
     if start.currentSnapshot() is not None:
@@ -106,11 +106,13 @@ def _renew_schema(transaction: Any, current: Any, branch: str) -> None:
 
 
 class _Merge:
-    """One MERGE into a table that no catalog knows: the parsed plan gets relations in the place of names."""
+    """One MERGE into a table that no catalog has: relations replace the names in the parsed plan."""
 
     def __init__(self, spark: SparkSession, relation: Any, changes: Staged) -> None:
         jvm: Any = jvm_of(spark)
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))  # parsing has its settings
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
+            java_session(spark)
+        )  # the parser uses its settings
         self._spark = spark
         self._relation = relation
         self._changes = changes
@@ -131,24 +133,24 @@ class _Merge:
         jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan.withNewChildren(_sequence(jvm, *children)))
 
     def _actions(self) -> str:
-        columns, kept = self._changes.columns, self._changes.kept
+        columns, absent = self._changes.columns, self._changes.absent
         if not columns:
             return "WHEN MATCHED THEN DELETE"
         values = []
         for number, name in columns.items():
-            value, old = f"source.c{number}", f"target.{spark_name(name)}"
-            if number in kept:
-                value = f"CASE WHEN array_contains(source.{ABSENT}, {number}) THEN {old} ELSE {value} END"
-            values.append(f"{old} = {value}")
+            value, target = f"source.c{number}", f"target.{spark_name(name)}"
+            if number in absent:
+                value = f"CASE WHEN array_contains(source.{ABSENT}, {number}) THEN {target} ELSE {value} END"
+            values.append(f"{target} = {value}")
         names = ", ".join(map(spark_name, columns.values()))
-        given = ", ".join(f"source.c{number}" for number in columns)
+        source_columns = ", ".join(f"source.c{number}" for number in columns)
         return (
             f"WHEN MATCHED AND source.{ABSENT} IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {', '.join(values)} "
-            f"WHEN NOT MATCHED AND source.{ABSENT} IS NOT NULL THEN INSERT ({names}) VALUES ({given})"
+            f"WHEN NOT MATCHED AND source.{ABSENT} IS NOT NULL THEN INSERT ({names}) VALUES ({source_columns})"
         )
 
     def without_older_row(self) -> RowNumbers:
-        """Find the updates that lack a required column, and have no older row in the table that has it (positions)."""
+        """Return the positions of updates that lack a required column which no older row has."""
         surely, doubtful = self._changes.incomplete()
         if not len(doubtful):
             return surely
@@ -169,13 +171,13 @@ def _relation(jvm: Any, table: Any, branch: str) -> Any:
 
 
 def _incomplete(table: str, changes: Staged, count: int) -> CommitError:
-    names = ", ".join(changes.columns[number] for number in changes.required.intersection(changes.kept))
+    names = ", ".join(changes.columns[number] for number in changes.required.intersection(changes.absent))
     return CommitError(
         f"{count} staged updates of the table {table} lack a required column ({names}), and no older row has it",
         step="commit",
         target=table,
-        hint="Make the column optional (ALTER TABLE … ALTER COLUMN … DROP NOT NULL), or add the missing rows; the "
-        "commit then goes on by itself",
+        hint="Make the column optional (ALTER TABLE … ALTER COLUMN … DROP NOT NULL), or add the missing rows; "
+        "Calve then retries the commit",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a batch has staged for a MERGE: keys of rows that go, and updates that lack columns. Read by the driver."""
+"""The staged files of a MERGE: keys of rows to delete, and updates that lack columns. Read by the driver."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Staged:
     """Changes of rows by one key.
 
     Attributes:
-        paths: The names that lead to each column of the key: more than one where it is nested.
-        columns: The names of the columns that updates have, by field id; empty where there is no update.
-        required: The field ids of those that must have a value.
+        paths: The path of names to each column of the key; longer than one if it is nested.
+        columns: The names of the updates' columns, by field id; empty without updates.
+        required: The field ids of the required ones.
         types: Spark's types of all columns of the rows, as SQL.
-        deletes: The keys of rows that go: `k0`, `k1`, ….
-        updates: Rows: the same, `c<field id>`, `ABSENT` and `EVENTS`.
-        fresh: The updates whose older row goes before they are made (positions).
+        deletes: The keys of rows to delete: `k0`, `k1`, ….
+        updates: Rows: the key's columns, `c<field id>`, `ABSENT` and `EVENTS`.
+        fresh: The positions of the updates whose older row is deleted first.
     """
 
     paths: tuple[tuple[str, ...], ...]
@@ -50,7 +50,7 @@ class Staged:
     fresh: RowNumbers
 
     @property
-    def kept(self) -> list[int]:
+    def absent(self) -> list[int]:
         """The field ids of the columns that some update lacks."""
         if not self.columns:
             return []
@@ -58,9 +58,9 @@ class Staged:
         return numbers
 
     def incomplete(self) -> tuple[RowNumbers, RowNumbers]:
-        """Find the updates that surely are no rows, and those that are none without an older row (positions)."""
+        """Return the positions of updates that are certainly not rows, and of those that need an older row."""
         mask = np.zeros(len(self.updates), bool)
-        for number in self.required.intersection(self.kept):
+        for number in self.required.intersection(self.absent):
             mask |= lacks(duck.whole(self.updates.column(ABSENT)), number)
         surely = self.fresh[mask[self.fresh]]
         mask[self.fresh] = False
@@ -77,19 +77,19 @@ class Staged:
         return [each or [] for each in lines]
 
     def without(self, lost: RowNumbers) -> Staged:
-        """Leave updates out; what a DELETE before them took away stays away."""
-        left = np.setdiff1d(np.arange(len(self.updates)), lost)
+        """Leave updates out; older rows that a DELETE before them removed stay deleted."""
+        rest = np.setdiff1d(np.arange(len(self.updates)), lost)
         gone = self.updates.take(pa.array(np.intersect1d(lost, self.fresh))).select(self.deletes.column_names)
         return replace(
             self,
-            columns=self.columns if len(left) else {},
+            columns=self.columns if len(rest) else {},
             deletes=pa.concat_tables([self.deletes, gone]),
-            updates=self.updates.take(pa.array(left)),
-            fresh=np.flatnonzero(np.isin(left, self.fresh)),
+            updates=self.updates.take(pa.array(rest)),
+            fresh=np.flatnonzero(np.isin(rest, self.fresh)),
         )
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return a row for each key, which every task gets whole; `ABSENT` is null where the row goes."""
+        """Return one row per key, broadcast to every task; `ABSENT` is null if the row is deleted."""
         rows = self.deletes
         if self.columns:
             absent = duck.whole(self.updates.column(ABSENT))
@@ -103,8 +103,8 @@ class Staged:
 
     def _frame(self, rows: pa.Table, spark: SparkSession) -> DataFrame:
         schema = StructType.fromDDL(", ".join(f"{name} {self.types[name]}" for name in rows.column_names))
-        whole = rows.combine_chunks()  # Spark 4.1 reads no further than a batch without rows
-        return spark.createDataFrame(whole, schema).hint("broadcast")
+        batch = rows.combine_chunks()  # Spark 4.1 stops at a batch without rows
+        return spark.createDataFrame(batch, schema).hint("broadcast")
 
 
 def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str]) -> Staged:
@@ -112,12 +112,12 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
 
     Args:
         catalog: The catalog of the table.
-        table: The Java table: columns have its names and types, whatever they had when the files were written.
+        table: The Java table: columns get its current names and types, not those of the files.
         ids: The field ids of the key.
-        paths: Files with these columns; those with `ABSENT` have updates.
+        paths: Files with these columns; those with `ABSENT` are updates.
 
     Raises:
-        SinkUnavailableError: The storage does not give a file at the moment.
+        SinkUnavailableError: A file cannot be read at the moment.
     """
     schema, io_properties = table.schema(), catalog.io_properties(table)
     read = [_read(path, io_properties) for path in paths]
@@ -145,7 +145,7 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
 
 
 def _freshened(found: Staged, keys: list[str]) -> Staged:
-    """Take the keys of updates out of the deletes."""
+    """Remove the keys of updates from the deletes."""
     numbered = [
         rows.select(keys).append_column("row", pa.array(range(len(rows)), pa.int64()))
         for rows in (found.updates, found.deletes)
@@ -162,7 +162,7 @@ def _read(path: str, io_properties: dict[str, str]) -> pa.Table:
     """Read a file.
 
     Raises:
-        SinkUnavailableError: The storage does not give it at the moment.
+        SinkUnavailableError: It cannot be read at the moment.
     """
     try:
         with load_file_io(io_properties, path).new_input(path).open() as stream:
@@ -172,18 +172,18 @@ def _read(path: str, io_properties: dict[str, str]) -> pa.Table:
             f"The staged keys {path} cannot be read: {error}",
             step="commit",
             target=path,
-            hint="Calve tries again; check that the table's storage is up and can be reached",
+            hint="Calve tries again; check that the table's storage is reachable",
         ) from error
 
 
 def _names(schema: Any, rows: pa.Table) -> list[tuple[int, str]]:
-    """Return the columns of rows that the table still has, and what they are called by now."""
+    """Return the columns of rows that the table still has, with their current names."""
     numbers = [_number(field) for field in rows.schema]
     return [(number, str(schema.findColumnName(number))) for number in numbers if schema.findField(number) is not None]
 
 
 def _path(catalog: Catalog, schema: Any, number: int) -> tuple[str, ...]:
-    """Return the names that lead to a field; each may have dots itself."""
+    """Return the path of names to a field; each name may contain dots."""
     parents = jvm_of(catalog.spark).org.apache.iceberg.types.TypeUtil.indexParents(schema.asStruct())
     above = parents.get(number)
     return (*(_path(catalog, schema, above) if above is not None else ()), str(schema.findField(number).name()))
@@ -194,7 +194,7 @@ def _number(field: pa.Field) -> int:
 
 
 def _keys(rows: pa.Table, keys: Mapping[str, int]) -> pa.Table:
-    """Return the columns of the key, whatever they were called and however deep they are."""
+    """Return the columns of the key by field id, at any depth."""
     while any(pa.types.is_struct(field.type) for field in rows.schema):
         rows = rows.flatten()  # `a` with a field `b` becomes `a.b`
     columns = {_number(field): column for field, column in zip(rows.schema, rows.columns, strict=True)}
@@ -210,7 +210,7 @@ def _updates(rows: pa.Table, keys: Mapping[str, int], columns: Mapping[int, str]
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as Spark has its type, at any depth: a UUID is text."""
+    """Return a column with the types that Spark has, at any depth: a UUID is text."""
     if not _is_odd(column.type):
         return column
     sql = f"SELECT one::{_sql_type(column.type)} AS one FROM rows"
@@ -218,7 +218,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_odd(kind: pa.DataType) -> bool:
-    """Return whether Spark has another type for a type, or for one inside it."""
+    """Return whether Spark has another type for this type, or for a type inside it."""
     inside = [kind.field(at).type for at in range(kind.num_fields)]
     return isinstance(kind, pa.UuidType) or pa.types.is_fixed_size_binary(kind) or any(map(_is_odd, inside))
 

@@ -1,7 +1,7 @@
-"""Brings a table's columns after those of another table, whose rows it gets: added, widened, renamed.
+"""Makes a table's columns follow those of the table that it mirrors: added, widened, renamed.
 
-What a column of the other table was called when it was last looked at is a property of this one, by the other one's
-field ids: so a rename is told from a column that was dropped beside one that was added.
+A property of the mirror keeps the source's column names by field id, from the last run. They distinguish a renamed
+column from a dropped column beside a new one.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _STEP = "follow the source's schema"
 def follow(
     catalog: Catalog, identifier: str, source: SourceTable, key: Sequence[str] = (), has_deletes: bool = False
 ) -> list[str]:
-    """Make a table have what another one has; may be repeated safely (driver).
+    """Add, widen and rename a table's columns as another table has them; may be repeated safely (driver).
 
-    Columns that the other one no longer has stay, and so do those that are of a type that cannot become its.
+        Columns that the source no longer has stay. So do columns whose type cannot be widened to the source's.
 
     Args:
         catalog: The catalog of the table.
         identifier: The table.
-        source: The other one.
+        source: The table that it mirrors.
         key: The columns that rows are deleted by; empty: the table's identifier fields.
-        has_deletes: Rows are deleted by equality deletes. Then, or if the table has some already, the key keeps its
-            types: Iceberg's Java readers (1.12) do not apply the deletes of a narrower key, so deleted rows come back.
+        has_deletes: Rows are deleted by equality deletes. With these, old or new, the key keeps its types: Iceberg's
+            Java readers (1.12) do not apply the deletes of a narrower key, so deleted rows come back.
 
     Returns:
-        What was done and what was left, in words; empty when the table had it all.
+        Sentences about what changed and what did not; empty if there was nothing to do.
 
     Raises:
         CommitError: The table cannot be changed.
@@ -58,35 +58,35 @@ def follow(
 def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -> list[str]:
     names = _names(source)
     property_name = f"{_PROPERTY}{source.name}"
-    seen = {"uuid": source.uuid, "names": names, "schema": zlib.crc32(source.schema_json.encode())}
-    wanted = json.dumps(seen, separators=(",", ":"))
-    held = java_table.properties().get(property_name)
-    if held == wanted:
+    current = {"uuid": source.uuid, "names": names, "schema": zlib.crc32(source.schema_json.encode())}
+    property_value = json.dumps(current, separators=(",", ":"))
+    stored = java_table.properties().get(property_name)
+    if stored == property_value:
         return []
-    known = json.loads(held) if held else {}
-    before = known.get("names", {}) if known.get("uuid") == source.uuid else {}
+    previous = json.loads(stored) if stored else {}
+    before = previous.get("names", {}) if previous.get("uuid") == source.uuid else {}
     had = _columns(java_table)
     renamed = _renamed(before, names, had)
     if renamed:
         _rename(java_table, renamed)
-    kept, key_columns = key.types(java_table), set(java_table.schema().identifierFieldNames())
-    given = [_as_key(field, key_columns) for field in json.loads(source.schema_json)["fields"]]
-    fields = [_with_types(field, field["name"], kept) for field in given]
+    key_types, key_columns = key.types(java_table), set(java_table.schema().identifierFieldNames())
+    source_fields = [_as_key(field, key_columns) for field in json.loads(source.schema_json)["fields"]]
+    fields = [_with_types(field, field["name"], key_types) for field in source_fields]
     fits = [field for field in fields if _fits(catalog, java_table, field)]
     dropped = _dropped(before, names, _columns(java_table))
     transaction = java_table.newTransaction()
     update = _union(catalog, transaction.updateSchema(), fits)
     for name in dropped:
         if name not in key_columns:
-            update = update.makeColumnOptional(name)  # rows without it are rows of the table
+            update = update.makeColumnOptional(name)  # rows without it are valid rows of the table
     update.commit()
-    transaction.updateProperties().set(property_name, wanted).commit()
+    transaction.updateProperties().set(property_name, property_value).commit()
     transaction.commitTransaction()
     java_table.refresh()
     return [
         *_changes(had, _columns(java_table), renamed),
-        *(f"{name} stays, though dropped there" for name in dropped),
-        *(f"{name} stays of type {kind} because of equality deletes" for name, kind in _narrower(kept, source)),
+        *(f"{name} stays, although the source dropped it" for name in dropped),
+        *(f"{name} stays of type {kind} because of equality deletes" for name, kind in _narrower(key_types, source)),
     ]
 
 
@@ -100,19 +100,19 @@ def _changes(had: Mapping[str, str], now: Mapping[str, str], renamed: Mapping[st
 
 
 def _dropped(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[str, str]) -> list[str]:
-    """Return the columns that the table has and the other one no longer; of a struct only itself."""
+    """Return the table's columns that the source has dropped; of a dropped struct only the struct itself."""
     gone = {name for number, name in before.items() if number not in names and name in had}
     return sorted(name for name in gone - set(names.values()) if name.rpartition(".")[0] not in gone)
 
 
 class _Key(NamedTuple):
-    """The columns that rows are deleted by (none: the identifier fields), and whether by equality deletes."""
+    """The columns by which rows are deleted (none: the identifier fields), and whether by equality deletes."""
 
     columns: tuple[str, ...]
     has_deletes: bool
 
     def types(self, java_table: Any) -> dict[str, str]:
-        """Return the types of the columns that keep them, by name."""
+        """Return the types of the columns that must keep their type, by name."""
         if not self.has_deletes and not _has_equality_deletes(java_table):
             return {}
         schema = java_table.schema()
@@ -126,14 +126,14 @@ def _has_equality_deletes(java_table: Any) -> bool:
 
 
 def _narrower(types: Mapping[str, str], source: SourceTable) -> list[tuple[str, str]]:
-    """Return the columns of these types that are of others in the other table."""
+    """Return those columns that have another type in the source."""
     schema = read_schema(source.schema_json)
     known = [name for name in types if name in schema.column_names]
     return [(name, types[name]) for name in known if str(schema.find_type(name)) != types[name]]
 
 
 def _with_types(field: dict[str, Any], path: str, types: Mapping[str, str]) -> dict[str, Any]:
-    """Return a column with these types of some columns, which are it or are in it."""
+    """Return a column with some types replaced, its own or those of nested columns."""
     kind = field["type"]
     if path in types:
         return {**field, "type": types[path]}
@@ -150,7 +150,7 @@ def _names(source: SourceTable) -> dict[str, str]:
 
 
 def _columns(java_table: Any) -> dict[str, str]:
-    """The types of all columns, however deep, by name."""
+    """Return the types of all columns at any depth, by name."""
     schema = java_table.schema()
     fields = {str(schema.findColumnName(number)): schema.findField(number) for number in schema.idToName().keySet()}
     return {
@@ -167,7 +167,7 @@ def _rename(java_table: Any, renamed: Mapping[str, str]) -> None:
 
 
 def _renamed(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns to rename, by their old names; only what is there, to what is not."""
+    """Return the columns to rename, by old name: those that exist, to names that do not."""
     changed = {
         before[number]: name
         for number, name in names.items()
@@ -177,12 +177,12 @@ def _renamed(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[s
 
 
 def _as_key(field: dict[str, Any], key_columns: set[str]) -> dict[str, Any]:
-    """A column, required if it is of this table's key, whatever it is in the other one."""
+    """Return a column, required if it is part of this table's key, even if it is optional in the source."""
     return {**field, "required": field["required"] or field["name"] in key_columns}
 
 
 def _fits(catalog: Catalog, java_table: Any, field: Mapping[str, Any]) -> bool:
-    """Whether a column can be added, or become what the other table has."""
+    """Return whether a column can be added or widened to the source's."""
     try:
         with java_errors(_STEP, str(field["name"])):
             _union(catalog, java_table.updateSchema(), [field]).apply()

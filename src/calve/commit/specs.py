@@ -1,10 +1,9 @@
-"""Staged files and the partition specs that their table has by the time they are committed.
+"""Adapts staged files to the partition specs that their table has when they are committed.
 
-An equality delete of a partitioned spec holds for files of this spec only, and only in its partition (Iceberg
-specification, "Scan Planning"); one of a spec without partitions holds for the whole table. A key that says which
-partition its row is in says so under one spec: where another writer has changed the spec, and perhaps written the
-rows anew under it, the older row may lie elsewhere. The key says which row is meant all the same, so the same file
-is committed as a delete that holds everywhere.
+An equality delete of a partitioned spec applies only to files of this spec and this partition (Iceberg specification,
+"Scan Planning"); one of an unpartitioned spec applies to the whole table. A key determines the partition of its row
+under one spec only: if another writer changed the spec, and perhaps rewrote the rows, the older row may be in another
+partition. The key still identifies the row, so the same file is committed as a delete of the unpartitioned spec.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from msgspec.structs import replace
 
 from calve.record.content_file import ContentFile
 
-__all__ = ["hold_everywhere", "need_free_spec"]
+__all__ = ["make_global", "need_unpartitioned_spec"]
 
 
-def need_free_spec(specs: Mapping[int, bool], files: Iterable[ContentFile]) -> bool:
-    """Return whether files can only be committed to a table when it has a spec without partitions, which it has not."""
+def need_unpartitioned_spec(specs: Mapping[int, bool], files: Iterable[ContentFile]) -> bool:
+    """Return whether files need an unpartitioned spec that their table lacks."""
     return not any(specs.values()) and any(_must_move(specs, file) for file in files)
 
 
-def hold_everywhere(specs: Mapping[int, bool], files: Iterable[ContentFile]) -> Sequence[ContentFile]:
-    """Return the files as they are to be committed.
+def make_global(specs: Mapping[int, bool], files: Iterable[ContentFile]) -> Sequence[ContentFile]:
+    """Return the files as they must be committed.
 
     Args:
-        specs: Of the table, as it is now; one without partitions among them, unless none is needed.
-        files: Those without partitions may be of a spec that was removed meanwhile because no committed file had it.
+        specs: The current specs of the table, with an unpartitioned one if it is needed.
+        files: The spec of unpartitioned files may have been removed meanwhile, because no committed file used it.
     """
-    free = next((number for number, is_free in specs.items() if is_free), None)
+    free = next((number for number, is_unpartitioned in specs.items() if is_unpartitioned), None)
     return [replace(file, spec_id=free, partition=[]) if _must_move(specs, file) else file for file in files]
 
 

@@ -1,4 +1,4 @@
-"""The one try to replace a table's metadata by what an attempt made of the very metadata that was inspected."""
+"""One try to replace a table's metadata by the result of an attempt, only if it is still the inspected metadata."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["swap"]
 
 
 def swap(attempt: Attempt, branch: str, mark: tuple[str, str] | None = None) -> Swapped:
-    """Replace what was looked at by the transaction's metadata; a refused attempt leaves nothing behind.
+    """Replace the inspected metadata by the transaction's; a refused attempt leaves nothing behind.
 
     Args:
         attempt: The attempt, whose updates are committed into its transaction.
@@ -17,10 +17,10 @@ def swap(attempt: Attempt, branch: str, mark: tuple[str, str] | None = None) -> 
         mark: A property that the table gets in the same commit: key and value.
 
     Returns:
-        The snapshot that the branch then has, and the table.
+        The new snapshot of the branch, and the table.
 
     Raises:
-        Py4JJavaError: The table is no longer what was looked at, or the catalog's answer is not known.
+        Py4JJavaError: The table has changed since it was inspected, or the catalog's answer is lost.
     """
     reach("commit.before-swap")
     swapped = attempt.swap(branch, mark)

@@ -1,1 +1,1 @@
-"""Events into typed rows: the compiled core, and the exact converter that alone gives reasons."""
+"""Converts events to typed rows: the compiled core, and the exact converter, which alone explains rejects."""

@@ -1,4 +1,4 @@
-"""Columns of a table's Arrow types, such as Parquet takes them."""
+"""Builds columns of a table's Arrow types that Parquet accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["seal", "storage_type", "struct_array"]
 
 
 def struct_array(children: list[pa.Array], fields: list[pa.Field], mask: pa.Array) -> pa.Array:
-    """Return a struct; a required field of an absent struct is null below, which Arrow allows only with a mask."""
+    """Return a struct. A required field of a null struct is null, which Arrow allows only with a mask."""
     loose = [each.with_nullable(True) for each in fields]
     built = pa.StructArray.from_arrays(children, fields=loose, mask=mask)
     kind = pa.struct(fields)
@@ -18,7 +18,7 @@ def struct_array(children: list[pa.Array], fields: list[pa.Field], mask: pa.Arra
 
 
 def seal(rows: pa.Table) -> pa.Table:
-    """Take the nulls out of required fields inside absent structs, which no reader sees, but which Parquet refuses."""
+    """Replace the nulls of required fields in null structs: no reader sees them, but Parquet refuses them."""
     columns = [duck.whole(column) for column in rows.columns]
     return pa.table(
         [
@@ -30,7 +30,7 @@ def seal(rows: pa.Table) -> pa.Table:
 
 
 def _requires(kind: pa.DataType) -> bool:
-    """Return whether a struct at any depth has a required field."""
+    """Return whether a struct has a required field, at any depth."""
     if pa.types.is_map(kind):
         return _requires(kind.item_type)
     below = [kind.field(i) for i in range(kind.num_fields)]
@@ -54,7 +54,7 @@ def _sealed(array: pa.Array, nullable: bool) -> pa.Array:
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that `pa.array` can build for a type: extension types as what they are stored in."""
+    """Return the type that `pa.array` can build for a type: for extension types their storage type."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""Events into typed rows of one table: the compiled core takes what certainly fits, the exact converter the rest."""
+"""Converts events to typed rows: the core takes events that certainly fit, the exact converter the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from calve.arrays import RowNumbers
-from calve.columns.connect_schema import has_schemas, node_of, told_by
+from calve.columns.connect_schema import has_schemas, node_of, rows_by_schema
 from calve.columns.core_spec import table_spec
 from calve.columns.infer import Inferred, UnknownColumns
 from calve.columns.node import Kind, Node
@@ -41,17 +41,17 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Converted:
-    """What became of a table of events.
+    """The result of a conversion.
 
     Attributes:
         rows: The good rows in the order of the events, in the Arrow schema of the table (field ids in the metadata).
         row: Their positions in the input.
-        rejects: The other rows (`REJECTS`).
-        nulled: How many values of each optional column were not coercible and became null.
-        unknown: The fields that have no column or need a wider one, if they were looked for and there are any.
-        reasons: Why the first value of each column in `nulled` became null.
-        ignored: How many events have each field without a column (dotted path), if these are to be counted; and each
-            key that an object repeats (`name (repeated)`), of which the last value is written.
+        rejects: The rejected rows (`REJECTS`).
+        nulled: How many values of each optional column became null because they cannot be converted.
+        unknown: The fields that have no column or need a wider one; None if there are none or they were not requested.
+        reasons: The reason of the first value of each column in `nulled`.
+        ignored: How many events have each field without a column (dotted path), if these are counted, and each key
+            that an object repeats (`name (repeated)`); the last value of such a key is written.
     """
 
     rows: pa.Table
@@ -64,10 +64,10 @@ class Converted:
 
 
 class Converter:
-    """Converts events for one table, or for all that are alike; compiled once, used for many batches (executor).
+    """Converts events for one table, or for all tables with the same columns; compiled once per task (executor).
 
     Args:
-        table: The table, or one of those with the same columns.
+        table: The table, or one of those tables.
         options: How to convert.
 
     Raises:
@@ -86,21 +86,21 @@ class Converter:
     def convert(self, rows: pa.Table) -> Converted:
         """Convert a table with the column `event` or `_typed`."""
         rows = self._with_text_if_needed(rows)
-        return self._looked(rows, self._find(rows))
+        return self._finish(rows, self._find(rows))
 
     def convert_for(self, rows: pa.Table, table_of_row: TableOfRow) -> Iterator[tuple[int, Converted]]:
-        """Convert events of several tables that are alike, all at once; yield each owner with what became of its own.
+        """Convert events of several tables with the same columns at once; yield each table's number and result.
 
         Args:
             rows: As for `convert`.
-            table_of_row: Of each row, the number of its table. Positions in what is yielded are those in `rows`.
+            table_of_row: The number of each row's table. Positions in the results are those in `rows`.
         """
         rows = self._with_text_if_needed(rows)
         for owner, found in divide(self._find(rows), table_of_row):
-            yield owner, self._looked(rows, found)
+            yield owner, self._finish(rows, found)
 
     def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
-        """Return typed rows as they are if their columns can be converted, else with their texts."""
+        """Return typed rows unchanged if their columns can be converted, else with their texts."""
         return rows if is_typed(rows) and self._typed.reader(rows[TYPED].type) else with_text(rows)
 
     def _fast(self, rows: pa.Table) -> core.Converted | None:
@@ -111,61 +111,61 @@ class Converter:
         return self._core.convert(whole_array(rows[EVENT])) if self._core else None
 
     def _find(self, rows: pa.Table) -> ConvertedRows:
-        taken = self._fast(rows)
-        slow = _others(len(rows), taken.rows if taken else _NONE)
+        fast = self._fast(rows)
+        slow = _remaining(len(rows), fast.rows if fast else _NONE)
         texts = with_text(rows.take(pa.array(slow)))[EVENT].to_pylist() if len(slow) else []
         outcome = self._exact.convert(zip(slow.tolist(), texts, strict=True))
-        if taken and len(taken.deferred.rows):
-            taken = self._decide(taken, outcome)
-        unknown = UnknownFields(taken.strange, taken.sets, taken.fields) if taken else NO_UNKNOWN
+        if fast and len(fast.deferred.rows):
+            fast = self._decide(fast, outcome)
+        unknown = UnknownFields(fast.strange, fast.sets, fast.fields) if fast else NO_UNKNOWN
         strange = np.zeros(len(rows), bool)
         if self._options.look_for_unknown:
-            for some in (unknown.rows, np.array(outcome.strange, np.int64), told_by(rows, self._is_wider)):
+            for some in (unknown.rows, np.array(outcome.strange, np.int64), rows_by_schema(rows, self._is_wider)):
                 strange[some] = True
         ignored = unknown if self._options.count_ignored else NO_UNKNOWN
         ignored = ignored.join(UnknownFields.of(outcome.ignored))
-        table, positions = self._assemble(taken, outcome)
+        table, positions = self._assemble(fast, outcome)
         odd, new = np.flatnonzero(strange), None
-        if taken and taken.new and len(odd) == len(taken.strange) and not has_schemas(rows):
-            new = Node.from_json(taken.new)
+        if fast and fast.new and len(odd) == len(fast.strange) and not has_schemas(rows):
+            new = Node.from_json(fast.new)
         return ConvertedRows(seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
 
-    def _decide(self, taken: core.Converted, outcome: ExactResult) -> core.Converted:
-        """Have the exact converter decide the values that the core left within its rows; each distinct one once."""
-        columns = taken.columns.columns
-        for number in np.unique(taken.deferred.columns).tolist():
-            at = np.flatnonzero(taken.deferred.columns == number)
-            texts = taken.deferred.texts.take(pa.array(at)).dictionary_encode()
+    def _decide(self, fast: core.Converted, outcome: ExactResult) -> core.Converted:
+        """Let the exact converter decide the values that the core deferred; each distinct value once."""
+        columns = fast.columns.columns
+        for number in np.unique(fast.deferred.columns).tolist():
+            at = np.flatnonzero(fast.deferred.columns == number)
+            texts = fast.deferred.texts.take(pa.array(at)).dictionary_encode()
             decided = [self._exact.value(number, text) for text in texts.dictionary.to_pylist()]
             values, reasons, wider = zip(*decided, strict=True)
-            codes, places = texts.indices.to_numpy(), taken.deferred.rows[at]
+            codes, indexes = texts.indices.to_numpy(), fast.deferred.rows[at]
             name = self._schema.fields[number].name
-            for row, code in zip(taken.rows[places].tolist(), codes.tolist(), strict=True):
+            for row, code in zip(fast.rows[indexes].tolist(), codes.tolist(), strict=True):
                 if reasons[code] is not None:
                     outcome.nulled.append((row, (name, reasons[code])))
                     outcome.wider += [(row, node) for node in wider[code]]
             if any(value is not None for value in values):
-                order = np.arange(len(taken.rows))
-                order[places] = len(order) + codes
+                order = np.arange(len(fast.rows))
+                order[indexes] = len(order) + codes
                 both = pa.concat_arrays([columns[number], self._array(number, values)])
                 columns[number] = both.take(pa.array(order))
         outcome.nulled.sort(key=itemgetter(0))
-        return taken._replace(columns=pa.record_batch(columns, schema=taken.columns.schema))
+        return fast._replace(columns=pa.record_batch(columns, schema=fast.columns.schema))
 
     def _is_wider(self, schema: str) -> bool:
-        """Whether the columns are too narrow for rows of a schema, and can be widened."""
+        """Return whether the columns are too narrow for rows of a schema, and can be widened."""
         if schema not in self._wider:
-            told = self._options.fields.of(node_of(schema).fields)
-            self._wider[schema] = bool(widened(Node(Kind.STRUCT, told), self._schema.as_struct()).fields)
+            declared = self._options.fields.of(node_of(schema).fields)
+            self._wider[schema] = bool(widened(Node(Kind.STRUCT, declared), self._schema.as_struct()).fields)
         return self._wider[schema]
 
-    def _looked(self, rows: pa.Table, found: ConvertedRows) -> Converted:
-        """Reject the events with a field that can have no column, and return what else the table lacks."""
-        seen = self._unknown.seen(found.new, len(found.strange)) if found.new else None
-        unknown = seen or Inferred()
-        if len(found.strange) and seen is None:
+    def _finish(self, rows: pa.Table, found: ConvertedRows) -> Converted:
+        """Reject the events with a field that cannot become a column, and collect the other unknown fields."""
+        known = self._unknown.of_fields(found.new, len(found.strange)) if found.new else None
+        unknown = known or Inferred()
+        if len(found.strange) and known is None:
             strange = with_text(rows if len(found.strange) == len(rows) else rows.take(pa.array(found.strange)))
-            unknown, rejects = self._unknown.look(strange)
+            unknown, rejects = self._unknown.find(strange)
             found = found.rejecting([each._replace(row=int(found.strange[each.row])) for each in rejects])
         for _, node in found.wider:
             unknown = unknown.merge(Inferred(node, 1))
@@ -179,28 +179,28 @@ class Converter:
     def _unknown(self) -> UnknownColumns:
         return UnknownColumns(self._schema, self._options)
 
-    def _assemble(self, taken: core.Converted | None, outcome: ExactResult) -> tuple[pa.Table, RowNumbers]:
-        """Return the rows of both, in the order of the events, and their positions."""
+    def _assemble(self, fast: core.Converted | None, outcome: ExactResult) -> tuple[pa.Table, RowNumbers]:
+        """Merge the rows of both converters in the order of the events, and return them with their positions."""
         at = np.array(outcome.rows, np.int64)
-        if taken is None or len(at):
+        if fast is None or len(at):
             columns = [self._array(number, values) for number, values in enumerate(outcome.columns)]
             slow = pa.table(columns, schema=self.arrow_schema)
-        if taken is None:
+        if fast is None:
             return slow, at
-        fast = pa.Table.from_batches([taken.columns])
+        rows = pa.Table.from_batches([fast.columns])
         if not len(at):
-            return fast, taken.rows
-        positions = np.concatenate([taken.rows, at])
+            return rows, fast.rows
+        positions = np.concatenate([fast.rows, at])
         order = np.argsort(positions, kind="stable")
-        return pa.concat_tables([fast, slow]).combine_chunks().take(pa.array(order)), positions[order]
+        return pa.concat_tables([rows, slow]).combine_chunks().take(pa.array(order)), positions[order]
 
     def _array(self, number: int, values: Sequence[Any]) -> pa.Array:
         return pa.array(values, self._storage[number]).cast(self.arrow_schema.field(number).type)
 
 
-def _others(rows: int, taken: RowNumbers) -> RowNumbers:
+def _remaining(rows: int, done: RowNumbers) -> RowNumbers:
     mask = np.ones(rows, bool)
-    mask[taken] = False
+    mask[done] = False
     return np.flatnonzero(mask)
 
 
@@ -208,6 +208,6 @@ def _readable(table: Table) -> tuple[Schema, pa.Schema]:
     try:
         return table.schema, arrow_schema(table.schema)
     except ValueError as error:
-        hint = "Everything but geometry and geography can be written; variants are no keys of maps"
+        hint = "Calve cannot write geometry, geography, and variants as keys of maps"
         message = f"The schema of {table.identifier} has a type that cannot be written"
         raise ConvertError(message, step="convert", target=table.identifier, hint=hint) from error

@@ -1,4 +1,4 @@
-"""Texts that are no ISO 8601, read by Java's date patterns, e.g. `dd/MMM/yyyy:HH:mm:ss Z`; nothing is rounded."""
+"""Reads dates and times by Java's date patterns, e.g. `dd/MMM/yyyy:HH:mm:ss Z`; nothing is rounded."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _LETTERS = {
 }
 for _letter, _name in {"d": "day", "H": "hour", "h": "hour_of_half", "m": "minute", "s": "second"}.items():
     _LETTERS |= {_letter: f"(?P<{_name}>{_ONE})", _letter * 2: f"(?P<{_name}>{_TWO})"}
-_HINT = "There are y u M L d E a H h m s S, X x Z for the offset, and 'text'"
+_HINT = "Allowed: y u M L d E a H h m s S, X x Z for the offset, and 'text'"
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 @lru_cache(256)
 def date_format(pattern: str) -> Callable[[str], int | None]:
-    """Return what reads a text by a pattern as nanoseconds since the epoch, or None; without an offset it is UTC.
+    """Compile a pattern to a function from text to nanoseconds since the epoch, or None; without an offset in UTC.
 
     Names of days and months are English, in any case; years of two digits are 2000 to 2099.
 
@@ -55,7 +55,7 @@ def date_format(pattern: str) -> Callable[[str], int | None]:
     try:
         regex = re.compile(_regex(pattern), re.IGNORECASE | re.ASCII)
     except re.error:
-        raise SettingsError(f"The date pattern {pattern!r} has the same part twice") from None
+        raise SettingsError(f"The date pattern {pattern!r} has a duplicate part") from None
     groups = set(regex.groupindex)
     if not ({"year", "short_year"} & groups and {"month", "name"} & groups and "day" in groups):
         raise SettingsError(f"The date pattern {pattern!r} needs a year, a month and a day")
@@ -73,15 +73,15 @@ def date_format(pattern: str) -> Callable[[str], int | None]:
 def _regex(pattern: str) -> str:
     parts, at = [], 0
     while at < len(pattern):
-        piece = _PIECES.match(pattern, at)
-        if piece is None or (piece[2] and piece[0] not in _LETTERS):
-            bad = piece[0] if piece else pattern[at]
-            raise SettingsError(f"The date pattern {pattern!r} cannot be read: {bad!r} means nothing", hint=_HINT)
-        if piece[1] is not None:
-            parts.append(re.escape(piece[1].replace("''", "'") or "'"))
+        token = _PIECES.match(pattern, at)
+        if token is None or (token[2] and token[0] not in _LETTERS):
+            bad = token[0] if token else pattern[at]
+            raise SettingsError(f"The date pattern {pattern!r} cannot be read: {bad!r} is unknown", hint=_HINT)
+        if token[1] is not None:
+            parts.append(re.escape(token[1].replace("''", "'") or "'"))
         else:
-            parts.append(_LETTERS[piece[0]] if piece[2] else re.escape(piece[0]))
-        at = piece.end()
+            parts.append(_LETTERS[token[0]] if token[2] else re.escape(token[0]))
+        at = token.end()
     return "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""The column that says when an event happened, and the latest such time by where the events came from."""
+"""The event-time column, and the latest event time by the origin of the events."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _DAY_MICROS = 86_400_000_000
 
 
 def path(schema: Schema, column: str) -> tuple[str, ...] | None:
-    """Return the fields that lead to a column of a time or a date, or None where the table has none of this name."""
+    """Return the path of names to a time or date column, or None if the table has no such column."""
     return None if fault(schema, column) else _find(schema.fields, column)[0]
 
 
 def fault(schema: Schema, column: str) -> str | None:
-    """Return why a column cannot tell an event's time, or None if it can; structs are entered with dots."""
+    """Return why a column (dotted name) cannot be the event time, or None if it can."""
     field = _find(schema.fields, column)[1]
     if field is None:
         return f"there is no column {column!r}"
@@ -53,20 +53,20 @@ class EventTimes:
     """The latest event time of one table's rows in one task (executor).
 
     Args:
-        column: The fields that lead to the column.
-        origin: The metadata attributes that tell where an event came from, e.g. topic and partition; none: one origin.
+        column: The path of names to the column.
+        origin: The metadata attributes that identify an event's origin, e.g. topic and partition; none: one origin.
     """
 
     def __init__(self, column: tuple[str, ...], origin: Sequence[str] = ()) -> None:
         self._column = column
         self._origin = list(origin)
         self.latest: dict[str, int] = {}
-        """By origin, microseconds since the epoch, UTC; finer ones are rounded down, a date is its midnight."""
+        """By origin, microseconds since the epoch, UTC, rounded down; a date counts as its midnight."""
 
     def add(self, rows: pa.Table, events: pa.Table, row: pa.Int64Array) -> None:
-        """Look at converted rows; `row` says where among `events` each of them was, and then others, e.g. deletes.
+        """Add converted rows; rows without a time are ignored.
 
-        Rows without a time say nothing.
+        `row` has the positions of their events in `events`, followed by those of other events, e.g. deletes.
         """
         if not len(rows):
             return
@@ -74,11 +74,11 @@ class EventTimes:
         for name in self._column[1:]:
             times = pc.struct_field(times, name)
         if not self._origin:
-            self._keep("", pc.max(_whole(times)).as_py(), times.type)
+            self._keep("", pc.max(_as_integers(times)).as_py(), times.type)
             return
         origins = events.select(self._origin)
         origins = origins if len(rows) == len(events) else origins.take(row.slice(0, len(rows)))
-        found = origins.append_column("@time", _whole(times)).group_by(self._origin).aggregate([("@time", "max")])
+        found = origins.append_column("@time", _as_integers(times)).group_by(self._origin).aggregate([("@time", "max")])
         for one in found.to_pylist():
             self._keep("/".join(str(one[name]) for name in self._origin), one["@time_max"], times.type)
 
@@ -88,5 +88,5 @@ class EventTimes:
             self.latest[origin] = max(micros, self.latest.get(origin, micros))
 
 
-def _whole(times: pa.ChunkedArray) -> pa.ChunkedArray:
+def _as_integers(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return times.cast(pa.int32() if pa.types.is_date(times.type) else pa.int64())

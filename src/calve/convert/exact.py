@@ -1,7 +1,7 @@
-"""The plain, exact converter: one event at a time, it alone decides about rejects, nulls and oddities.
+"""The exact converter: one event at a time. It alone decides about rejects, nulls and unusual values.
 
-The compiled core takes only events that certainly fit (`calve.compiled`); every other one comes here, and all do where
-there is no core. Readers are closures, compiled once per table.
+The compiled core takes only events that certainly fit (`calve.compiled`); all others, or without a core all events,
+come here. Readers are closures, compiled once per table.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class _RejectedError(Exception):
 
 
 class _AmbiguousError(_RejectedError):
-    """Two fields of an object meet one column when case is ignored; the path grows on the way up."""
+    """Two fields of an object match the same column when case is ignored; each level adds its step to the path."""
 
     def __init__(self, column: str, first: str, second: str) -> None:
         super().__init__(Code.AMBIGUOUS_FIELD, column, f"{first!r} and {second!r} are the same when case is ignored")
 
     def below(self, step: str) -> _AmbiguousError:
-        """Put a step before the path."""
+        """Add a step at the start of the path."""
         self.field = f"{step}.{self.field}"
         return self
 
 
 class _DeepMismatchError(MismatchError):
-    """A mismatch inside a nested value; `path` leads from the column to it."""
+    """A mismatch inside a nested value; `path` is its path below the column."""
 
     def __init__(self, path: str, cause: str) -> None:
         super().__init__(cause)
@@ -67,17 +67,17 @@ class _Column:
 
 @dataclass
 class ExactResult:
-    """What became of some events.
+    """The result of the exact conversion.
 
     Attributes:
         columns: The good rows' values per column, in the order of the schema.
         rows: The positions of the good rows.
-        rejects: The others.
-        nulled: Values that were not coercible and became null: position of each, and column with reason.
-        strange: The positions of those that may have fields without a column.
-        wider: Values that fit only a wider column: position, and what the table needs (`widen.needed`).
-        ignored: The good rows with fields without a column, if these are counted, or with repeated keys: positions,
-            and dotted paths; of a repeated key only the last value is written.
+        rejects: The rejected events.
+        nulled: Values that cannot be converted and became null: position of each, and column with reason.
+        strange: The positions of events that may have fields without a column.
+        wider: Values that fit only a wider column: position, and the needed type (`widen.needed`).
+        ignored: The good rows with fields without a column, if these are counted, or with repeated keys: positions
+            and dotted paths. Of a repeated key only the last value is written.
     """
 
     columns: list[tuple[Any, ...]]
@@ -111,7 +111,7 @@ class Exact:
         self._repeated = RepeatedKeys()
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> ExactResult:
-        """Convert events given as (position, text)."""
+        """Convert events, as pairs of position and text."""
         outcome, good = ExactResult([], [], [], [], [], [], []), []
         for row, text in texts:
             nulled: list[tuple[str, str]] = []
@@ -125,7 +125,7 @@ class Exact:
                 if error.code is Code.NO_MATCHING_FIELDS:
                     outcome.strange.append(row)
                 continue
-            if not (self._is_flat and event.keys() <= self._names.known):
+            if not (self._is_flat and event.keys() <= self._names.names):
                 outcome.strange.append(row)
             if not_written := self._not_written(event):
                 outcome.ignored.append((row, not_written))
@@ -137,10 +137,10 @@ class Exact:
         return outcome
 
     def value(self, number: int, text: bytes) -> tuple[Any, str | None, list[Node]]:
-        """Convert one value of an optional column whose misfits are null; the text is JSON.
+        """Convert one value, as JSON text, of an optional column in which values that do not fit become null.
 
         Returns:
-            The value, the reason where it is null instead, and what the table needs to hold it, as `ExactResult.wider`.
+            The value, the reason if it became null, and the needed types as in `ExactResult.wider`.
         """
         column, value = self._columns[number], parse_object(b'{"":%b}' % text)[""]
         try:
@@ -149,17 +149,17 @@ class Exact:
             return None, str(error), column.wider(value)
 
     def _event(self, text: bytes | str | None) -> dict[str, Any]:
-        """Read an event, its fields under the names of the columns."""
+        """Parse an event, and rename its fields to the columns."""
         try:
             event = self._names.match(self._fields.of(self._repeated.parse(text)))
         except MalformedError as error:
             raise _RejectedError(Code.MALFORMED, "", str(error)) from None
-        if event.keys().isdisjoint(self._names.known):
-            raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event is a column")
+        if event.keys().isdisjoint(self._names.names):
+            raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event has a column")
         return event
 
     def _not_written(self, event: dict[str, Any]) -> tuple[str, ...]:
-        """Name the fields without a column, where they are counted, and keys whose first values are not written."""
+        """Return the fields without a column, if they are counted, and the repeated keys."""
         fields = dict.fromkeys(self._ignored(event) if self._ignored else ())
         repeated = [name for name in self._repeated.top if name in self._fields]
         repeated += self._repeated.within(event[column.name] for column in self._columns if column.name in event)
@@ -185,7 +185,7 @@ class Exact:
         return values
 
     def _mismatch(self, column: _Column, error: MismatchError | _AmbiguousError, nulled: list[tuple[str, str]]) -> None:
-        """Make a value null that is not coercible, or reject its event."""
+        """Replace a value that cannot be converted by null, or reject its event."""
         if isinstance(error, _AmbiguousError):
             raise error.below(column.name)
         path = getattr(error, "path", "")
@@ -204,23 +204,23 @@ def _column(field: iceberg.NestedField, wide: iceberg.NestedField, options: Conv
 def _wider(
     field: iceberg.NestedField, wide: iceberg.IcebergType, options: ConvertOptions
 ) -> Callable[[Any], list[Node]]:
-    """Return what says of a value that a column cannot hold which wider column would."""
+    """Compile a function that returns the wider column that a value needs."""
     read = _compile(wide, options)
 
-    def look(value: Any) -> list[Node]:
+    def find(value: Any) -> list[Node]:
         try:
             return [Node(Kind.STRUCT, {field.name: needed(read(value), field.field_type)})]
         except (MismatchError, _AmbiguousError):
             return []
 
-    return look
+    return find
 
 
 class _Names:
-    """Finds the columns for the names of an object's fields."""
+    """Matches the fields of an object to columns."""
 
     def __init__(self, names: list[str], case_insensitive: bool) -> None:
-        self.known = frozenset(names)
+        self.names = frozenset(names)
         self._folded: dict[str, list[str]] | None = None
         if case_insensitive:
             self._folded = {}
@@ -228,12 +228,12 @@ class _Names:
                 self._folded.setdefault(folded(name), []).append(name)
 
     def match(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the object with its fields under the columns' names."""
-        if self._folded is None or event.keys() <= self.known:
+        """Rename the fields of an object to the columns."""
+        if self._folded is None or event.keys() <= self.names:
             return event
-        origin = {name: name for name in event if name in self.known}
+        origin = {name: name for name in event if name in self.names}
         for name in event:
-            if name in self.known:
+            if name in self.names:
                 continue
             found = self._folded.get(folded(name), ())
             if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Dates and times from ISO 8601 text, as whole numbers since the epoch; nothing is rounded."""
+"""Reads dates and times from ISO 8601 text as integers since the epoch; nothing is rounded."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _STAMP = re.compile(f"{_DAY}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?").fullmatch
 _TIME = re.compile(_CLOCK).fullmatch
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 DAYS_BEFORE_1970 = _EPOCH - datetime.date.min.toordinal()
-"""From the first day of year 1, the earliest that readers of tables know."""
+"""The days since 1970 of the first day of year 1, the earliest that all readers support."""
 LAST_DAY = datetime.date.max.toordinal() - _EPOCH
-"""The last day of year 9999, since 1970."""
+"""The days since 1970 of the last day of year 9999."""
 _DAY_SECONDS = 86_400
 
 
 class MismatchError(Exception):
-    """A value does not fit its column; the message is a reason for people."""
+    """A value does not fit its column; the message is a readable reason."""
 
 
 def timestamp(text: str, unit: int) -> int:
-    """Read a date-time as units (per second) since the epoch, UTC; without an offset it is UTC; a date is its midnight.
+    """Read a date-time as units (per second) since the epoch; without an offset in UTC. A date is its midnight.
 
     Raises:
-        MismatchError: No ISO 8601 date-time, or finer than the unit.
+        MismatchError: The text is not an ISO 8601 date-time, or finer than the unit.
     """
     found = _STAMP(text)
     if found is None:
-        raise MismatchError(f"{cut(text)!r} is no ISO 8601 date-time")
+        raise MismatchError(f"{cut(text)!r} is not an ISO 8601 date-time")
     year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = found.groups()
     seconds = _days(text, year, month, day) * _DAY_SECONDS
     if sign:
@@ -49,12 +49,12 @@ def date(text: str, unit: int = 1) -> int:
     """Read a date, or a date-time at midnight UTC, as days since the epoch.
 
     Raises:
-        MismatchError: No ISO 8601 date, or another time of the day.
+        MismatchError: The text is not an ISO 8601 date, or another time of the day.
     """
     seconds = timestamp(text, 1_000_000_000)
     days, rest = divmod(seconds, _DAY_SECONDS * 1_000_000_000)
     if rest:
-        raise MismatchError(f"{cut(text)!r} is no date: the time of the day is not midnight")
+        raise MismatchError(f"{cut(text)!r} is not a date: the time of the day is not midnight")
     return days
 
 
@@ -62,11 +62,11 @@ def time(text: str, unit: int) -> int:
     """Read a time of the day as units (per second) since midnight.
 
     Raises:
-        MismatchError: No ISO 8601 time, or finer than the unit.
+        MismatchError: The text is not an ISO 8601 time, or finer than the unit.
     """
     found = _TIME(text)
     if found is None:
-        raise MismatchError(f"{cut(text)!r} is no ISO 8601 time")
+        raise MismatchError(f"{cut(text)!r} is not an ISO 8601 time")
     return _clock(text, found.groups(), unit)
 
 
@@ -74,7 +74,7 @@ def _days(text: str, year: str, month: str, day: str) -> int:
     try:
         return _ordinal(year, month, day) - _EPOCH
     except ValueError as error:
-        raise MismatchError(f"{cut(text)!r} is no date: {error}") from None
+        raise MismatchError(f"{cut(text)!r} is not a date: {error}") from None
 
 
 @functools.lru_cache(4096)
@@ -82,21 +82,21 @@ def _ordinal(year: str, month: str, day: str) -> int:
     return datetime.date(int(year), int(month), int(day)).toordinal()
 
 
-def _clock(text: str, parts: tuple[str | None, ...], unit: int) -> int:
-    hour, minute, second, fraction = (int(parts[0] or 0), int(parts[1] or 0), int(parts[2] or 0), parts[3])
+def _clock(text: str, numbers: tuple[str | None, ...], unit: int) -> int:
+    hour, minute, second, fraction = (int(numbers[0] or 0), int(numbers[1] or 0), int(numbers[2] or 0), numbers[3])
     if hour > 23 or minute > 59 or second > 59:
-        raise MismatchError(f"{cut(text)!r} is no time of the day")
+        raise MismatchError(f"{cut(text)!r} is not a time of day")
     seconds = hour * 3600 + minute * 60 + second
     if not fraction:
         return seconds * unit
     digits = len(str(unit)) - 1
     if fraction[digits:].strip("0"):
-        raise MismatchError(f"{cut(text)!r} has more fraction digits than the column keeps")
+        raise MismatchError(f"{cut(text)!r} has more fraction digits than the column can hold")
     return seconds * unit + int(fraction[:digits].ljust(digits, "0"))
 
 
 def _offset(text: str, sign: str, hour: str, minute: str | None) -> int:
     seconds = int(hour) * 3600 + int(minute or 0) * 60
     if seconds > 18 * 3600 or int(minute or 0) > 59:
-        raise MismatchError(f"{cut(text)!r} has no possible offset")
+        raise MismatchError(f"{cut(text)!r} has an invalid offset")
     return -seconds if sign == "-" else seconds

@@ -1,8 +1,7 @@
-"""One JSON value into one Iceberg primitive, exactly or not at all (RFC 6.3).
+"""Converts one JSON value to one Iceberg primitive, exactly or not at all (RFC 6.3).
 
-Every reader takes a parsed JSON value (`calve.event.exact_json`) that is not null and gives what `pa.array` takes for
-the Arrow type: times as integers since the epoch in the type's unit, decimals as `Decimal`. The texts of map keys come
-in as strings.
+Every reader converts a parsed JSON value (`calve.event.exact_json`) that is not null to a value that `pa.array` accepts
+for the Arrow type: times as integers since the epoch in the type's unit, decimals as `Decimal`. Map keys are strings.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _DEFAULT = ConvertOptions()
 _MICRO, _NANO, _DAY_SECONDS = 1_000_000, 1_000_000_000, 86_400
 _SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _MAGNITUDES = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
-"""What a number counts that is smaller, for times from 1973 (as milliseconds and less) to 5138."""
+"""The unit of a number below each limit, for times from 1973 (in milliseconds and finer) to 5138."""
 _COUNTED = {
     "days": "days since 1970",
     "s": "epoch seconds",
@@ -53,7 +52,7 @@ def reader(kind: iceberg.IcebergType, options: ConvertOptions = _DEFAULT) -> Rea
     """Return the reader of a primitive type.
 
     Raises:
-        ConvertError: The type has no values that JSON can give (geometry, geography).
+        ConvertError: JSON cannot represent values of the type (geometry, geography).
     """
     match kind:
         case iceberg.DecimalType():
@@ -73,14 +72,14 @@ def reader(kind: iceberg.IcebergType, options: ConvertOptions = _DEFAULT) -> Rea
 
 
 def null_value(kind: iceberg.IcebergType) -> Any:
-    """Return what a JSON null becomes where it is allowed: nothing, but in a variant, which has a null of its own."""
+    """Return the value of an allowed JSON null: None, but in a variant its own null."""
     return variant.NULL if isinstance(kind, VariantType) else None
 
 
 def bad(value: Any, kind: str) -> MismatchError:
     """Return the error of a value that does not fit a type."""
     shown = cut(value if type(value) is str or type(value) is Number else dump(value))
-    return MismatchError(f"{shown!r} is no {kind}" if type(value) is str else f"{shown} is no {kind}")
+    return MismatchError(f"{shown!r} is not a valid {kind}" if type(value) is str else f"{shown} is not a valid {kind}")
 
 
 def _exact(value: Any, kind: str) -> Decimal:
@@ -128,14 +127,14 @@ def _double(value: Any) -> float:
     if math.isinf(number):
         raise MismatchError(f"{cut(value)} is too large for double")
     if abs(number) >= 2**53 and value.lstrip("+-").isdigit() and int(number) != int(value):
-        raise MismatchError(f"{cut(value)} has more digits than a double keeps")
+        raise MismatchError(f"{cut(value)} has more digits than a double can hold")
     return number
 
 
 def _float(value: Any) -> float:
     number = _double(value)
     try:
-        struct.pack("<f", number)  # native order would give infinity instead of an error
+        struct.pack("<f", number)  # native order would return infinity instead of an error
     except OverflowError:
         raise MismatchError(f"{cut(value)} is too large for float") from None
     return number
@@ -174,7 +173,7 @@ def _string(value: Any) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise MismatchError("half a surrogate pair is no text") from None
+            raise MismatchError("half a surrogate pair is not valid text") from None
     return text
 
 
@@ -188,7 +187,7 @@ def _fixed(length: int) -> Read:
     def read(value: Any) -> bytes:
         found = _binary(value)
         if len(found) != length:
-            raise MismatchError(f"{len(found)} bytes are no fixed[{length}]")
+            raise MismatchError(f"{len(found)} bytes do not fit fixed[{length}]")
         return found
 
     return read
@@ -201,7 +200,7 @@ def _uuid(value: Any) -> bytes:
 
 
 def _temporal(parse: Callable[[str, int], int], unit: int, counts: str, kind: str) -> Read:
-    """Strings by `parse`; numbers count days, or what `_SCALES` says, a second having so many units."""
+    """Compile the reader of a date or time with `unit` units per second: texts by `parse`, numbers by `counts`."""
     low, high = _range(kind, unit)
 
     def read(value: Any) -> int:
@@ -223,7 +222,7 @@ def _temporal(parse: Callable[[str, int], int], unit: int, counts: str, kind: st
 
 
 def _factor(number: Decimal, unit: int, counts: str) -> Decimal:
-    """Return what to multiply a number with to have units, so many a second."""
+    """Return the factor that converts a number to units of which a second has `unit`."""
     if counts == "auto":
         counts = next((name for most, name in _MAGNITUDES if abs(number) < most), "ns")
     return Decimal(1) if counts == "days" else Decimal(unit).scaleb(-_SCALES[counts])
@@ -234,7 +233,7 @@ def _timestamp(unit: int, kind: iceberg.IcebergType, options: ConvertOptions) ->
 
 
 def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callable[[str, int], int]:
-    """Return what reads ISO 8601, and else the first of the patterns that matches."""
+    """Compile a function that reads ISO 8601, else the first pattern that matches."""
     formats = [date_format(pattern) for pattern in patterns]
 
     def parse(text: str, unit: int) -> int:
@@ -246,7 +245,7 @@ def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callab
                 raise
         number, rest = divmod(found * unit, _NANO)
         if rest:
-            raise MismatchError(f"{cut(text)!r} has more fraction digits than the column keeps")
+            raise MismatchError(f"{cut(text)!r} has more fraction digits than the column can hold")
         return number
 
     return parse if formats else iso
@@ -258,14 +257,14 @@ def _date(patterns: tuple[str, ...]) -> Callable[[str, int], int]:
     def read(text: str, unit: int) -> int:
         days, rest = divmod(parse(text, 1), _DAY_SECONDS)
         if rest:
-            raise MismatchError(f"{cut(text)!r} is no date: the time of the day is not midnight")
+            raise MismatchError(f"{cut(text)!r} is not a date: the time of the day is not midnight")
         return days
 
     return read
 
 
 def _range(kind: str, unit: int) -> tuple[int, int]:
-    """Return the least and the greatest value: of dates and timestamps what all readers know, the years 1 to 9999."""
+    """Return the least and the greatest value; dates and timestamps have the years 1 to 9999, as all readers."""
     if kind == "date":
         return -iso8601.DAYS_BEFORE_1970, iso8601.LAST_DAY
     if kind == "time":
@@ -275,11 +274,11 @@ def _range(kind: str, unit: int) -> tuple[int, int]:
 
 
 def _out_of_range(value: Any, kind: str, counts: str) -> MismatchError:
-    """Return the error of a date or time that its column cannot hold, and why an epoch number may be too large."""
+    """Return the error of a date or time out of range; for a number it suggests the likely unit."""
     if kind == "time":
         return bad(value, kind)
     years = "the years 1677 to 2262" if kind.endswith("_ns") else "the years 1 to 9999"
-    outside = f"{cut(value)} is outside of {years}, all that a column of type {kind} can hold"
+    outside = f"{cut(value)} is outside of {years}, the range of type {kind}"
     if type(value) is str:
         return MismatchError(outside)
     if counts == "auto":
@@ -291,7 +290,7 @@ def _out_of_range(value: Any, kind: str, counts: str) -> MismatchError:
 
 
 def _unknown(value: Any) -> None:
-    raise MismatchError("a column of type unknown holds nothing but null")
+    raise MismatchError("a column of type unknown is always null")
 
 
 _READERS: dict[type[iceberg.IcebergType], Read] = {

@@ -1,4 +1,4 @@
-"""Typed rows into the columns of a table: what the exact converter makes of their texts, whole columns at a time."""
+"""Converts typed rows to the columns of a table, with the results of the exact converter, column by column."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TypedConverter:
         self._readers: dict[pa.DataType, _Reader | None] = {}
 
     def reader(self, kind: pa.StructType) -> _Reader | None:
-        """Return what converts rows of a type; None where only their texts can be converted."""
+        """Return the converter of rows of a type; None if only their texts can be converted."""
         if kind not in self._readers:
             try:
                 self._readers[kind] = _Reader(kind, self._schema, self._options)
@@ -53,7 +53,7 @@ class _Reader:
         self._ignored = tuple(field.name for field in others) if options.count_ignored else ()
 
     def convert(self, rows: pa.StructArray) -> Converted:
-        """Convert rows without those that have a value which its column may not hold."""
+        """Convert rows; skip those with a value that may not fit its column."""
         at = _valid(rows)
         rows = rows if len(at) == len(rows) else rows.take(pa.array(at))
         columns, good = self._read([rows.field(name) for name in self._names], len(rows))
@@ -66,7 +66,7 @@ class _Reader:
 
 
 def _valid(rows: pa.StructArray) -> RowNumbers:
-    """Return the rows whose texts are all UTF-8, and whose decimals have as many digits as their types."""
+    """Return the rows whose texts are all UTF-8, and whose decimals have no more digits than their types."""
     try:
         rows.validate(full=True)
     except pa.ArrowInvalid:

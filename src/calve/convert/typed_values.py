@@ -1,7 +1,7 @@
-"""Typed columns into the columns of a table, compiled once for a pair of types.
+"""Converts typed columns to the columns of a table, compiled once for a pair of types.
 
-There is a reader where the column's type holds every value of the other type in the same way as the exact converter
-reads its text, but for single values, such as dates after the year 9999. These are told, and left to that converter.
+There is a reader for a pair of types if its results equal those of the exact converter from the value's text. Single
+values may be excepted, such as dates after the year 9999; they are reported, and the exact converter converts them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from calve.table.arrow_schema import VARIANT
 __all__ = ["UnlikeError", "fields_reader"]
 
 _Read = Callable[[pa.Array], tuple[pa.Array, Mask]]
-"""Returns values of the column's type, and which of them are certainly right."""
+"""Returns values of the column's type, and a mask of those that are certainly right."""
 _DAY_SECONDS = 86_400
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6}
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -38,25 +38,25 @@ class UnlikeError(Exception):
 def fields_reader(
     kind: pa.StructType, columns: Sequence[pa.Field]
 ) -> Callable[[Sequence[pa.Array], int], tuple[list[pa.Array], Mask]]:
-    """Compile what makes columns of a struct's fields, given their values and how many there are of each.
+    """Compile a function from the values of a struct's fields, and their number, to columns.
 
     Fields without a column are left out. A column without a field is null.
 
     Raises:
         UnlikeError: A column must be filled from texts.
     """
-    places = {field.name: place for place, field in enumerate(kind)}
-    if len(places) < kind.num_fields:
+    indexes = {field.name: index for index, field in enumerate(kind)}
+    if len(indexes) < kind.num_fields:
         raise UnlikeError
     reads = [
-        (places.get(each.name), _column(kind[places[each.name]].type if each.name in places else pa.null(), each))
+        (indexes.get(each.name), _column(kind[indexes[each.name]].type if each.name in indexes else pa.null(), each))
         for each in columns
     ]
 
     def read(values: Sequence[pa.Array], count: int) -> tuple[list[pa.Array], Mask]:
         found, good = [], np.ones(count, bool)
-        for place, read_one in reads:
-            column, is_right = read_one(pa.nulls(count) if place is None else values[place])
+        for index, read_column in reads:
+            column, is_right = read_column(pa.nulls(count) if index is None else values[index])
             found.append(column)
             good &= is_right
         return found, good
@@ -103,7 +103,7 @@ def _reader(kind: pa.DataType, column: pa.DataType) -> _Read:
 
 
 def _holds(column: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a cast gives each value of a type as it is."""
+    """Return whether a cast changes no value of a type."""
     if pa.types.is_integer(column) and pa.types.is_integer(kind):
         return bool(kind.bit_width + pa.types.is_unsigned_integer(kind) <= column.bit_width)
     if pa.types.is_large_binary(column):
@@ -116,7 +116,7 @@ def _is_one(kind: pa.DataType, tests: Sequence[Callable[[pa.DataType], bool]]) -
 
 
 def _text(kind: pa.DataType) -> _Read:
-    """Read texts, and everything else that is not nested as its JSON text."""
+    """Read texts, and the JSON text of all other values that are not nested."""
     if _is_one(kind, _TEXTS):
         return lambda values: (values.cast(pa.large_string()), _all(values))
     if pa.types.is_nested(kind):
@@ -131,18 +131,18 @@ def _text(kind: pa.DataType) -> _Read:
 
 def _decimal(kind: pa.DataType, column: pa.Decimal128Type) -> _Read:
     if pa.types.is_integer(kind):
-        whole, scale = len(str(2 ** (kind.bit_width - pa.types.is_signed_integer(kind)))), 0
+        integer_digits, scale = len(str(2 ** (kind.bit_width - pa.types.is_signed_integer(kind)))), 0
     elif pa.types.is_decimal(kind):
-        whole, scale = kind.precision - kind.scale, kind.scale
+        integer_digits, scale = kind.precision - kind.scale, kind.scale
     else:
         raise UnlikeError
-    if not 0 <= scale <= column.scale or whole > column.precision - column.scale:
+    if not 0 <= scale <= column.scale or integer_digits > column.precision - column.scale:
         raise UnlikeError
     return lambda values: (values.cast(column), _all(values))
 
 
 def _timestamp(kind: pa.DataType, column: pa.TimestampType) -> _Read:
-    """Read moments of the years 1 to 9999; those without a zone are UTC."""
+    """Read timestamps of the years 1 to 9999; without a zone in UTC."""
     if not pa.types.is_timestamp(kind) or kind.unit not in _UNITS or column.unit != "us":
         raise UnlikeError
     second = _UNITS[kind.unit]
@@ -206,7 +206,7 @@ def _list(kind: pa.DataType, column: pa.LargeListType) -> _Read:
 
 
 def _map(kind: pa.MapType, column: pa.MapType) -> _Read:
-    """Read maps of which no two keys are the same."""
+    """Read maps without duplicate keys."""
     if pa.types.is_nested(kind.key_type) or pa.types.is_floating(kind.key_type) or kind.key_type == pa.uuid():
         raise UnlikeError
     read_keys = _column(kind.key_type, column.key_field)
@@ -219,15 +219,15 @@ def _map(kind: pa.MapType, column: pa.MapType) -> _Read:
         keys, good_keys = read_keys(values.keys[start:end])
         items, good_items = read_items(values.items[start:end])
         good = good_keys & good_items & ~_repeated(keys, lengths)
-        places = pa.array(offsets - start, pa.int32())
-        maps = pa.MapArray.from_arrays(places, keys, items, type=column, mask=values.is_null())
+        new_offsets = pa.array(offsets - start, pa.int32())
+        maps = pa.MapArray.from_arrays(new_offsets, keys, items, type=column, mask=values.is_null())
         return maps, _above(good, lengths)
 
     return read
 
 
 def _repeated(keys: pa.Array, lengths: npt.NDArray[np.int32]) -> Mask:
-    """Return which keys their map has twice, the first one left out."""
+    """Mask the keys that repeat an earlier key of the same map."""
     codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     pairs = np.repeat(np.arange(len(lengths)), lengths) * (len(keys) + 1) + codes
     order = np.argsort(pairs, kind="stable")
@@ -237,7 +237,7 @@ def _repeated(keys: pa.Array, lengths: npt.NDArray[np.int32]) -> Mask:
 
 
 def _above(good: Mask, lengths: npt.NDArray[np.int32]) -> Mask:
-    """Return which lists hold nothing but right elements."""
+    """Mask the lists that have only right elements."""
     lists = np.ones(len(lengths), bool)
     lists[np.repeat(np.arange(len(lengths)), lengths)[~good]] = False
     return lists

@@ -1,7 +1,7 @@
-"""A JSON value as a variant, exactly or not at all (Parquet specification, "Variant Binary Encoding").
+"""Encodes a JSON value as a variant, exactly or not at all (Parquet specification, "Variant Binary Encoding").
 
-Integers take the smallest type that holds them, fractions are decimals with the digits that were written, and what no
-decimal holds is a double if that is the same number. A JSON null is the variant's null.
+Integers get the smallest type that can hold them. Fractions become decimals with all written digits, or a double if
+no decimal can hold them and the double is the same number. A JSON null becomes the variant's null.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from calve.table.arrow_schema import METADATA, VALUE
 __all__ = ["MOST_BYTES", "NULL", "encode"]
 
 MOST_BYTES = 16 << 20
-"""The lowest limit that a reader is known to have for one value or its names: Spark 4.0's."""
+"""The lowest known limit of a reader for one value or its names: Spark 4.0's."""
 
 _OBJECT, _ARRAY = 2, 3
 _NULL, _TRUE, _FALSE, _DOUBLE, _STRING = (kind << 2 for kind in (0, 1, 2, 7, 16))
 _INTEGERS = ((3 << 2, 1), (4 << 2, 2), (5 << 2, 4), (6 << 2, 8))
-_DECIMALS = ((8 << 2, 9, 4), (9 << 2, 18, 8), (10 << 2, 38, 16))  # the digits and the scale that fit, and bytes
+_DECIMALS = ((8 << 2, 9, 4), (9 << 2, 18, 8), (10 << 2, 38, 16))  # type, most digits, bytes
 _MOST_DIGITS = 38
 _LONGEST = 2_000
-"""So many characters show any double to its last digit."""
+"""The most characters of a double with all digits."""
 _WIDE = Context(prec=_LONGEST, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _FEW_CHARACTERS = 8_192
 _Ids = dict[str, int]
 
 
 def encode(value: Any) -> dict[str, bytes]:
-    """Encode a parsed JSON value (`calve.event.exact_json`): what `pa.array` takes for `convert.schema.VARIANT`.
+    """Encode a parsed JSON value (`calve.event.exact_json`) for an array of the Arrow type of variants.
 
     Raises:
-        MismatchError: A number is neither a decimal of 38 digits nor a double, a text is none, or it is too large.
+        MismatchError: A number is neither a decimal of 38 digits nor a double, a text is not UTF-8, or it is too large.
     """
     try:
         names = _names(value)
@@ -49,7 +49,7 @@ def encode(value: Any) -> dict[str, bytes]:
     except RecursionError:
         raise MismatchError("nested too deeply for a variant") from None
     except UnicodeEncodeError:
-        raise MismatchError("half a surrogate pair is no text") from None
+        raise MismatchError("half a surrogate pair is not valid text") from None
     if max(len(metadata), len(encoded)) > MOST_BYTES:
         raise MismatchError(f"{max(len(metadata), len(encoded))} bytes are too many for a variant")
     return {METADATA: metadata, VALUE: encoded}
@@ -70,7 +70,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _dictionary(names: tuple[str, ...]) -> tuple[bytes, _Ids]:
-    """Return the metadata of sorted names; code points sort as the bytes of UTF-8 do."""
+    """Return the metadata of sorted names; code points sort like their UTF-8 bytes."""
     texts = [name.encode() for name in names]
     size = _size(max(sum(map(len, texts)), len(texts)))
     header = 1 | 1 << 4 | (size - 1) << 6  # version 1, sorted
@@ -123,7 +123,7 @@ def _count(items: int) -> tuple[bytes, int]:
 
 
 def _size(largest: int) -> int:
-    """How many bytes the numbers of a list take, up to this one."""
+    """Return how many bytes each number of a list needs, if this is the largest."""
     return max(1, (largest.bit_length() + 7) // 8)
 
 
@@ -132,7 +132,7 @@ def _list(numbers: Iterable[int], size: int) -> bytes:
 
 
 def _offsets(parts: list[bytes], size: int) -> bytes:
-    """Where each part starts, and where the last one ends."""
+    """Return the start of each part, and the end of the last one."""
     return _list(accumulate(map(len, parts), initial=0), size)
 
 
@@ -154,7 +154,7 @@ def _exact(text: Number) -> bytes:
     except InvalidOperation:
         raise _bad(text) from None
     if not exact and exact.is_signed():
-        return _double(-0.0)  # neither integers nor decimals have it
+        return _double(-0.0)  # integers and decimals have no negative zero
     scale, digits = _scaled(exact)
     if digits is None:
         return _as_double(text, exact)
@@ -164,7 +164,7 @@ def _exact(text: Number) -> bytes:
 
 
 def _scaled(exact: Decimal) -> tuple[int, int | None]:
-    """Return scale and digits of a decimal, None where 38 are too few; zeros at the end are kept if they fit."""
+    """Return scale and digits of a decimal, None for more than 38 digits; trailing zeros are kept if they fit."""
     for candidate in (exact, exact.normalize(_WIDE)):
         scale = -int(candidate.as_tuple().exponent)
         needed = max(candidate.adjusted() + 1 + max(scale, 0), scale)
@@ -173,10 +173,10 @@ def _scaled(exact: Decimal) -> tuple[int, int | None]:
     return 0, None
 
 
-def _integer(whole: int) -> bytes:
-    bits = (whole if whole >= 0 else ~whole).bit_length()
+def _integer(number: int) -> bytes:
+    bits = (number if number >= 0 else ~number).bit_length()
     kind, size = next(each for each in _INTEGERS if bits < each[1] * 8)
-    return bytes([kind]) + whole.to_bytes(size, "little", signed=True)
+    return bytes([kind]) + number.to_bytes(size, "little", signed=True)
 
 
 def _decimal(digits: int, scale: int) -> bytes:
@@ -186,7 +186,7 @@ def _decimal(digits: int, scale: int) -> bytes:
 
 
 def _as_double(text: Number, exact: Decimal) -> bytes:
-    """Take a double that is the number, or is written so: `1e300` is what every program prints for its double."""
+    """Return the double that equals the number, or that programs print like this, e.g. `1e300`."""
     number = float(text)
     if isinf(number) or exact not in (Decimal(number), Decimal(repr(number))):
         raise _bad(text)

@@ -1,1 +1,1 @@
-"""Dead letters: their settings, their entries, who writes them, publishes them and reads them."""
+"""Dead letters: settings, entries, writing, publishing, reading and replay."""

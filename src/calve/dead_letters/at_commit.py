@@ -1,7 +1,7 @@
-"""Dead letters of events that only their commit knows to be no rows; runs on the driver.
+"""Dead letters of events that only the commit can reject; runs on the driver.
 
-They are written before the commit, into a file that follows from batch and table. An attempt that is repeated, because
-it was killed or another writer was faster, writes the same file anew; once the commit is there nobody does.
+They are written before the commit, to a file whose name depends on batch and table. A repeated attempt, after a kill or
+because another writer was faster, overwrites the same file. After the commit the file never changes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["Losses", "counted", "keep"]
 
 
 class _Coded(msgspec.Struct):
-    """What is read of a dead letter here."""
+    """The part of a dead letter that is read here."""
 
     code: str
 
 
 class Losses:
-    """The dead letters of one table's batches that only its commit knows of.
+    """The dead letters of one table that its commits find.
 
     Args:
         pipeline: The pipeline's name.
-        table: The table's.
-        entries: What is staged for it, by batch.
-        io_properties: Gives what a FileIO needs where the dead letters go.
+        table: The table's identifier.
+        entries: The staged files of the table, by batch.
+        io_properties: Returns the properties of a FileIO for the files of dead letters.
     """
 
     def __init__(
@@ -45,43 +45,43 @@ class Losses:
         entries: Mapping[int, Sequence[TableFiles]],
         io_properties: Callable[[], Mapping[str, str]],
     ) -> None:
-        self._about = {"pipeline": pipeline, "table": table}
-        self._places = {
+        self._labels = {"pipeline": pipeline, "table": table}
+        self._locations = {
             batch: one.commit_rejects for batch, found in entries.items() for one in found if one.commit_rejects
         }
         self._io_properties = io_properties
 
     def keep(self, batch: int, letters: Sequence[bytes]) -> None:
-        """Write those of a batch, in place of what an earlier attempt wrote."""
-        if place := self._places.get(batch):
-            about = {**self._about, "sink": place.sink}
-            keep(place.path, letters, about, self._io_properties())
+        """Write the dead letters of a batch; they replace those of an earlier attempt."""
+        if location := self._locations.get(batch):
+            labels = {**self._labels, "sink": location.sink}
+            keep(location.path, letters, labels, self._io_properties())
 
     def counted(self) -> dict[int, Counter[str]]:
-        """Count them by batch and code, also if an earlier process committed."""
-        found = {batch: counted(place.path, self._io_properties()) for batch, place in self._places.items()}
+        """Count them by batch and code, even if an earlier process committed."""
+        found = {batch: counted(location.path, self._io_properties()) for batch, location in self._locations.items()}
         return {batch: codes for batch, codes in found.items() if codes}
 
 
-def keep(path: str, letters: Sequence[bytes], about: Mapping[str, str], io_properties: Mapping[str, str]) -> None:
-    """Make a file of dead letters hold these and no others; none of them leaves no file.
+def keep(path: str, letters: Sequence[bytes], labels: Mapping[str, str], io_properties: Mapping[str, str]) -> None:
+    """Replace the contents of a file of dead letters; without dead letters the file is removed.
 
     Args:
         path: The file.
         letters: Lines of JSON.
-        about: What they all say first.
-        io_properties: What a FileIO needs there.
+        labels: The first keys of all entries.
+        io_properties: The properties of a FileIO for the file.
 
     Raises:
-        WriteError: The storage refuses; nothing is committed then, and it is tried again.
+        WriteError: The storage refused; nothing is committed, and Calve retries.
     """
-    whole = b"".join(line({**about, **msgspec.json.decode(each)}) for each in letters)
+    content = b"".join(line({**labels, **msgspec.json.decode(each)}) for each in letters)
     local = local_path(path)
     try:
         if local is not None:
-            _keep_here(local, whole)
+            _keep_local(local, content)
         else:
-            _keep_away(load_file_io(dict(io_properties), path), path, whole)
+            _keep_remote(load_file_io(dict(io_properties), path), path, content)
     except OSError as error:
         raise _refused(path, error) from error
 
@@ -94,35 +94,35 @@ def counted(path: str, io_properties: Mapping[str, str]) -> Counter[str]:
     """
     local = local_path(path)
     try:
-        text = _read_away(load_file_io(dict(io_properties), path), path) if local is None else _read_here(local)
+        text = _read_remote(load_file_io(dict(io_properties), path), path) if local is None else _read_local(local)
     except OSError as error:
         raise _refused(path, error) from error
     return Counter(msgspec.json.decode(each, type=_Coded).code for each in text.splitlines())
 
 
-def _read_here(file: Path) -> bytes:
+def _read_local(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
 
 
-def _read_away(io: FileIO, path: str) -> bytes:
+def _read_remote(io: FileIO, path: str) -> bytes:
     if not io.new_input(path).exists():
         return b""
     with io.new_input(path).open() as stream:
         return stream.read()
 
 
-def _keep_here(file: Path, whole: bytes) -> None:
-    if whole:
+def _keep_local(file: Path, content: bytes) -> None:
+    if content:
         durable.make_folder(file.parent)
-        durable.replace_bytes(file, whole)
+        durable.replace_bytes(file, content)
     else:
         durable.remove(file)
 
 
-def _keep_away(io: FileIO, path: str, whole: bytes) -> None:
-    if whole:
+def _keep_remote(io: FileIO, path: str, content: bytes) -> None:
+    if content:
         with io.new_output(path).create(overwrite=True) as stream:
-            stream.write(whole)
+            stream.write(content)
     elif io.new_input(path).exists():
         io.delete(path)
 
@@ -132,5 +132,5 @@ def _refused(path: str, error: OSError) -> WriteError:
         f"Cannot keep the rejects of a commit in {path}: {error.strerror or error}",
         step="reject",
         target=path,
-        hint="Check space and permissions of the dead-letter folder; the commit is tried again",
+        hint="Check space and permissions of the dead-letter folder; Calve retries the commit",
     )

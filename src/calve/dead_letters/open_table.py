@@ -1,4 +1,4 @@
-"""The table that a sink's rejects go to: found or made, looked at, and noted down for those who read it."""
+"""The table of a sink's dead letters: finds or creates it, checks it, and records its location for readers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["PARTITIONS", "LetterTarget", "check_letters"]
 
 _STEP = "reject"
 PARTITIONS = (("timestamp", "day"),)
-"""Old entries can then be deleted a day at a time, without a file being written anew."""
+"""So old entries can be deleted day by day, without rewriting a file."""
 
 
 class LetterTarget:
@@ -30,24 +30,24 @@ class LetterTarget:
     Args:
         catalog: The sink's catalog.
         identifier: Namespace and name.
-        folder: The pipeline's folder of dead letters, where the table is noted down.
-        log: Tells the operator that it was made.
+        folder: The pipeline's folder of dead letters, which gets a note about the table.
+        log: Logs that the table was created.
     """
 
     def __init__(self, catalog: Catalog, identifier: str, folder: Path, log: Log) -> None:
         self.identifier = identifier
         self._catalog = catalog
         self._folder = folder
-        self._say = log.info
+        self._info = log.info
         self._lock = threading.Lock()
         self._found: Table | CalveError | None = None
 
     @property
     def table(self) -> Table:
-        """The table as it was last seen.
+        """The table, as it was last loaded.
 
         Raises:
-            CalveError: It was dropped or changed so that entries cannot be written to it.
+            CalveError: It was dropped, or changed so that entries cannot be written.
         """
         with self._lock:
             found = self._found
@@ -56,31 +56,31 @@ class LetterTarget:
         raise found or NoTargetError(f"The table {self.identifier} was not opened", step=_STEP, target=self.identifier)
 
     @property
-    def place(self) -> LetterTable:
-        """The table as those who read its entries find it, secrets of its storage included.
+    def readable(self) -> LetterTable:
+        """The table for reading its entries, with the secrets of its storage.
 
         Raises:
             CalveError: It was dropped or changed.
         """
-        return _place(self.table)
+        return _readable(self.table)
 
     def open(self) -> None:
-        """Find the table, or make it.
+        """Load the table, or create it.
 
         Raises:
-            SchemaConflictError: It lacks a column of an entry, or has others that must have a value.
-            UnsupportedError: It asks for files that Calve cannot write.
+            SchemaConflictError: It lacks a column of an entry, or has other required columns.
+            UnsupportedError: It requires files that Calve cannot write.
         """
         found = self._catalog.load(self.identifier)
         if found is None:
             found = self._catalog.create(self.identifier, LETTERS.model_dump_json(), PARTITIONS, PROPERTIES)
-            self._say(f"created the table {self.identifier} for dead letters")
+            self._info(f"created the table {self.identifier} for dead letters")
         check_letters(found)
         with self._lock:
             self._found = found
 
     def refresh(self) -> None:
-        """Look at the table again, and note down where it is; what is wrong with it is told when it is next used.
+        """Load the table again, and record its location. Errors of the table are raised at its next use.
 
         Raises:
             SinkUnavailableError: The catalog does not answer.
@@ -88,7 +88,7 @@ class LetterTarget:
         table = self._catalog.load(self.identifier)
         found: Table | CalveError | None = table
         if table is None:
-            hint = "It was dropped or renamed; bring it back, or name another one as `dlq: {table: …}`"
+            hint = "It was dropped or renamed; restore it, or set another one in `dlq: {table: …}`"
             message = f"The table of dead letters {self.identifier} does not exist"
             found = NoTargetError(message, step=_STEP, target=self.identifier, hint=hint)
         else:
@@ -98,14 +98,14 @@ class LetterTarget:
                 found = error
         with self._lock:
             self._found = found
-        with contextlib.suppress(WriteError):  # noted after the next commit, or when a run or a replay starts
+        with contextlib.suppress(WriteError):  # recorded after the next commit, or when a run or a replay starts
             self.note()
 
     def note(self) -> None:
-        """Write down where the table is, for `calve dlq`.
+        """Record the location of the table, for `calve dlq`.
 
         Raises:
-            WriteError: The disk refuses.
+            WriteError: The disk refused.
         """
         with self._lock:
             if not isinstance(self._found, Table):
@@ -113,27 +113,27 @@ class LetterTarget:
             file = sqlite_file(self._catalog.properties)
             sqlite = (str(file.absolute()), self._catalog.name) if file else None
             durable.make_folder(self._folder)
-            told, is_hadoop = _place(self._found), self._catalog.properties.get("type") == "hadoop"
-            durable.replace(self._folder / note_name(self.identifier), note(told, sqlite, is_hadoop))
+            readable, is_hadoop = _readable(self._found), self._catalog.properties.get("type") == "hadoop"
+            durable.replace(self._folder / note_name(self.identifier), note(readable, sqlite, is_hadoop))
 
 
-def _place(table: Table) -> LetterTable:
+def _readable(table: Table) -> LetterTable:
     return LetterTable(table.metadata_location, table.identifier, table.io_properties)
 
 
 def check_letters(table: Table) -> None:
-    """Refuse a table that entries cannot be written to.
+    """Refuse a table to which entries cannot be written.
 
     Raises:
-        SchemaConflictError: A column of `LETTERS` is missing or of another type; or another one must have a value.
-        UnsupportedError: It asks for files that Calve cannot write.
+        SchemaConflictError: A column of `LETTERS` is missing or has another type, or another column is required.
+        UnsupportedError: It requires files that Calve cannot write.
     """
     if complaint := _complaint(table.schema):
         raise SchemaConflictError(
-            f"The table {table.identifier} is no table of dead letters: {complaint}",
+            f"The table {table.identifier} cannot be a table of dead letters: {complaint}",
             step=_STEP,
             target=table.identifier,
-            hint="Name one that does not exist as `dlq: {table: …}`, and it is made; or give this one such columns",
+            hint="Set a table that does not exist in `dlq: {table: …}`, and Calve creates it; or add such columns",
         )
     check(table, table.properties)
 
@@ -141,10 +141,10 @@ def check_letters(table: Table) -> None:
 def _complaint(schema: Schema) -> str:
     found = {field.name: field for field in schema.fields}
     for field in LETTERS.fields:
-        own = found.get(field.name)
-        if own is None:
+        column = found.get(field.name)
+        if column is None:
             return f"it has no column {field.name} ({field.field_type})"
-        if own.field_type != field.field_type:
-            return f"its column {field.name} is {own.field_type}, not {field.field_type}"
+        if column.field_type != field.field_type:
+            return f"its column {field.name} is {column.field_type}, not {field.field_type}"
     required = [name for name, field in found.items() if field.required]
-    return f"its column {required[0]} must have a value" if required else ""
+    return f"its column {required[0]} is required" if required else ""

@@ -15,11 +15,11 @@ __all__ = ["publish"]
 
 
 def publish(rejects: Iterable[Rejects], io_properties: Mapping[str, Mapping[str, str]]) -> None:
-    """Rename each file of rejects to its public name; one that has it already is left alone, so this may be repeated.
+    """Rename each file of rejects to its public name; may be repeated safely.
 
     Args:
-        rejects: As the receipts have them; without a path they are in a table.
-        io_properties: What a FileIO needs, by a location's prefix.
+        rejects: From the receipts; without a path they are in a table.
+        io_properties: The properties of a FileIO, by a location's prefix.
 
     Raises:
         WriteError: A file cannot be published; try again.

@@ -1,4 +1,4 @@
-"""Reads a pipeline's dead letters: NDJSON files of entries, streamed, whoever wrote what else into them; and tables."""
+"""Reads a pipeline's dead letters from tables, and streams them from NDJSON files, which may have foreign lines."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from calve.observe.status_file import read_report
 __all__ = [
     "DeadLetter",
     "Entry",
-    "Place",
+    "LetterStore",
     "Summary",
     "Unreadable",
     "entries",
-    "found_at",
+    "locations_of",
     "names",
-    "places_of",
     "read",
+    "stores_at",
     "summarise",
 ]
 
@@ -38,15 +38,15 @@ FOLDER = "dlq"
 SUFFIX = ".ndjson"
 NEWEST_FILES = 5
 
-Place = Folder | LetterTable
-"""Where dead letters are. An entry's file in a table is the task that wrote it, and its line its number there."""
+LetterStore = Folder | LetterTable
+"""A folder or a table of dead letters. In a table, the task is an entry's file, and its number the line."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """One refused event: where it was going, why it could not, and what it was.
+    """One rejected event: its target, the reason, and the event.
 
     Attributes:
-        event: The original text; Base64 where `event_encoding` says so, because it was not UTF-8.
+        event: The original text; Base64 if `event_encoding` says so, because it is not UTF-8.
     """
 
     code: str
@@ -64,7 +64,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         """Return the event byte for byte.
 
         Raises:
-            ValueError: The entry says Base64 and is not.
+            ValueError: It should be Base64 but is not.
         """
         text = self.event or ""
         if self.event_encoding != "base64":
@@ -75,7 +75,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"the event is not Base64: {error}") from error
 
     def is_of(self, pipeline: str) -> bool:
-        """Return whether a pipeline wrote it; an entry that names none is anybody's."""
+        """Return whether a pipeline wrote it; an entry without a pipeline belongs to every pipeline."""
         return self.pipeline in ("", pipeline)
 
     def time(self) -> str:
@@ -90,7 +90,7 @@ _DECODER = msgspec.json.Decoder(DeadLetter)
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A line that is no entry: cut off, or somebody else's."""
+    """A line that is not an entry: cut off, or from another program."""
 
     file: str
     line: int
@@ -102,10 +102,10 @@ class Entry(NamedTuple):
 
     Attributes:
         line: Its number.
-        start: In a file its first byte, in a table its number.
-        end: Where the next one would start.
-        size_bytes: Its size; in a table about.
-        content: What it says; in a table without event and metadata.
+        start: Its first byte; in a table its number.
+        end: The start of the next entry.
+        size_bytes: Its size; in a table an estimate.
+        content: The dead letter; from a table without event and metadata.
     """
 
     line: int
@@ -130,92 +130,92 @@ class Summary:
     unreadable: list[Unreadable] = field(default_factory=list)
 
 
-def places_of(state: str, pipeline: str) -> list[str]:
-    """Find where a pipeline's dead letters are: where its status says, else in the state folder.
+def locations_of(state: str, pipeline: str) -> list[str]:
+    """Find the locations of a pipeline's dead letters: from its status, else in the state folder.
 
     Raises:
         SourceError: The status cannot be read.
     """
     report = read_report(state, pipeline)
-    places = report.dlq if report else []
-    return places or [f"{state.rstrip('/')}/{pipeline}/{FOLDER}"]
+    locations = report.dlq if report else []
+    return locations or [f"{state.rstrip('/')}/{pipeline}/{FOLDER}"]
 
 
-def found_at(locations: Iterable[str], look: Look | None = None) -> list[Place]:
-    """Open places of dead letters: folders, and the tables that notes in them speak of, which `look` may know better.
+def stores_at(locations: Iterable[str], look: Look | None = None) -> list[LetterStore]:
+    """Open stores of dead letters: folders, and the tables of their notes, loaded by `look` if it has them.
 
     Raises:
         SourceError: A folder cannot be read.
     """
-    places: list[Place] = []
+    stores: list[LetterStore] = []
     for folder in map(Folder.at, locations):
-        with _told(folder):
-            places += [folder, *tables_in(folder, look)]
-    return list({place.path: place for place in places}.values())
+        with _read_errors(folder):
+            stores += [folder, *tables_in(folder, look)]
+    return list({store.path: store for store in stores}.values())
 
 
-def names(place: Place) -> list[str]:
-    """Name the published files of a folder, or the tasks of a table, sorted.
-
-    Raises:
-        SourceError: The place cannot be read.
-    """
-    if isinstance(place, LetterTable):
-        return place.tasks()
-    with _told(place):
-        return [str(info.base_name) for info in _files(place)]
-
-
-def entries(place: Place, name: str) -> Iterator[Entry]:
-    """Yield the entries of one file or task; none of a file that has vanished.
+def names(store: LetterStore) -> list[str]:
+    """Return the published files of a folder, or the tasks of a table, sorted.
 
     Raises:
-        SourceError: The place cannot be read.
+        SourceError: The store cannot be read.
     """
-    if isinstance(place, LetterTable):
-        for entry in place.chosen(name):
+    if isinstance(store, LetterTable):
+        return store.tasks()
+    with _read_errors(store):
+        return [str(info.base_name) for info in _files(store)]
+
+
+def entries(store: LetterStore, name: str) -> Iterator[Entry]:
+    """Yield the entries of one file or task; none if the file was removed.
+
+    Raises:
+        SourceError: The store cannot be read.
+    """
+    if isinstance(store, LetterTable):
+        for entry in store.chosen(name):
             number = entry["number"]
-            content = _parsed(msgspec.json.encode(entry), f"{place.path}/{name}", number)
-            yield Entry(number, number, number + 1, place.entry_bytes, content)
+            content = _parsed(msgspec.json.encode(entry), f"{store.path}/{name}", number)
+            yield Entry(number, number, number + 1, store.entry_bytes, content)
         return
-    with _told(place), contextlib.suppress(FileNotFoundError):
+    with _read_errors(store), contextlib.suppress(FileNotFoundError):
         start = 0
-        for number, line in enumerate(place.lines(name), 1):
+        for number, line in enumerate(store.lines(name), 1):
             end = start + len(line) + 1
             if line.strip():
-                yield Entry(number, start, end, end - start, _parsed(line, f"{place.path}/{name}", number))
+                yield Entry(number, start, end, end - start, _parsed(line, f"{store.path}/{name}", number))
             start = end
 
 
-def read(place: Place) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
-    """Yield every entry of a place with its line, file by file in the order of their names.
+def read(store: LetterStore) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
+    """Yield every entry of a store with its line, file by file in the order of their names.
 
-    A file that vanishes while it is looked at was moved away: it is passed over.
+    A file that is removed meanwhile is skipped.
 
     Raises:
         SourceError: The folder, a file or the table cannot be read.
     """
-    if isinstance(place, LetterTable):
-        for entry in place.entries():
+    if isinstance(store, LetterTable):
+        for entry in store.entries():
             line = msgspec.json.encode(entry)
-            yield _parsed(line, f"{place.path}/{entry.get('task', '')}", entry.get("number", 0)), line
+            yield _parsed(line, f"{store.path}/{entry.get('task', '')}", entry.get("number", 0)), line
         return
-    with _told(place):
-        for name in [info.base_name for info in _files(place)]:
+    with _read_errors(store):
+        for name in [info.base_name for info in _files(store)]:
             with contextlib.suppress(FileNotFoundError):
-                yield from _read_file(place, name)
+                yield from _read_file(store, name)
 
 
-def summarise(pipeline: str, places: Sequence[Place]) -> Summary:
-    """Count the entries of a pipeline in its places, which others may share.
+def summarise(pipeline: str, stores: Sequence[LetterStore]) -> Summary:
+    """Count the entries of a pipeline in its stores, which other pipelines may share.
 
     Raises:
-        SourceError: A place or a file cannot be read.
+        SourceError: A store or a file cannot be read.
     """
-    folders = [place for place in places if isinstance(place, Folder)]
-    tables = [place for place in places if isinstance(place, LetterTable)]
+    folders = [store for store in stores if isinstance(store, Folder)]
+    tables = [store for store in stores if isinstance(store, LetterTable)]
     summary = Summary(pipeline, [folder.path for folder in folders], [table.path for table in tables])
-    for entry in itertools.chain.from_iterable(map(_contents, places)):
+    for entry in itertools.chain.from_iterable(map(_contents, stores)):
         if isinstance(entry, Unreadable):
             summary.unreadable.append(entry)
             continue
@@ -232,15 +232,15 @@ def summarise(pipeline: str, places: Sequence[Place]) -> Summary:
     return summary
 
 
-def _contents(place: Place) -> Iterator[DeadLetter | Unreadable]:
-    """Yield what entries say; of a table without the events."""
-    if isinstance(place, LetterTable):
-        return (entry.content for name in names(place) for entry in entries(place, name))
-    return (content for content, _ in read(place))
+def _contents(store: LetterStore) -> Iterator[DeadLetter | Unreadable]:
+    """Yield the contents of entries; from a table without the events."""
+    if isinstance(store, LetterTable):
+        return (entry.content for name in names(store) for entry in entries(store, name))
+    return (content for content, _ in read(store))
 
 
 @contextlib.contextmanager
-def _told(folder: Folder) -> Iterator[None]:
+def _read_errors(folder: Folder) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -248,7 +248,7 @@ def _told(folder: Folder) -> Iterator[None]:
             f"the dead letters in {folder.path} cannot be read: {error.strerror or error}",
             step="observe",
             target=folder.path,
-            hint="Check your permissions; object storage is asked with the credentials of the environment (AWS_…)",
+            hint="Check your permissions; for object storage set the credentials of the environment (AWS_…)",
         ) from error
 
 

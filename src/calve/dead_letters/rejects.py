@@ -1,7 +1,7 @@
-"""Rejects on their way to the dead-letter queue: entries, gathered by table, as one unpublished file or as rows.
+"""Collects rejects for the dead-letter queue: entries by table, as one unpublished file or as rows.
 
-The driver publishes the file when its batch is staged (`calve.dead_letters.publish`), so each reject is there once.
-Rows of a table of dead letters become data files, which are committed as those of any other table.
+The driver publishes the file when its batch is staged (`calve.dead_letters.publish`), so each reject appears once.
+Rows of a table of dead letters become data files, which are committed like those of any other table.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ __all__ = ["DeadLetterPlace", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
 _ROWS = 8192
-"""Entries that become rows at a time."""
+"""The entries that are converted to rows at a time."""
 _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True)
 class DeadLetterPlace:
-    """Where a sink's rejects go.
+    """The location of a sink's dead letters.
 
     Attributes:
         location: A folder or an object store's prefix.
-        io_properties: What a FileIO needs to write there.
-        table: The table that gets them instead.
+        io_properties: The properties of a FileIO that can write there.
+        table: The table that gets them instead, if any.
     """
 
     location: str
@@ -53,9 +53,9 @@ class DeadLetters:
     """The rejects of one sink in one task attempt; runs on an executor.
 
     Args:
-        place: Where they go.
-        name: The published file's name without its ending; the same for every attempt of a task.
-        attempt: Makes the unpublished file's name this attempt's own.
+        place: Their location.
+        name: The published file's name without its suffix; the same for every attempt of a task.
+        attempt: Makes the unpublished file's name unique for this attempt.
         labels: The entries' `pipeline` and `sink`.
     """
 
@@ -69,11 +69,11 @@ class DeadLetters:
         self._examples: dict[str, dict[str, str]] = {}
 
     def add(self, table: str, events: pa.Table, rejects: pa.Table) -> None:
-        """Keep rejected rows.
+        """Add rejected rows.
 
         Args:
-            table: The table they were meant for, empty where it is not known.
-            events: The rows with their `event` (or what it was made of, `_original`) and metadata columns.
+            table: Their target table, empty if it is unknown.
+            events: The rows with their `event` (or its origin, `_original`) and metadata columns.
             rejects: `REJECTS`: positions in `events`, code, field, reason.
         """
         if not len(rejects):
@@ -88,13 +88,13 @@ class DeadLetters:
             examples.setdefault(entry["code"], ": ".join(filter(None, (cut(entry["field"]), entry["reason"]))))
 
     def forget(self, table: str) -> None:
-        """Drop a table's rejects: its events are read again in another pass."""
+        """Drop a table's rejects, because another pass reads its events again."""
         if (spool := self._spools.pop(table, None)) is not None:
             spool.close()
             del self._counts[table], self._examples[table]
 
     def rows(self) -> Iterator[pa.Table]:
-        """Yield the entries as rows of the table that gets them; nothing where there is no such table."""
+        """Yield the entries as rows of the table of dead letters; nothing without one."""
         table = self._place.table
         schema = arrow_schema(table.schema) if table else pa.schema([])
         number = 0
@@ -105,7 +105,7 @@ class DeadLetters:
                 number += len(lines)
 
     def close(self) -> Rejects | None:
-        """Return counts and examples by table and code; without a table, write the file, and add its two names."""
+        """Write the file, unless the dead letters go to a table; return counts, examples and the file's two names."""
         if not self._spools:
             return None
         if self._place.table:
@@ -147,7 +147,7 @@ class DeadLetters:
 
 
 def _rows(lines: Sequence[bytes], added: dict[str, Any], schema: pa.Schema) -> pa.Table:
-    """Return entries as rows of a schema; columns that are not ours become null."""
+    """Return entries as rows of a schema; columns that are not part of an entry become null."""
     entries = [msgspec.json.decode(line) for line in lines]
     for entry in entries:
         entry["metadata"] = _ENCODER.encode(entry["metadata"]).decode()

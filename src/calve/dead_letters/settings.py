@@ -1,4 +1,4 @@
-"""Where a sink's rejected events go: the part of the option `dlq` that is the same for every sink."""
+"""The location of a sink's dead letters: the part of the option `dlq` that is the same for every sink."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class S3DeadLetters:
 
 @dataclass(frozen=True)
 class FolderDeadLetters:
-    """Where rejected events go, if it is more than a path."""
+    """The location of dead letters, if it is not a path."""
 
     s3: S3DeadLetters | None = option(None, "A folder in S3; the same as `dlq: s3://bucket/prefix`.")
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a map that names no place."""
+        """Refuse a map without a location."""
         if not self.s3:
-            yield "", "name a place: a path, or `s3: {bucket: …}`"
+            yield "", "needs a location: a path, or `s3: {bucket: …}`"
 
 
 def prefix(dlq: str | S3DeadLetters | None) -> str | None:
-    """Return the folder or object-store prefix that is meant; None for the folder in the state."""
+    """Return the folder or object-store prefix; None for the folder in the state."""
     return f"s3://{dlq.bucket}/{dlq.key_path_prefix}".rstrip("/") if isinstance(dlq, S3DeadLetters) else dlq

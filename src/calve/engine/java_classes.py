@@ -1,6 +1,6 @@
-"""What Java's exceptions mean: an error of Calve's tree for each class, and the hint that helps.
+"""Maps Java's exceptions to Calve's errors, by class, with a hint.
 
-Where one class stands for many reasons, a code that it carries decides: HTTP's, AWS's, SQL's.
+If a class has many reasons, its code decides: HTTP's, AWS's, SQL's.
 """
 
 from __future__ import annotations
@@ -29,39 +29,37 @@ _ICEBERG = "org.apache.iceberg.exceptions."
 _AWS_SERVICE = "software.amazon.awssdk.awscore.exception.AwsServiceException"
 _AWS_CLIENT = "software.amazon.awssdk.core.exception.SdkClientException"
 _SQL = "java.sql.SQLException"
-_PERMISSION = "Check the credentials in `catalog:` and what they may do with this table"
-_SERVICE = "Calve tries again; check that the catalog and the storage of `catalog:` are up and can be reached"
+_PERMISSION = "Check the credentials in `catalog:`, and their permissions for this table"
+_SERVICE = "Calve tries again; check that the catalog and the storage of `catalog:` are up and reachable"
 _JAR = "Add its jar: `--conf spark.driver.extraClassPath=…`"
-_DATABASE = f"Check that the database of `uri` is up and can be reached. If its driver is missing: {_JAR}"
+_DATABASE = f"Check that the database of `uri` is up and reachable. If its driver is missing: {_JAR}"
 _FILE_SYSTEM = "For `s3://` set `io-impl: org.apache.iceberg.aws.s3.S3FileIO` there; a hadoop catalog cannot be on S3"
-_WORKER = (
-    "A Python worker of Spark ended, perhaps killed for memory: smaller `max_batch_bytes` need less; Calve tries again"
-)
-_DISK = "Make room or change the permissions there; Calve tries again"
-_FOLDER = "Change the permissions there, or name another folder"
+_WORKER = "A Python worker of Spark ended, perhaps for lack of memory: reduce `max_batch_bytes`; Calve tries again"
+_DISK = "Free space or change the permissions there; Calve tries again"
+_FOLDER = "Change the permissions there, or set another folder"
 _STORAGE = (
     "Correct `warehouse`, and the region and the keys of `catalog:`: `client.region`, `s3.access-key-id`, "
     "`s3.secret-access-key` (or AWS's own places for them), and for another store `s3.endpoint`"
 )
-_DATABASE_USER = "Check the database that `uri` names, `jdbc.user`, `jdbc.password`, and what this user may do there"
+_DATABASE_USER = "Check the database of `uri`, `jdbc.user`, `jdbc.password`, and the permissions of this user"
 _DATABASE_FILE = "Check the path in `uri`, and the permissions there"
 
-# The first class in the chain of causes (outermost first; each with its superclasses) that stands in the first table
-# decides; where none does, in the second: those only wrap, and the cause says more.
+# The first class in the chain of causes (outermost first; each with its superclasses) that the first table has decides;
+# if none, the second table: its classes only wrap a cause, which says more.
 BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
-    _ICEBERG + "CommitStateUnknownException": (CommitUnknownError, "Calve looks whether the commit is there"),
-    _ICEBERG + "CommitFailedException": (CommitConflictError, "Calve looks at the table again and retries"),
+    _ICEBERG + "CommitStateUnknownException": (CommitUnknownError, "Calve checks whether the commit was successful"),
+    _ICEBERG + "CommitFailedException": (CommitConflictError, "Calve loads the table again and retries"),
     _ICEBERG + "NotAuthorizedException": (SinkRefusedError, _PERMISSION),
     _ICEBERG + "ForbiddenException": (SinkRefusedError, _PERMISSION),
     _ICEBERG + "NoSuchWarehouseException": (SetupError, "Correct `warehouse` in `catalog:`"),
     _ICEBERG + "NoSuchTableException": (NoTargetError, "Create the table, or set `auto_create: true`"),
     _ICEBERG + "NoSuchNamespaceException": (NoTargetError, "Create the namespace"),
-    _ICEBERG + "NoSuchIcebergTableException": (NoTargetError, "It is a table of another format; name another one"),
+    _ICEBERG + "NoSuchIcebergTableException": (NoTargetError, "It is a table of another format; set another one"),
     _ICEBERG + "ServiceUnavailableException": (SinkUnavailableError, _SERVICE),
     _ICEBERG + "ServiceFailureException": (SinkUnavailableError, _SERVICE),
-    _ICEBERG + "ValidationException": (CommitError, "Look at what changed in the table"),
-    _ICEBERG + "BadRequestException": (CommitError, "The catalog refused the request; look at its log"),
-    _ICEBERG + "UnprocessableEntityException": (CommitError, "The catalog refused the request; look at its log"),
+    _ICEBERG + "ValidationException": (CommitError, "Check what changed in the table"),
+    _ICEBERG + "BadRequestException": (CommitError, "The catalog refused the request; check its log"),
+    _ICEBERG + "UnprocessableEntityException": (CommitError, "The catalog refused the request; check its log"),
     "java.io.EOFException": (WorkerLostError, _WORKER),
     "java.nio.file.AccessDeniedException": (SetupError, _FOLDER),
     "java.nio.file.ReadOnlyFileSystemException": (SetupError, _FOLDER),
@@ -75,7 +73,7 @@ BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
     "software.amazon.awssdk.core.exception.SdkException": (SinkUnavailableError, _SERVICE),
     "java.lang.ClassNotFoundException": (EngineError, _JAR),
     "java.lang.NoClassDefFoundError": (EngineError, _JAR),
-    "java.lang.OutOfMemoryError": (EngineError, "Give the JVM more: `--conf spark.driver.memory=4g`"),
+    "java.lang.OutOfMemoryError": (EngineError, "Increase the JVM's memory: `--conf spark.driver.memory=4g`"),
 }
 BY_GENERAL_CLASS: dict[str, tuple[type[CalveError], str]] = {
     _ICEBERG + "RESTException": (SinkUnavailableError, _SERVICE),
@@ -101,16 +99,16 @@ _AWS_CODES = frozenset(
     )
 )
 _AWS_STATUSES = (301, 401, 403)
-"""A HEAD request has no answer that could carry a code."""
+"""The answer to a HEAD request cannot have a code."""
 _SQL_STATES = ("28", "3D", "42501")
-"""How the states begin: authorization, a database that does not exist, privileges (SQL standard; PostgreSQL)."""
+"""Prefixes of states: authorization, missing database, privileges (SQL standard; PostgreSQL)."""
 _SQLITE = "org.sqlite.SQLiteException"
 _SQLITE_CODES = (3, 8, 14, 23, 26)
 """PERM, READONLY, CANTOPEN, AUTH, NOTADB."""
 
 
 def refusal(throwable: Any, names: Sequence[str]) -> tuple[type[CalveError], str] | None:
-    """Return what a failure of storage or a database means whose code says that it lasts; None for all others.
+    """Return the error for a lasting failure of storage or a database, by its code; None for all others.
 
     Args:
         throwable: The Java exception.
@@ -121,9 +119,7 @@ def refusal(throwable: Any, names: Sequence[str]) -> tuple[type[CalveError], str
         code = details.errorCode() if details is not None else None
         lasts = code in _AWS_CODES or throwable.statusCode() in _AWS_STATUSES
         return (SetupError, _STORAGE) if lasts else None
-    if (
-        names[0] == _AWS_CLIENT and throwable.getCause() is None
-    ):  # no region or no keys; a network's failure has a cause
+    if names[0] == _AWS_CLIENT and throwable.getCause() is None:  # no region or no keys; a network failure has a cause
         return SetupError, _STORAGE
     if _SQLITE in names:
         return (SetupError, _DATABASE_FILE) if throwable.getErrorCode() in _SQLITE_CODES else None

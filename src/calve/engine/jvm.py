@@ -1,6 +1,6 @@
-"""What crosses the border to the JVM: Java's exceptions become errors of Calve's tree.
+"""Converts Java's exceptions to Calve's errors.
 
-Java's class decides, never the text of its message.
+The Java class decides, never the text of the message.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = [
 
 _LONGEST_MESSAGE = 2000
 _OBJECT = re.compile(r"(?:[\w$]+\.)*([\w$]+)@[0-9a-f]{4,8}\b")
-"""How Java names an object that has no text: its class, which says something, and a number, which differs each time."""
+"""Java's name of an object without a text: its class, and a number, which differs each time."""
 
 
 _RAISED = (Py4JError, CapturedException, ConnectionError)
 _UNFORESEEN = (InvariantError, CommitError, SchemaConflictError)
-"""What exceptions of Java become whose classes tell neither of a server nor of permissions."""
+"""The errors of Java exceptions that concern neither a server nor permissions."""
 
 
 @contextmanager
 def java_errors(step: str, target: str = "") -> Iterator[None]:
-    """Let nothing but errors of Calve's tree out of a block that calls the JVM."""
+    """Convert all errors of a block that calls the JVM to Calve's."""
     try:
         yield
     except _RAISED as error:
@@ -58,12 +58,12 @@ def java_errors(step: str, target: str = "") -> Iterator[None]:
 
 @contextmanager
 def unforeseen_errors(step: str, target: str = "") -> Iterator[None]:
-    """Raise what nobody foresaw as an error whose reason may be what the block was given.
+    """Raise unexpected errors as errors that the block's input may cause.
 
-    Errors of Calve's tree pass, and so do those of Java that tell of a server, of permissions or of other writers.
+    Calve's errors pass, and so do Java's about a server, permissions or other writers.
 
     Raises:
-        UnprocessableError: All else.
+        UnprocessableError: All other errors.
     """
     try:
         with java_errors(step, target):
@@ -80,7 +80,7 @@ def unforeseen_errors(step: str, target: str = "") -> Iterator[None]:
 
 
 def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveError:
-    """Return the error of Calve's tree for what py4j raised, with a message of one line."""
+    """Convert an error of py4j to Calve's, with a message of one line."""
     thrown = java_exception(error)
     if thrown is None and _answers(error):
         return InvariantError(f"py4j: {error}", step=step, target=target)
@@ -89,7 +89,7 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
             f"The JVM of Spark does not answer ({type(error).__name__})",
             step=step,
             target=target,
-            hint="Start again; if it was killed for memory, give it less to do or the machine more",
+            hint="Start again; if it was killed for lack of memory, use smaller batches or a larger machine",
         )
     chain = [(throwable, list(_class_names(throwable))) for throwable in _causes(thrown)]
     causes = [throwable for throwable, _ in chain]
@@ -106,7 +106,7 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
 
 
 def _answers(error: Exception) -> bool:
-    """Return whether the JVM is there: once it is gone, py4j also reports that classes do not exist."""
+    """Return whether the JVM still runs: after its end py4j also reports that classes do not exist."""
     process = jvm_process()
     is_gone = process is not None and process.poll() is not None
     return not is_gone and not isinstance(error, (Py4JNetworkError, ConnectionError))
@@ -120,7 +120,7 @@ def java_exception(error: Exception) -> Any:
 
 
 def innermost_message(error: Exception) -> str:
-    """Return one line that says why something failed: of Java's exceptions the innermost one's."""
+    """Return the reason of a failure as one line: the innermost Java exception's."""
     thrown = java_exception(error)
     if thrown is not None:
         return _line(list(_causes(thrown))[-1])
@@ -134,7 +134,7 @@ def caused_by(error: Exception, *names: str) -> bool:
 
 
 def is_instance(java_object: Any, name: str) -> bool:
-    """Return whether a Java object is of a class or an interface, by the full name of that."""
+    """Return whether a Java object is an instance of a class or an interface (full name)."""
     kind: Any = java_object.getClass().forName(name)
     found: bool = kind.isInstance(java_object)
     return found
@@ -156,7 +156,7 @@ def _class_names(throwable: Any) -> Iterator[str]:
 
 
 def _message(chain: list[Any], throwable: Any, target: str) -> str:
-    """One line: what failed on which target, and the innermost cause where it adds something."""
+    """Return the failure, its target, and the innermost cause if it adds something, as one line."""
     text = _line(throwable)
     cause = _line(chain[-1])
     if chain[-1] is not throwable and cause not in text:

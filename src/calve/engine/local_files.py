@@ -10,7 +10,7 @@ __all__ = ["spare_processes"]
 
 
 def spare_processes(jvm: Any, configuration: Any) -> None:
-    """Let Java write local files without starting `chmod` for each of them and each of their checksums.
+    """Let Java write local files without starting `chmod` for each file and checksum.
 
     A commit writes three files, so it would start six processes. May be repeated safely.
 

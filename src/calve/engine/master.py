@@ -1,4 +1,4 @@
-"""Looks at Spark's master URL before Spark starts: Spark itself takes a minute to give up a master that is away."""
+"""Checks Spark's master URL before Spark starts: Spark itself needs a minute to give up on a missing master."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TIMEOUT_SECONDS = 5.0
 
 
 def check_master(master: str) -> None:
-    """See whether Spark has such a master, and whether a standalone one answers.
+    """Check a master URL, and that a standalone master answers.
 
     Raises:
-        EngineError: It is no master's URL, or nobody answers there.
+        EngineError: It is not a master URL, or no master answers there.
     """
     if not _KNOWN.fullmatch(master):
         hint = "Write local[4], local[*], spark://host:7077, yarn or k8s://https://host:443"
-        raise EngineError(f"{master} is no master of Spark", step="engine", target=master, hint=hint)
+        raise EngineError(f"{master} is not a Spark master", step="engine", target=master, hint=hint)
     if not master.startswith("spark://"):
         return
     reasons = []
@@ -37,5 +37,5 @@ def check_master(master: str) -> None:
         f"No Spark master answers at {master} ({'; '.join(reasons)})",
         step="engine",
         target=master,
-        hint="Start it, correct --master, or leave --master out to run on this machine",
+        hint="Start it, correct --master, or omit --master to run on this machine",
     )

@@ -1,4 +1,4 @@
-"""What the JVM prints: held back until it has started, because it tells why if it does not."""
+"""Keeps the JVM's output until it has started: if it does not start, the output has the reason."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["JvmOutput"]
 
 _EXCEPTION = re.compile(r'Exception in thread "[^"]*" (?:[\w$]+\.)*[\w$]+: (.*)')
 _NO_REASON = re.compile(r"\s+at |\s*\.\.\. |#|Picked up |WARNING: |\s*$")
-"""Stacks of Java, the report of a crash, and what a JVM says that starts."""
+"""Java's stack traces, crash reports, and messages of a normal start."""
 
 
 class JvmOutput:
-    """A pipe for all that a JVM prints, which goes to our stderr.
+    """A pipe from a JVM's output to our stderr.
 
     Attributes:
         pipe: The end for the JVM.
@@ -23,28 +23,28 @@ class JvmOutput:
     def __init__(self) -> None:
         read, self.pipe = os.pipe()
         self._lock = threading.Lock()
-        self._held: list[bytes] | None = []
+        self._kept_lines: list[bytes] | None = []
         self._thread = threading.Thread(target=self._copy, args=(read,), name="jvm-output", daemon=True)
         self._thread.start()
 
     def started(self) -> None:
-        """Let everything through, also what was held back."""
+        """Pass on all output, including the kept lines."""
         os.close(self.pipe)
         with self._lock:
-            held, self._held = self._held or [], None
-            for line in held:
+            kept_lines, self._kept_lines = self._kept_lines or [], None
+            for line in kept_lines:
                 os.write(2, line)
 
     def reason(self) -> str | None:
-        """Return why the JVM did not start, in its own words, once it has ended; None: it said nothing."""
+        """Wait for the JVM's end, and return its own reason for not starting; None without one."""
         os.close(self.pipe)
         self.ended()
-        lines = [line.decode(errors="replace").rstrip() for line in self._held or []]
+        lines = [line.decode(errors="replace").rstrip() for line in self._kept_lines or []]
         found = next((match[1] for line in lines if (match := _EXCEPTION.match(line))), None)
         return found or next((line for line in lines if not _NO_REASON.match(line)), None)
 
     def ended(self) -> None:
-        """Wait until all that was printed is through."""
+        """Wait until all output is passed on."""
         self._thread.join()
 
     def _copy(self, read: int) -> None:
@@ -54,7 +54,7 @@ class JvmOutput:
 
     def _take(self, line: bytes) -> None:
         with self._lock:
-            if self._held is None:
+            if self._kept_lines is None:
                 os.write(2, line)
             else:
-                self._held.append(line)
+                self._kept_lines.append(line)

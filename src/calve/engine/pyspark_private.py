@@ -1,4 +1,4 @@
-"""Everything that Calve uses of PySpark without PySpark promising it. No other module touches its private attributes.
+"""Everything private that Calve uses of PySpark. No other module uses its private attributes.
 
 `tests/engine/test_pyspark_private.py` fails when a version of PySpark changes one of them.
 """
@@ -34,9 +34,9 @@ __all__ = [
 
 
 class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed here
-    """Spark's session, whose half in the JVM is made when SQL is first asked for: writing and committing ask for none.
+    """Spark's session, which creates its Java half at the first use of SQL: writing and committing use none.
 
-    That half costs a second of one core.
+    The Java half costs one second of one core.
     """
 
     _making = threading.Lock()
@@ -52,13 +52,13 @@ class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed he
                 super().__init__(self._sc)
         return self.__dict__[name]
 
-    def newSession(self) -> SparkSession:  # noqa: N802 # PySpark's name; its own makes another of this class
+    def newSession(self) -> SparkSession:  # noqa: N802 # PySpark's name; its own method would create another lazy session
         """Return another session on the same context."""
         return SparkSession(self._sc, self._jsparkSession.newSession())
 
 
 def launch(conf: SparkConf, output: int) -> Any:
-    """Start the JVM in a session of its own, which writes to the file `output`; return py4j's gateway to it.
+    """Start the JVM in a new process session, with its output to the file `output`; return py4j's gateway to it.
 
     Ctrl-C and signals to our process group leave such a JVM running until the driver has drained.
     """
@@ -72,25 +72,25 @@ def set_workers(context: SparkContext, python: str | None, environment: dict[str
 
 
 def is_running(spark: SparkSession) -> bool:
-    """Return whether nobody has stopped the session."""
+    """Return whether the session is not stopped."""
     return spark.sparkContext._jsc is not None
 
 
 def jvm_process() -> subprocess.Popen[bytes] | None:
-    """Return the JVM of this process; None: there is none."""
+    """Return the JVM of this process, or None."""
     return getattr(SparkContext._gateway, "proc", None)
 
 
 def stop_accumulators(context: SparkContext) -> None:
-    """Stop PySpark's server for accumulators without waiting for it: it looks up once a second."""
+    """Stop PySpark's server for accumulators without waiting for it: it checks for a stop only once a second."""
     server, context._accumulatorServer = context._accumulatorServer, None
     if server is not None:
-        server.handle_error = lambda *_: None  # the JVM ends while it listens
+        server.handle_error = lambda *_: None  # the JVM ends while the server listens
         threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
 
 
 def take_gateway() -> Any:
-    """Return py4j's gateway to the JVM and let PySpark forget it; None: there is none."""
+    """Return py4j's gateway to the JVM, or None, and let PySpark forget it."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     return gateway
 

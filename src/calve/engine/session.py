@@ -1,7 +1,7 @@
-"""Starts and ends the Spark session: one JVM, quiet, that dies with this process and not before it.
+"""Starts and ends the Spark session: one quiet JVM, which ends with this process and not before it.
 
-What this relies on: the JVM of PySpark exits when its stdin closes, which the operating system does for us even after
-`kill -9`; the Python workers exit when the JVM closes theirs.
+This relies on two facts: PySpark's JVM exits when its stdin closes, which the operating system does even after
+`kill -9`; and the Python workers exit when the JVM closes theirs.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ MASTER = "local[*]"
 TASK_TRIES = 4
 """How often Spark tries a task before the batch fails."""
 PRELOADED = ("pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
-"""What a Python worker needs for most tasks and is slow to import."""
+"""Modules that most tasks need and that are slow to import."""
 READING = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
     "spark.sql.caseSensitive": "true",
     "spark.sql.shuffle.partitions": "64",
 }
-"""What a session sets that reads tables with Spark SQL: rows do pass through its JVM, so compiling harder pays; columns
-may differ in case alone; small shuffles stay cheap."""
+"""Settings to read tables with Spark SQL: its JVM processes rows, so the better compiler pays; columns may differ only
+in case; small shuffles stay cheap."""
 _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
-"""The driver's JVM plans and commits, and rows do not pass through it: compiling it harder costs more than it gives."""
+"""The driver's JVM plans and commits but processes no rows: the better compiler would cost more than it saves."""
 _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""The JVM that only prints the command of the driver's."""
+"""Options of the JVM that only prints the command of the driver's JVM."""
 _PYTHON = "spark.pyspark.python"
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
@@ -66,13 +66,13 @@ def start(
     needs_s3: bool = False,
     preload: Sequence[str] = PRELOADED,
 ) -> SparkSession:
-    """Start Spark, or give the session that this process already has.
+    """Start Spark, or return the session of this process.
 
     Args:
-        master: Spark's master URL; None is `local[*]`.
-        conf: Spark's settings; they win over Calve's.
+        master: Spark's master URL; None: `local[*]`.
+        conf: Spark's settings; they override Calve's.
         needs_s3: Whether a table or a catalog lives on S3.
-        preload: Modules that Python workers have imported before their first task.
+        preload: Modules that Python workers import before their first task.
 
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start.
@@ -94,12 +94,12 @@ def start(
 
 
 def stop(spark: SparkSession) -> None:
-    """End the session and its JVM, also one that no longer answers. May be called twice."""
+    """End the session and its JVM, even if it no longer answers. May be called twice."""
     global _running
     gateway = pyspark_private.take_gateway()
     if gateway is None:
         return
-    with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may be gone
+    with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may have ended
         warnings.simplefilter("ignore", RuntimeWarning)
         pyspark_private.stop_accumulators(spark.sparkContext)
         spark.sparkContext.stop()
@@ -117,13 +117,13 @@ def stop(spark: SparkSession) -> None:
 
 
 def _task_environment(preload: Sequence[str]) -> dict[str, str]:
-    """Return what the Python workers of any machine need to know of this one."""
+    """Return the environment variables for Python workers on any machine."""
     chosen = {name: os.environ[name] for name in (library.VARIABLE,) if name in os.environ}
     return {PRELOAD: ",".join(preload), **chosen}
 
 
 def _with_task_tries(master: str) -> str:
-    """A local master never repeats a failed task unless its URL says so."""
+    """Add the number of tries to the URL of a local master, which otherwise never repeats a failed task."""
     local = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
     return f"local[{local.group(1) or 1},{TASK_TRIES}]" if local else master
 
@@ -144,7 +144,7 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.variable.substitute": "false",  # columns may be named ${…}
         "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/calve-spark-warehouse",  # named, never made
+        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/calve-spark-warehouse",  # a name only, never created
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.ui.retainedJobs": "20",  # Spark keeps them in memory with its UI off, too
@@ -159,7 +159,7 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
 
 
 def _merged(ours: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """A user's settings win, but for lists, which are joined: an added jar or JVM option must not remove ours."""
+    """Override our settings by the user's, but join lists: an added jar or JVM option must not remove ours."""
     joined = {key: f"{ours[key]}{_LISTS[key]}{theirs[key]}" for key in theirs if key in _LISTS and key in ours}
     return ours | dict(theirs) | joined
 
@@ -169,7 +169,7 @@ def _memory_bytes() -> int:
 
 
 def _start_context(conf: SparkConf) -> SparkContext:
-    with _environment(), _interrupts_kept():
+    with _environment(), _keep_interrupts():
         gateway = _start_jvm(conf)
         try:
             return SparkContext(conf=conf, gateway=gateway)
@@ -189,20 +189,21 @@ def _start_jvm(conf: SparkConf) -> Any:
 
 def _warm(context: SparkContext) -> None:
     """Run an empty job, so that Python workers are imported and Spark's classes loaded while a pipeline still opens."""
-    with contextlib.suppress(Exception):  # what is wrong shows in the first real job, and the session may be gone
+    with contextlib.suppress(Exception):  # errors appear in the first real job, and the session may have ended
         task = context.range(1, numSlices=1)
         task.foreach(id)
         if archive.is_being_made():
-            task.map(lambda number: (number, b"")).partitionBy(1, int).count()  # as tasks that hand changes on do
+            task.map(lambda number: (number, b"")).partitionBy(1, int).count()  # like tasks that hand changes on
 
 
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
-    """Set what Spark's scripts read, only while they start; workers use this very interpreter."""
+    """Set the variables of Spark's scripts, only while they start; workers use this interpreter."""
     wanted: dict[str, str | None] = {
         "JAVA_HOME": str(java.find().home),
         "SPARK_CONF_DIR": None,
-        "SPARK_HOME": os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent),  # else they search for it
+        "SPARK_HOME": os.environ.get("SPARK_HOME")
+        or str(Path(pyspark.__file__).parent),  # else the scripts search for it
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER,
     }
     before: dict[str, str | None] = {name: os.environ.get(name) for name in wanted}
@@ -215,7 +216,7 @@ def _environment() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _interrupts_kept() -> Iterator[None]:
+def _keep_interrupts() -> Iterator[None]:
     """Undo PySpark's handler of SIGINT, which would cancel all jobs where the driver wants to drain."""
     before = signal.getsignal(signal.SIGINT)
     try:

@@ -1,1 +1,1 @@
-"""A batch of events: its columns, its sound rows, its rejects."""
+"""A batch of events: its columns, its valid rows, its rejects."""

@@ -1,4 +1,4 @@
-"""A dead letter: what an entry of the dead-letter queue says of one rejected event."""
+"""A dead letter: the entry of the dead-letter queue for one rejected event."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _OURS = (EVENT, ORIGINAL, JSON, MALFORMED, PICKED, ROW, SCHEMA, SINK, OPERATION,
 _ENCODER = msgspec.json.Encoder()
 
 
-def letters(events: pa.Table, rejects: pa.Table, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def letters(events: pa.Table, rejects: pa.Table, labels: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the entry of each rejected row.
 
     Args:
-        events: The rows with their `event` (or what it is made of: `_original`, `_typed`) and metadata columns.
+        events: The rows with their `event` (or its origin: `_original`, `_typed`) and metadata columns.
         rejects: `REJECTS`: positions in `events`, code, field, reason.
-        about: What all entries say first: pipeline, sink, table, as far as they are known.
+        labels: The first keys of all entries: pipeline, sink, table, as far as they are known.
     """
     rows = with_text(events.take(rejects.column("row")))
     metadata = [name for name in rows.column_names if name not in _OURS]
@@ -34,7 +34,7 @@ def letters(events: pa.Table, rejects: pa.Table, about: Mapping[str, Any]) -> It
     originals = rows.column(ORIGINAL if ORIGINAL in rows.column_names else EVENT).to_pylist()
     for original, metadata_of_one, reject in zip(originals, values, rejects.to_pylist(), strict=True):
         yield {
-            **about,
+            **labels,
             "timestamp": written,
             "reason": reject["reason"],
             "code": reject["code"],
@@ -45,12 +45,12 @@ def letters(events: pa.Table, rejects: pa.Table, about: Mapping[str, Any]) -> It
 
 
 def line(entry: Mapping[str, Any]) -> bytes:
-    """Return an entry as a line of JSON, its end included."""
+    """Return an entry as a line of JSON, with its newline."""
     return _ENCODER.encode(entry) + b"\n"
 
 
 def _original(event: bytes | None) -> dict[str, Any]:
-    """Return the event as it came: as text, or as Base64 where it is not UTF-8."""
+    """Return the original event: as text, or as Base64 if it is not UTF-8."""
     if event is None:
         return {"event": None}
     try:

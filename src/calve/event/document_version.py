@@ -1,10 +1,10 @@
 """The version of an event: one number that orders the events of a source, across tasks, batches and replays.
 
-    34 bits: the batch's moment, in tenths of a second since 2025, until 2079
-    29 bits: the event's place in its batch: its split, in the order of the plan, and its row in it
+    34 bits: the batch's time, in tenths of a second since 2025, until 2079
+    29 bits: the event's position in its batch: its split, in the order of the plan, and its row in the split
 
-A batch's moment is in the ledger, so that a replay gives each event the same number, and two pipelines, or a pipeline
-that lost its state, are in the order of time. More rows than a split has numbers share its last one.
+The ledger has a batch's time, so each event has the same number in a replay, and two pipelines, or a pipeline that lost
+its state, are ordered by time. If a split has more rows than numbers, the last rows share the last number.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import pyarrow as pa
 __all__ = ["PLACE_BITS", "versions"]
 
 PLACE_BITS = 29
-"""536 million rows a batch."""
+"""536 million rows per batch."""
 _EPOCH = int(datetime(2025, 1, 1, tzinfo=UTC).timestamp()) * 10
 
 
 def versions(moment: int, place: tuple[int, int], first: int, count: int) -> pa.Int64Array:
-    """Return the versions of events that follow each other in a split.
+    """Return the versions of consecutive events of a split.
 
     Args:
-        moment: The batch's, in tenths of a second since the epoch.
-        place: The split's number in the plan, and how many splits there are.
-        first: How many events of the split came before.
+        moment: The batch's time, in tenths of a second since the epoch.
+        place: The split's number in the plan, and the number of splits.
+        first: How many events of the split came before these.
         count: How many events there are.
     """
     split, splits = place

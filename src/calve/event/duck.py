@@ -18,9 +18,9 @@ _open: dict[int, duckdb.DuckDBPyConnection] = {}
 
 
 def run(sql: str, **relations: pa.Table) -> pa.Table:
-    """Run a SELECT over Arrow tables, which it knows by their argument names, on one thread.
+    """Run a SELECT over Arrow tables, named like the arguments, on one thread.
 
-    A forked process opens its own connection; threads of one process take turns.
+    A forked process opens its own connection; threads of one process wait for each other.
     """
     with _lock:
         connection = _connection()
@@ -34,7 +34,7 @@ def run(sql: str, **relations: pa.Table) -> pa.Table:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; `combine_chunks` would copy what is one already."""
+    """Return a column as one array; unlike `combine_chunks` without a copy if it is one already."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

@@ -1,4 +1,4 @@
-"""JSON read exactly: numbers keep their text, NaN and infinities are refused, the last of duplicate keys wins."""
+"""Reads JSON exactly: numbers keep their text, NaN and infinities are refused, the last of duplicate keys wins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 __all__ = ["DEEPEST", "MalformedError", "Number", "decoder", "dump", "parse_object"]
 
 DEEPEST = 250
-"""So many levels of objects and arrays an event may have: what looks at values is recursive, three calls a level."""
+"""The most levels of objects and arrays in an event: code that visits values is recursive (three calls a level)."""
 _TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 
@@ -20,15 +20,15 @@ class Number(str):
 
 
 class MalformedError(ValueError):
-    """A text that is no JSON object; the message is a reason for people."""
+    """A text that is not a JSON object; the message is a readable reason."""
 
 
 def _refuse(literal: str) -> NoReturn:
-    raise MalformedError(f"{literal} is no JSON")
+    raise MalformedError(f"{literal} is not JSON")
 
 
 def decoder(made: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None) -> Any:
-    """Make what reads JSON exactly; `made` makes an object of its pairs instead of `dict`."""
+    """Create a decoder that reads JSON exactly; `made` builds objects from their pairs, instead of `dict`."""
     return json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse, object_pairs_hook=made)
 
 
@@ -41,7 +41,7 @@ def parse_object(text: bytes | str | None, reads: Any = _decoder) -> dict[str, A
 
     Args:
         text: The event.
-        reads: What `decoder` made.
+        reads: A decoder from `decoder`.
 
     Raises:
         MalformedError: With the reason.
@@ -65,7 +65,7 @@ def parse_object(text: bytes | str | None, reads: Any = _decoder) -> dict[str, A
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether objects and arrays are nested deeper than so many levels."""
+    """Return whether objects and arrays are nested deeper than a number of levels."""
     level = [value]
     for _ in range(levels):
         below = [item for each in level for item in (each.values() if type(each) is dict else each)]
@@ -80,14 +80,14 @@ def _parsed(text: str, reads: Any) -> Any:
         value, end = reads.scan_once(text, 0)
     except StopIteration:
         end = -1
-    return value if end == len(text) else reads.decode(text)  # there are blanks around it, or it is no JSON
+    return value if end == len(text) else reads.decode(text)  # spaces around it, or not JSON
 
 
 _NOUNS = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}
 
 
 def dump(value: Any) -> str:
-    """Write a parsed value as compact JSON, each number as it was written."""
+    """Write a parsed value as compact JSON; numbers keep their text."""
     kind = type(value)
     if kind is Number:
         return str(value)

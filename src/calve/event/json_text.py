@@ -1,4 +1,4 @@
-"""Typed columns as JSON text, whole columns at a time: values stay exact."""
+"""Writes typed columns as JSON text, column by column; values stay exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calve.arrays import text_buffers
 __all__ = ["guessed_json", "to_json", "value_texts"]
 
 _BYTES = 256 << 20
-"""A table of more is divided: the text of a column must stay below 2 GiB."""
+"""Larger tables are divided, because the text of a column must stay below 2 GiB."""
 _NULL = pa.scalar(b"null")
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _NUMBER = r"\A-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\z"
@@ -31,14 +31,14 @@ def to_json(table: pa.Table, decimals_as_strings: bool = False) -> pa.ChunkedArr
     Integers and decimals keep all their digits; decimals are numbers or strings. Dates and times are ISO 8601 with as
     many digits of a second as the value needs, with `Z` where the column has a time zone. Durations are ISO 8601
     (`PT1.5S`). Binary is Base64, a UUID its usual text. NaN and infinities, which JSON lacks, are strings. A map is an
-    object; one whose keys are nested is an array of `[key, value]`. A text that is not UTF-8 stays as it is: its row is
-    found to be malformed.
+    object; with nested keys it is an array of `[key, value]`. A text that is not UTF-8 stays as it is; its row is later
+    rejected as malformed.
     """
     return _rows(table, partial(value_texts, decimals_as_strings=decimals_as_strings))
 
 
 def guessed_json(table: pa.Table) -> pa.ChunkedArray:
-    """Return each row of a table of strings as `to_json` does, but what looks like a number or boolean as that."""
+    """Return each row of a table of strings as `to_json` does, but numbers and booleans as such."""
     return _rows(table, _guessed)
 
 
@@ -46,7 +46,7 @@ def _rows(table: pa.Table, write: Callable[[pa.Array], pa.Array]) -> pa.ChunkedA
     half = len(table) // 2
     if table.nbytes > _BYTES and half:
         return pa.chunked_array([*_rows(table[:half], write).chunks, *_rows(table[half:], write).chunks])
-    texts = [write(_whole(column)) for column in table.columns]
+    texts = [write(_one_array(column)) for column in table.columns]
     return pa.chunked_array([_object(table.column_names, texts, len(table))], pa.binary())
 
 
@@ -59,12 +59,12 @@ def _guessed(column: pa.Array) -> pa.Array:
     return texts
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def _object(names: Sequence[str], values: Sequence[pa.Array], count: int) -> pa.Array:
-    """Return the texts of objects, given those of their values."""
+    """Return the texts of objects from the texts of their values."""
     if not values:
         return pa.repeat(pa.scalar(b"{}"), count)
     pieces: list[pa.Array | pa.Scalar] = []
@@ -110,7 +110,7 @@ def _nested(column: pa.Array, write: Callable[[pa.Array], pa.Array]) -> pa.Array
 
 
 def _listed(column: pa.Array, offsets: pa.Array, texts: pa.Array, brackets: bytes) -> pa.Array:
-    """Join the texts of what each list of a column holds."""
+    """Join the texts of the elements of each list."""
     lists = pa.ListArray.from_arrays(offsets, texts)
     start, end = pa.scalar(brackets[:1]), pa.scalar(brackets[1:])
     joined = _joined(start, pc.binary_join(lists, pa.scalar(b",")), end)
@@ -150,7 +150,7 @@ def _floats(column: pa.Array) -> pa.Array:
 
 
 def _decimals(column: pa.Array) -> pa.Array:
-    """Write decimals with all their digits; Arrow gives small ones, and those of a negative scale, as `0E-10`."""
+    """Write decimals with all their digits; Arrow writes small ones, and those of a negative scale, as `0E-10`."""
     texts = column.cast(pa.string())
     short = pc.fill_null(pc.match_substring(texts, "E"), False)
     if pc.any(short).as_py():
@@ -194,7 +194,7 @@ def _each(column: pa.Array, text: Callable[[Any], bytes]) -> pa.Array:
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
-    """Escape what JSON does not allow in a string; only characters that occur cost anything."""
+    """Escape the characters that JSON does not allow in a string; absent characters cost nothing."""
     offsets, data = text_buffers(texts)
     counts = np.bincount(np.frombuffer(data[offsets[0] : offsets[-1]], np.uint8), minlength=256)
     for code in _ESCAPED:

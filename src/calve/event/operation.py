@@ -1,4 +1,4 @@
-"""What an event does to its row: the words of Data Prepper's RFC (6.2), of Debezium and of Iceberg's change logs."""
+"""Operations of events: the words of Data Prepper's RFC (6.2), of Debezium and of Iceberg's change logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Operation", "operation_sql"]
 
 
 class Operation(enum.IntEnum):
-    """What becomes of a row. `PASSED_OVER` is the image before an update, which the image after it makes needless."""
+    """The operation on a row. `PASSED_OVER` is the image before an update, which is skipped."""
 
     INSERT = 0
     UPDATE = 1
@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def operation_sql(text_sql: str) -> str:
-    """Return SQL (TINYINT) for an operation's text: an `Operation`, or NULL for a word that is none.
+    """Return SQL (TINYINT) for an operation's text: an `Operation`, or NULL for an unknown word.
 
     A text that is absent or empty is an INSERT (design, section 5); case does not matter.
     """

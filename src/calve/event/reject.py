@@ -1,4 +1,4 @@
-"""Rejects: which row of a table of events was turned away, why, and because of which field."""
+"""Rejects: the rejected rows of a table of events, with reason and field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REJECTS = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-"""One line per rejected row; `row` is the position in the table of events that was handed in."""
+"""One line per rejected row; `row` is the position in the input."""
 SHOWN_CHARS = 100
 _NONE = REJECTS.empty_table()
 
@@ -51,7 +51,7 @@ class Reject(NamedTuple):
 
 
 def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
-    """Return rejects as a table of the schema `REJECTS`, in the order of rows."""
+    """Return rejects as a table of the schema `REJECTS`, ordered by row."""
     ordered = sorted(rejects)
     if not ordered:
         return _NONE
@@ -71,11 +71,11 @@ def reject_rows(rows: pa.Array, code: Code | str, field: str, reason: str) -> pa
 
 
 def cut(value: object) -> str:
-    """Show a value in a reason: its text, cut at 100 characters."""
+    """Return the text of a value for a reason, cut at 100 characters."""
     text = str(value)
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
 
 
 def encodable(text: str) -> str:
-    """Replace half surrogates, which neither Arrow nor JSON can hold."""
+    """Replace half surrogates, which neither Arrow nor JSON can encode."""
     return text.encode("utf-8", "backslashreplace").decode()

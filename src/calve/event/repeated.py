@@ -1,4 +1,4 @@
-"""Keys that an object of an event repeats: only the last value is written, and the others must not vanish unseen."""
+"""Finds keys that an object of an event repeats: only the last value is written, and users must learn of the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RepeatedKeys"]
 
 
 class RepeatedKeys:
-    """Reads events one by one, and knows of the last one which keys are repeated. For one thread.
+    """Reads events one by one, and reports the repeated keys of the last one. For one thread.
 
     Attributes:
         top: The keys that the event itself repeats.
@@ -34,7 +34,7 @@ class RepeatedKeys:
         return bool(self._found)
 
     def within(self, values: Iterable[Any]) -> Iterator[str]:
-        """Yield the keys that are repeated in objects among some values of the event, at any depth."""
+        """Yield the repeated keys in some values of the event, at any depth."""
         left = list(values) if self._found else []
         while left:
             value = left.pop()
@@ -46,8 +46,8 @@ class RepeatedKeys:
                 left += value
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found, self.top = dict(pairs), []  # the event itself is made last
+        found, self.top = dict(pairs), []  # the event itself is built last
         if len(found) < len(pairs):
             self.top = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-            self._found[id(found)] = (found, self.top)  # the object is kept, so that no other one gets its id
+            self._found[id(found)] = (found, self.top)  # the object is kept, so that no other object gets its id
         return found

@@ -1,4 +1,4 @@
-"""Rows of typed sources: a struct in place of the text, which is made only where somebody needs it.
+"""Rows of typed sources: a struct instead of the text, which is made only when it is needed.
 
 A batch has either `event` or `_typed`.
 """
@@ -13,7 +13,7 @@ from calve.event.json_text import to_json
 __all__ = ["is_typed", "joinable", "with_decimals_as_strings", "with_text"]
 
 _STRINGS = {b"calve.decimals": b"string"}
-"""What the fields of rows say, whose texts have decimals as strings."""
+"""The metadata of fields whose decimals become strings in JSON text."""
 
 
 def is_typed(rows: pa.Table) -> bool:
@@ -22,7 +22,7 @@ def is_typed(rows: pa.Table) -> bool:
 
 
 def with_text(rows: pa.Table) -> pa.Table:
-    """Return rows with the column `event`: in place of typed values, their JSON text."""
+    """Return rows with the column `event`; JSON text replaces typed values."""
     if not is_typed(rows):
         return rows
     values = pa.Table.from_struct_array(rows[TYPED])
@@ -32,13 +32,13 @@ def with_text(rows: pa.Table) -> pa.Table:
 
 
 def with_decimals_as_strings(rows: pa.StructArray) -> pa.StructArray:
-    """Return rows whose texts, once somebody needs them, have decimals as strings instead of numbers."""
+    """Mark rows so that their texts have decimals as strings instead of numbers."""
     fields = [field.with_metadata(_STRINGS) for field in rows.type]
     return pa.StructArray.from_arrays(rows.flatten(), fields=fields)
 
 
 def joinable(kind: pa.DataType) -> bool:
-    """Return whether Arrow can take rows out of columns of a type: it cannot of views (Arrow 26)."""
+    """Return whether Arrow can select rows of a type: it cannot for views (Arrow 26)."""
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return False
     return all(joinable(kind.field(number).type) for number in range(kind.num_fields))

@@ -1,4 +1,4 @@
-"""Which events are JSON objects, and a text of each that DuckDB certainly accepts."""
+"""Checks which events are JSON objects, and makes a text of each that DuckDB certainly accepts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Sound", "as_text", "cleaned", "is_same", "sound", "whole_array", "wi
 
 
 class Sound(NamedTuple):
-    """Events that are JSON objects, and the others.
+    """Valid events, and the rejects.
 
     Attributes:
-        rows: The columns that came in plus `json` and `row`, and `_picked` where it is asked for and there is a core,
-            in order, without the malformed rows.
+        rows: The columns of the input plus `json` and `row`, and `_picked` if it is requested and there is a core, in
+            order, without the malformed rows.
         rejects: The malformed rows (`REJECTS`).
     """
 
@@ -35,11 +35,11 @@ class Sound(NamedTuple):
 def sound(events: pa.Table, fields: Sequence[str] = ()) -> Sound:
     """Divide a table with the column `event` (and perhaps `malformed`) into JSON objects and malformed rows.
 
-    Of a key that an object repeats, `json` has the last value alone (decision 7).
+    Of a repeated key `json` has only the last value (decision 7).
 
     Args:
         events: The table.
-        fields: Fields that are picked out of the objects.
+        fields: Fields to pick out of the objects.
     """
     rejects: list[Reject] = []
     array = whole_array(events[EVENT])
@@ -69,7 +69,7 @@ def sound(events: pa.Table, fields: Sequence[str] = ()) -> Sound:
 
 
 def _picked(numbers: pa.Array, texts: pa.Array, changed: Mapping[int, str], fields: Sequence[str]) -> pa.Array:
-    """Return the choice of fields of each event; null where it is none."""
+    """Return the picked fields of each event as JSON; null for a malformed event."""
     if again := core.pick(pa.array(changed.values(), pa.string()), fields) if changed else None:
         codes = numbers.to_numpy(zero_copy_only=False).copy()
         codes[list(changed)] = again[0].to_numpy() + len(texts)
@@ -79,7 +79,7 @@ def _picked(numbers: pa.Array, texts: pa.Array, changed: Mapping[int, str], fiel
 
 
 def _readable(rows: pa.Table, changed: Mapping[int, str]) -> pa.Array:
-    """Return the texts of rows, some of which are others."""
+    """Return the texts of rows, with the changed ones replaced."""
     texts = as_text(rows[EVENT])
     if not changed:
         return texts
@@ -104,7 +104,7 @@ def whole_array(events: pa.ChunkedArray) -> pa.Array:
 
 
 def as_text(events: pa.ChunkedArray) -> pa.Array:
-    """Return events as one string array; null where an event is null or not UTF-8."""
+    """Return events as one string array; null for an event that is null or not UTF-8."""
     joined = whole_array(events)
     try:
         return joined.cast(pa.string())
@@ -113,7 +113,7 @@ def as_text(events: pa.ChunkedArray) -> pa.Array:
 
 
 def is_same(one: pa.Array, other: pa.Array) -> bool:
-    """Return whether two arrays lie in the same memory, as texts do that were left as they came."""
+    """Return whether two arrays share memory, which means unchanged texts."""
     places = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
     return places[0][1:] == places[1][1:] and (one.offset, len(one)) == (other.offset, len(other))
 
@@ -130,10 +130,10 @@ def _has_reasons(events: pa.Table) -> bool:
 
 
 def cleaned(value: Mapping[str, Any]) -> str:
-    """Write a parsed object as text that DuckDB takes."""
+    """Write a parsed object as text that DuckDB accepts."""
     return without_half_surrogates(dump(value))
 
 
 def without_half_surrogates(text: str) -> str:
-    """Return a text that UTF-8 can hold: half surrogate pairs become the replacement character."""
+    """Replace half surrogate pairs, which UTF-8 cannot encode, by the replacement character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -18,12 +18,12 @@ _GROUPS = "[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{1,4})*"
 
 
 def cidr_contains(address: Value, *networks: str) -> Value:
-    """Whether the address in a field is in one of the networks; false for all that is no address.
+    """Return whether the address in a field is in one of the networks; false if it is not an address.
 
-    Both kinds compare as hexadecimal text of one length: the address lies between the network's first and last one.
-    IPv6 addresses that end in dotted IPv4 form are not read.
+    Addresses compare as hexadecimal text of equal length, with the network's first and last address. IPv6 addresses
+    that end in dotted IPv4 form are not supported.
     """
-    found = [_bounds(network, 1 + place) for place, network in enumerate(networks)]
+    found = [_bounds(network, 1 + index) for index, network in enumerate(networks)]
     four = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in found if len(low) == 10)
     six = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in found if len(low) == 34)
     cases = _case(_V4, _hexadecimal_v4("__s"), four) + _case(_V6, _hexadecimal_v6("__s"), six)
@@ -37,11 +37,11 @@ def _case(shape: str, digits: str, inside: str) -> str:
     return f" WHEN regexp_full_match(__s, '{shape}') THEN list_transform([{digits}], lambda __x: {inside})[1]"
 
 
-def _bounds(text: str, place: int) -> tuple[str, str]:
+def _bounds(text: str, index: int) -> tuple[str, str]:
     try:
         network = ip_network(text.strip(), strict=False)
     except ValueError:
-        raise ArgumentError(f"{text!r} is no network", place, "Write 192.0.2.0/24 or 2001:db8::/32") from None
+        raise ArgumentError(f"{text!r} is not a network", index, "Write 192.0.2.0/24 or 2001:db8::/32") from None
     digits = 8 if isinstance(network, IPv4Network) else 32
     return duckdb_text(f"{int(network[0]):0{digits}x}"), duckdb_text(f"{int(network[-1]):0{digits}x}")
 
@@ -53,7 +53,7 @@ def _hexadecimal_v4(text: str) -> str:
 
 
 def _hexadecimal_v6(text: str) -> str:
-    """32 digits, or NULL when it is no address."""
+    """Return SQL for the 32 digits of an address, NULL if it is not an address."""
     halves = f"string_split(lower({text}), '::')"
     head, tail = (f"list_filter(string_split({halves}[{half}], ':'), lambda __g: __g <> '')" for half in (1, 2))
     tail = f"coalesce({tail}, [])"

@@ -1,4 +1,4 @@
-"""From the tree to SQL values."""
+"""Compiles the tree to SQL values."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def compile_node(node: Node, text: str, scope: Scope) -> Value:
 
     Args:
         node: The tree.
-        text: What it was read from, for errors.
-        scope: Takes note of what is read; its `close` finishes the SQL of the value.
+        text: The text of the expression, for errors.
+        scope: Collects the fields that are read; its `close` completes the SQL of the value.
 
     Raises:
-        ExpressionSyntaxError: A function or pattern that cannot be.
+        ExpressionSyntaxError: A function or pattern is invalid.
     """
     return _Compiler(text, scope).value(node)
 
@@ -71,7 +71,7 @@ class _Compiler:
         return self.call(node)
 
     def binary(self, node: Binary) -> Value:
-        chain: list[Binary] = []  # as long as the text, where recursion would end at some hundreds
+        chain: list[Binary] = []  # a loop, because the chain may exceed the recursion limit
         first: Node = node
         while isinstance(first, Binary):
             chain.append(first)
@@ -86,10 +86,10 @@ class _Compiler:
         return result
 
     def doubt(self, node: Node) -> None:
-        """Note a field in quotes where text is probably meant."""
+        """Note a field in quotes that is probably meant as text."""
         if isinstance(node, Pointer) and node.quoted:
             message = f'"{node.path}" is the field of that name, as in Data Prepper'
-            self.scope.doubts.append(f'{message}; text that begins with / takes three quotes: """{node.path}"""')
+            self.scope.doubts.append(f'{message}; text that begins with / needs three quotes: """{node.path}"""')
 
     def check_match(self, node: Binary) -> None:
         for side in (node.left, node.right):

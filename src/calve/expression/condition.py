@@ -18,11 +18,11 @@ class Condition:
     """A compiled condition.
 
     Attributes:
-        sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, and false where an event cannot
+        sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, and false if an event cannot
             be evaluated.
-        fields: The fields of the event that it reads; None: it may read any.
-        metadata: The metadata attributes it asks for.
-        doubts: What in it is hardly meant as it is read, as messages.
+        fields: The fields of the event that it reads; None: possibly any.
+        metadata: The metadata attributes that it reads.
+        doubts: Warnings about parts that are probably not meant as they are read.
     """
 
     sql: str

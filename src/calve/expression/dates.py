@@ -1,4 +1,4 @@
-"""`formatDateTime`: Java's date patterns and zones as DuckDB SQL, the same whatever the session's zone is."""
+"""`formatDateTime`: Java's date patterns and zones as DuckDB SQL, independent of the session's zone."""
 
 from __future__ import annotations
 
@@ -29,53 +29,53 @@ _OFFSETS = {
 _FIXED = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _DATE_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
 _OFFSET = r"(Z|z|[+-][0-9]{2}(:?[0-9]{2})?)"
-_HINT = "There are y u M L d D E a H h m s S, X x Z for the offset, VV for the zone, and 'text'"
+_HINT = "Allowed: y u M L d D E a H h m s S, X x Z for the offset, VV for the zone, and 'text'"
 
 
-def format_date_time(moment: Value, pattern: str, destination: str = "UTC", source: str = "UTC") -> Value:
-    """Show a moment: epoch milliseconds, or an ISO date-time, in the source zone unless it has an offset.
+def format_date_time(time: Value, pattern: str, destination: str = "UTC", source: str = "UTC") -> Value:
+    """Format a time: epoch milliseconds, or an ISO date-time, in the source zone unless it has an offset.
 
     Anything else is a fault. Names of days and months are English.
     """
     to_local, from_local = _zone(destination, 2, "Destination")[0], _zone(source, 3, "Source")[1]
-    text = f"regexp_replace({moment.string}, '\\[.*\\]$', '')"
+    text = f"regexp_replace({time.string}, '\\[.*\\]$', '')"
     with_offset = f"timezone('UTC', try_cast({text} AS TIMESTAMPTZ))"
     without = from_local(f"try_cast({text} AS TIMESTAMP)")
     utc = (
-        f"CASE WHEN {moment.number} IS NOT NULL THEN try(make_timestamp_ms(trunc({moment.number})::BIGINT))"
+        f"CASE WHEN {time.number} IS NOT NULL THEN try(make_timestamp_ms(trunc({time.number})::BIGINT))"
         f" WHEN regexp_full_match({text}, '{_DATE_TIME}{_OFFSET}') THEN {with_offset}"
         f" WHEN regexp_full_match({text}, '{_DATE_TIME}') THEN {without} END"
     )
     shown = _shown(pattern, destination, to_local)
     sql = f"list_transform([{utc}], lambda __utc: {shown})[1]"
-    return value.text(sql, *moment.fault, f"({sql} IS NULL)")
+    return value.text(sql, *time.fault, f"({sql} IS NULL)")
 
 
 def _shown(pattern: str, zone: str, to_local: Callable[[str], str]) -> str:
     local, parts, at = to_local("__utc"), [], 0
     while at < len(pattern):
-        piece = _PIECES.match(pattern, at)
-        part = None if piece is None else _part(piece, zone, local)
-        if piece is None or part is None:
+        token = _PIECES.match(pattern, at)
+        part = None if token is None else _part(token, zone, local)
+        if token is None or part is None:
             raise ArgumentError(f"Date pattern [{pattern}] is invalid", 1, _HINT)
         parts.append(part)
-        at = piece.end()
+        at = token.end()
     return " || ".join(parts) or "''"
 
 
-def _part(piece: re.Match[str], zone: str, local: str) -> str | None:
-    text = piece[0]
-    if piece[1] is not None:
-        return duckdb_text(piece[1].replace("''", "'") or "'")
+def _part(token: re.Match[str], zone: str, local: str) -> str | None:
+    text = token[0]
+    if token[1] is not None:
+        return duckdb_text(token[1].replace("''", "'") or "'")
     if text in _CODES:
         return f"strftime({local}, '{_CODES[text]}')"
-    if piece[2] == "S" and len(text) <= 9:
+    if token[2] == "S" and len(text) <= 9:
         return f"rpad(left(strftime({local}, '%f'), {len(text)}), {len(text)}, '0')"
     if text in _OFFSETS:
         return _offset(text, local)
     if text == "VV":
         return duckdb_text(zone)
-    return None if piece[2] else duckdb_text(text)
+    return None if token[2] else duckdb_text(text)
 
 
 def _offset(text: str, local: str) -> str:
@@ -88,8 +88,8 @@ def _offset(text: str, local: str) -> str:
     return f"CASE WHEN {seconds} = 0 THEN '{zero}' ELSE {hours} || {rest} END"
 
 
-def _zone(name: str, place: int, word: str) -> tuple[Callable[[str], str], Callable[[str], str]]:
-    """From UTC to the zone's wall clock, and back."""
+def _zone(name: str, index: int, word: str) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """Return the conversions from UTC to the zone's local time, and back."""
     if name in ("UTC", "Z", "GMT", "UT"):
         return str, str
     fixed = _FIXED.fullmatch(name)
@@ -103,4 +103,4 @@ def _zone(name: str, place: int, word: str) -> tuple[Callable[[str], str], Calla
             lambda sql: f"timezone({zone}, timezone('UTC', {sql}))",
             lambda sql: f"timezone('UTC', timezone({zone}, {sql}))",
         )
-    raise ArgumentError(f"{word} time zone [{name}] is invalid", place, "Write UTC, +02:00 or Europe/Berlin")
+    raise ArgumentError(f"{word} time zone [{name}] is invalid", index, "Write UTC, +02:00 or Europe/Berlin")

@@ -1,4 +1,4 @@
-"""What is wrong with the text of an expression, and where."""
+"""Errors in the text of an expression, with their position."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _AROUND = 60
 
 
 class ExpressionSyntaxError(SettingsError):
-    """An expression or format string cannot be understood; found before anything runs.
+    """An expression or format string cannot be read; found before anything runs.
 
     Attributes:
-        text: The whole expression or format string.
+        text: The complete expression or format string.
         offset: The position in `text`, from 0; `len(text)` at the end.
     """
 
     def __init__(self, message: str, text: str, offset: int, *, hint: str = "") -> None:
-        place = f"at character {offset + 1} of `{_excerpt(text, offset)}`"
-        super().__init__(f"{message} {place}", step="validate", target=text, hint=hint)
+        position = f"at character {offset + 1} of `{_excerpt(text, offset)}`"
+        super().__init__(f"{message} {position}", step="validate", target=text, hint=hint)
         self.problem = message
         self.text = text
         self.offset = offset
@@ -35,7 +35,7 @@ class ExpressionSyntaxError(SettingsError):
 
     @property
     def caret(self) -> str:
-        """The text with a caret under the place, as two lines."""
+        """The text with a caret under the error, as two lines."""
         line = self.text.replace("\n", " ").replace("\t", " ")
         return f"{line}\n{' ' * self.offset}^"
 

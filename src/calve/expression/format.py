@@ -24,11 +24,11 @@ class Format:
     """A compiled format string.
 
     Attributes:
-        static: The text itself when it holds no `${`.
-        sql: VARCHAR over a relation with `json` and the metadata columns; NULL where an event cannot be formatted.
-        fields: The fields of the event that it reads; None: it may read any.
-        metadata: The metadata attributes it asks for.
-        doubts: What in it is hardly meant as it is read, as messages.
+        static: The text itself if it contains no `${`.
+        sql: VARCHAR over a relation with `json` and the metadata columns; NULL if an event cannot be formatted.
+        fields: The fields of the event that it reads; None: possibly any.
+        metadata: The metadata attributes that it reads.
+        doubts: Warnings about parts that are probably not meant as they are read.
     """
 
     static: str | None
@@ -42,7 +42,7 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
     """Compile text with `${…}` parts to DuckDB SQL.
 
     A part is the key of an event's field (`tenant`, `/user/id`) or an expression. A part without a value is empty, but
-    a bare key without a value (`${tenant}`) makes the whole NULL, as an evaluation error does. Strings show without
+    a bare key without a value (`${tenant}`) makes the result NULL, as an evaluation error does. Strings appear without
     quotes, all else as JSON text (Data Prepper: Java's own style for objects and arrays).
 
     Args:

@@ -1,4 +1,4 @@
-"""The functions of the language: what each takes, checked when it is compiled, and who builds its SQL."""
+"""The functions of the language: their arguments, which are checked at compile time, and the builders of their SQL."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["call"]
 
 @dataclass(frozen=True)
 class _Function:
-    """`signatures`: per allowed number of arguments, what each must be; `...` repeats the one before it.
+    """`signatures`: for each allowed number of arguments, their kinds; `...` repeats the previous one.
 
     `key`: a string in quotes, given to `build` as a str. `field`: a pointer. `text`: a string, a field or a function.
-    As in Data Prepper, what is in quotes is text among arguments, even if it begins with `/`.
+    As in Data Prepper, an argument in quotes is text, even if it begins with `/`.
     """
 
     build: Callable[..., Value]
@@ -68,10 +68,10 @@ def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
     Args:
         node: The call.
         compiled: Compiles an argument.
-        scope: Where metadata attributes are looked up.
+        scope: Looks up metadata attributes.
 
     Raises:
-        ArgumentError: An unknown function, or arguments it cannot take.
+        ArgumentError: An unknown function, or invalid arguments.
     """
     if node.name == "getMetadata":
         function = _Function(lambda key: value.attribute(scope, key), (("key",),))
@@ -81,7 +81,7 @@ def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
         raise ArgumentError(f"unknown function {node.name}", node.at, _guess(node.name))
     kinds = function.kinds(len(node.arguments))
     if kinds is None:
-        raise ArgumentError(f"{node.name}() does not take {len(node.arguments)} arguments", node.at, _usage(function))
+        raise ArgumentError(f"{node.name}() cannot have {len(node.arguments)} arguments", node.at, _usage(function))
     if kinds[:1] == ("text",) and isinstance(first := node.arguments[0], Pointer) and first.quoted:
         scope.doubts.append(
             f'"{first.path}" is text as an argument of {node.name}(); a field is written without quotes'
@@ -105,13 +105,13 @@ def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value
         found = compiled(node if text is None else Literal(text, node.at))
         if found.string is not None:
             return found
-    raise ArgumentError(f"{name}() cannot take this", node.at, f"It takes {_WORDS[kind]} here")
+    raise ArgumentError(f"{name}() cannot have this argument", node.at, f"It needs {_WORDS[kind]} here")
 
 
 def _guess(name: str) -> str:
     close = get_close_matches(name, _NAMES, 1, 0.7)
-    return f"Did you mean {close[0]}?" if close else f"There are: {', '.join(sorted(_NAMES))}"
+    return f"Did you mean {close[0]}?" if close else f"Functions: {', '.join(sorted(_NAMES))}"
 
 
 def _usage(function: _Function) -> str:
-    return "It takes " + " or ".join(f"({', '.join(signature)})" for signature in function.signatures)
+    return "Arguments: " + " or ".join(f"({', '.join(signature)})" for signature in function.signatures)

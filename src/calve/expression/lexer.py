@@ -1,7 +1,7 @@
 """The tokens of an expression.
 
-The word operators carry their blanks, as in Data Prepper: `and`, `or`, `in`, `not in` and `typeof` need one blank on
-each side, `not` one behind it; without them they are plain names, which the parser refuses with a hint.
+Word operators need spaces, as in Data Prepper: `and`, `or`, `in`, `not in` and `typeof` one space on each side, `not`
+one after it. Without spaces they are plain names, which the parser refuses with a hint.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TOKENS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _HINTS = (
-    ("${", "A field is written /name here, and \\$ is a dollar sign in a string"),
-    ("'", 'Strings take double quotes: "text"'),
-    ("=", "Equality is written =="),
+    ("${", "Write a field as /name here, and a dollar sign in a string as \\$"),
+    ("'", 'Write strings in double quotes: "text"'),
+    ("=", "Write == for equality"),
     ("&", 'Write " and "'),
     ("|", 'Write " or "'),
     ("!", 'Write "not "'),
-    ("[", "A list element is written /list/0"),
-    ('"', 'A string ends with ", holds no $ (write \\$), and after \\ only one of b t n f r " \' \\ $'),
+    ("[", "Write a list element as /list/0"),
+    ('"', 'A string ends with "; write $ as \\$; after \\ only b t n f r " \' \\ $ are allowed'),
 )
 
 
@@ -56,13 +56,13 @@ def is_plain(pointer: str) -> bool:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of an expression, and one of kind `end` behind them.
+    """Yield the tokens of an expression, then one of kind `end`.
 
-    A pointer in double quotes comes as `escaped` with the text between its quotes: it is a pointer, but a plain string
-    as the argument of a function that takes no pointer there. A string's escapes stay as they are written.
+    A pointer in double quotes is of kind `escaped`, with the text between its quotes: it is a pointer, but a plain
+    string as an argument that cannot be a pointer. The escapes of a string stay as they are.
 
     Raises:
-        ExpressionSyntaxError: A character that begins no token.
+        ExpressionSyntaxError: A character cannot begin a token.
     """
     at = 0
     while at < len(text):

@@ -1,7 +1,7 @@
-"""The operators, each from values to a value.
+"""The operators: each compiles values to a value.
 
-Operators that yield a boolean are false where an operand is of the wrong kind; arithmetic there is a fault, which makes
-the whole expression fail. `and` and `or` look at both sides always.
+Boolean operators are false if an operand has the wrong kind; arithmetic is then a fault, which fails the complete
+expression. `and` and `or` always evaluate both sides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _both(operator: str) -> Callable[[Value, Value], Value]:
             return flag("false", *left.fault, *right.fault)
         sql = f"({left.boolean} {operator} {right.boolean})"
         if left.nullable or right.nullable:
-            # a side that is no boolean makes `or` false even beside true
+            # `or` is false if a side is not a boolean, even if the other one is true
             sql = f"({sql} AND {left.boolean} IS NOT NULL AND {right.boolean} IS NOT NULL)"
             sql = f"coalesce({sql}, false)"
         return flag(sql, *left.fault, *right.fault)
@@ -33,9 +33,9 @@ def _not(operand: Value) -> Value:
 
 
 def _numbers(operator: str, left: Value, right: Value) -> str:
-    """Compare numbers by value: as DOUBLE, but exactly where both are whole and may be large; NULL for other kinds.
+    """Compare numbers by value: as DOUBLE, but exactly if both are integers; NULL for other kinds.
 
-    Data Prepper compares in 32 bits where a fraction is involved; here 64 bits do, so that 0.1 and 0.1000000001 differ.
+    Data Prepper compares fractions in 32 bits; Calve compares in 64 bits, so that 0.1 and 0.1000000001 differ.
     """
     sql = f"{left.number} {operator} {right.number}"
     if left.integer is None or right.integer is None or left.small or right.small:
@@ -89,13 +89,13 @@ def _regex(negation: str, left: Value, right: Value) -> Value:
     sql = "false"
     if left.string is not None and right.string is not None:
         found = f"regexp_full_match({left.string}, {right.string})"
-        # a pattern that comes from the event may be wrong
+        # a pattern from the event may be invalid
         sql = f"coalesce({negation}{found if right.constant else f'try({found})'}, false)"
     return flag(sql, *left.fault, *right.fault)
 
 
 def _faults(*operands: Value) -> tuple[str, ...]:
-    """What the operands of arithmetic can fail of, but for being no number: then the result is none either."""
+    """Return the faults of operands, without those of a wrong kind: then the result is NULL anyway."""
     return tuple(fault for operand in operands for fault in operand.fault if fault != _absent(operand))
 
 
@@ -118,7 +118,7 @@ def _arithmetic(operator: str) -> Callable[[Value, Value], Value]:
             return _impossible(left, right)
         whole = None
         if left.integer is not None and right.integer is not None:
-            whole = f"try({left.integer} {operator} {right.integer})"  # beyond 64 bits it goes on as DOUBLE
+            whole = f"try({left.integer} {operator} {right.integer})"  # beyond 64 bits the result is a DOUBLE
         return _computed(f"({left.number} {operator} {right.number})", whole, left, right)
 
     return calculate
@@ -145,7 +145,7 @@ def _negative(operand: Value) -> Value:
 
 
 def _add(left: Value, right: Value) -> Value:
-    """Add two numbers, or join two strings; what they are may differ from row to row."""
+    """Add two numbers, or join two strings; the kinds may differ from row to row."""
     total = _arithmetic("+")(left, right)
     if left.string is None or right.string is None:
         return total
@@ -164,7 +164,7 @@ def _add(left: Value, right: Value) -> Value:
 
 
 def member(operand: Value, members: list[Value], negated: bool) -> Value:
-    """`in` and `not in`: members of one kind, compared with their kind (1 is not in {1.0}); a mixed set is a fault."""
+    """Compile `in` and `not in`: members have one kind, and it must match (1 is not in {1.0}); mixed kinds fail."""
     kinds = {_kind(value) for value in members}
     if len(kinds) > 1:
         return flag("false", *operand.fault, "true")
@@ -182,7 +182,7 @@ def member(operand: Value, members: list[Value], negated: bool) -> Value:
 
 
 def _among(view: str, listed: list[str]) -> str:
-    # DuckDB turns IN with up to 4 values into comparisons that each parse the event; written out, the scope sees that
+    # DuckDB expands IN with up to 4 values, and each comparison parses the event; expanded here, the scope sees that
     if len(listed) <= 4:
         return f"coalesce({' OR '.join(f'{view} = {each}' for each in listed)}, false)"
     return f"coalesce({view} IN ({', '.join(listed)}), false)"
@@ -211,10 +211,10 @@ _TYPES = {
 
 
 def type_of(operand: Value, kind: str) -> Value:
-    """Return whether a value is of a type; null is of none.
+    """Return whether a value is of a type; null has no type.
 
-    A JSON number with a fraction is a double (Data Prepper reads it as a float and finds no type for it), a whole
-    number beyond 64 bits a big_decimal.
+    A JSON number with a fraction is a double (Data Prepper reads it as a float, which has no type), an integer beyond
+    64 bits a big_decimal.
     """
     return flag(f"coalesce({_TYPES[kind].format(operand.json)}, false)", *operand.fault)
 

@@ -1,8 +1,8 @@
-"""From text to tree: Data Prepper's grammar, by precedence.
+"""Parses text to a tree: Data Prepper's grammar, by precedence.
 
 From loose to tight: `and` and `or` (one level, left to right) · `== !=` · `=~ !~` · `< <= > >= typeof` · `in` and
 `not in` · `not` · `+ -` · `* / %` · unary `-`. So `not /a in {1}` is `(not /a) in {1}`, as in Data Prepper.
-Wider than its grammar where that harms nothing: strings may be joined anywhere, and sets hold negative numbers.
+Two harmless extensions: strings may be joined anywhere, and sets may contain negative numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from calve.expression.tree import Binary, Call, Literal, Member, Node, Pointer, 
 __all__ = ["KINDS", "parse"]
 
 KINDS = ("integer", "long", "boolean", "big_decimal", "double", "string", "map", "array")
-"""The words behind `typeof`."""
+"""The types of `typeof`."""
 _LEVELS = (
     ("and", "or"),
     ("==", "!="),
@@ -29,16 +29,16 @@ _LEVEL = {operator: level for level, operators in enumerate(_LEVELS) for operato
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _WORDS = ("and", "or", "in", "typeof", "not")
 _LONG = 2**63
-_DEPTH, _OPERATORS = 50, 400  # DuckDB takes expressions 1,000 levels deep
+_DEPTH, _OPERATORS = 50, 400  # DuckDB allows expressions 1,000 levels deep
 
 
 def parse(text: str) -> Node:
     """Read an expression.
 
     Raises:
-        ExpressionSyntaxError: With the place and, where it can be guessed, how to write it.
+        ExpressionSyntaxError: It has the position and, if possible, a correction.
     """
-    return _Parser(text).whole()
+    return _Parser(text).complete()
 
 
 class _Parser:
@@ -53,14 +53,14 @@ class _Parser:
     def token(self) -> Token:
         return self.tokens[self.next]
 
-    def whole(self) -> Node:
+    def complete(self) -> Node:
         node = self.expression()
         if self.token.kind != "end":
             raise self.unexpected()
         return node
 
     def expression(self, least: int = 0) -> Node:
-        """Operands joined by operators of level `least` and tighter."""
+        """Parse operands joined by operators of level `least` or tighter."""
         node = self.operand(least)
         while self.token.kind == "operator" and _LEVEL.get(self.token.text, -1) >= least and self.token.text != "not":
             node = self.operation(node, self.take())
@@ -69,7 +69,7 @@ class _Parser:
     def operation(self, left: Node, token: Token) -> Node:
         self.operators += 1
         if self.operators > _OPERATORS:
-            raise self.error(f"more than {_OPERATORS} operators", token.at, "Many values are compared with in {…}")
+            raise self.error(f"more than {_OPERATORS} operators", token.at, "Compare many values with in {…}")
         if token.text == "typeof":
             return self.type_of(left, token)
         if token.text in ("in", "not in"):
@@ -90,7 +90,7 @@ class _Parser:
         found = self.listed("}")
         for node in found:
             if not isinstance(node, Literal):
-                raise self.error("a set holds literals only", node.at, _literal_hint(node))
+                raise self.error("a set may contain only literals", node.at, _literal_hint(node))
         return tuple(node for node in found if isinstance(node, Literal))
 
     def operand(self, least: int) -> Node:
@@ -164,8 +164,8 @@ class _Parser:
 
     def unexpected(self, back: int = 0, problem: str = "") -> ExpressionSyntaxError:
         token = self.tokens[self.next + back]
-        seen = "the end" if token.kind == "end" else repr(token.text)
-        return self.error(f"{problem}, not {seen}" if problem else f"unexpected {seen}", token.at, _hint(token))
+        found = "the end" if token.kind == "end" else repr(token.text)
+        return self.error(f"{problem}, not {found}" if problem else f"unexpected {found}", token.at, _hint(token))
 
     def error(self, problem: str, at: int, hint: str = "") -> ExpressionSyntaxError:
         return ExpressionSyntaxError(problem, self.text, at, hint=hint)
@@ -173,12 +173,12 @@ class _Parser:
 
 def _literal_hint(node: Node) -> str:
     if isinstance(node, Pointer) and node.quoted:
-        return f'Text that begins with / takes three quotes: """{node.path}"""'
+        return f'Text that begins with / needs three quotes: """{node.path}"""'
     return 'Write {"a", "b"} or {1, 2}'
 
 
 def _folded(node: Node) -> Node:
-    """A negative literal instead of a minus before one."""
+    """Replace a minus before a literal by a negative literal."""
     if isinstance(node, Unary) and node.operator == "-" and isinstance(node.operand, Literal):
         value = node.operand.value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -189,11 +189,11 @@ def _folded(node: Node) -> Node:
 def _hint(token: Token) -> str:
     word = token.text.lower()
     if token.kind == "name" and word in _WORDS:
-        return f'"{word}" is written in lower case with one blank before and behind it'
+        return f'"{word}" needs lower case, with one space before and after it'
     if token.kind == "name":
-        return f'A field is written /{token.text}, a string "{token.text}", a function {token.text}(…)'
+        return f'Write a field as /{token.text}, a string as "{token.text}", a function as {token.text}(…)'
     if token.kind == "pointer":
-        return "A division is written with blanks: /a / 2"
+        return "Write a division with spaces: /a / 2"
     if token.text == "}":
-        return "A set holds at least one literal"
+        return "A set needs at least one literal"
     return ""

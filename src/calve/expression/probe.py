@@ -1,4 +1,4 @@
-"""Checks, while an expression is compiled, whether DuckDB supports what it needs."""
+"""Checks at compile time whether DuckDB supports an expression."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def refusal(sql: str, *parameters: str) -> str | None:
 
 
 def knows(sql: str, *parameters: str) -> bool:
-    """Whether a query gives a row."""
+    """Return whether a query returns a row."""
     return bool(_connection().cursor().execute(sql, list(parameters)).fetchall())

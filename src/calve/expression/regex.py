@@ -13,8 +13,8 @@ _HINT = "Lookaround, backreferences, possessive quantifiers and && in [ ] are no
 
 
 def check_pattern(pattern: str) -> tuple[str, str] | None:
-    """Say, with a hint, why a pattern cannot be used; None when it can."""
+    """Return why a pattern cannot be used, with a hint; None if it can."""
     if _INTERSECTION.search(pattern):
         return "&& in a character class is not available", _HINT
     reason = refusal("SELECT regexp_full_match('', ?)", pattern)
-    return None if reason is None else (f"not a regular expression that can be used ({reason})", _HINT)
+    return None if reason is None else (f"not a valid regular expression ({reason})", _HINT)

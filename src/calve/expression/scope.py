@@ -1,8 +1,8 @@
-"""What an expression reads: fields of the event and metadata attributes, as SQL.
+"""Collects what an expression reads, as SQL: fields of the event, and metadata attributes.
 
-A field is written into the SQL as a mark that no user text can hold (texts with a NUL are refused). When all of the
-SQL is there, `close` puts the reading in its place: one `json_extract` for each field, or, where that would parse the
-event more often, one for all of them (184 bytes an event: 160 ns for a field, 260 ns for two or three together).
+The SQL first has a mark for each field, which cannot occur in a user's text (texts with a NUL are refused). When the
+SQL is complete, `close` replaces the marks: by one `json_extract` for each field, or by one for all of them if the
+event would be parsed more often (for 184 bytes: 160 ns for one field, 260 ns for two or three together).
 
 Variables of lambdas begin with two underscores: a column of the same name would hide them.
 """
@@ -21,7 +21,7 @@ _MARK = re.compile("\0([jt])([0-9]+)\0")
 
 
 class ArgumentError(ValueError):
-    """A function or an argument that cannot be; `at`: an offset in the text, or in a builder the argument's place."""
+    """An invalid function or argument; `at`: an offset in the text, or, from a builder, the index of the argument."""
 
     def __init__(self, problem: str, at: int, hint: str = "") -> None:
         super().__init__(problem)
@@ -30,14 +30,14 @@ class ArgumentError(ValueError):
 
 
 class Scope:
-    """Collects what one piece of SQL reads.
+    """Collects the fields and attributes that one piece of SQL reads.
 
     Args:
         metadata: The attributes that exist as columns; any other reads as missing.
 
     Attributes:
-        used: The attributes that the expression asks for, whether they exist or not.
-        doubts: What is hardly meant as it is read, as messages.
+        used: The attributes that the expression reads, even if they do not exist.
+        doubts: Warnings about parts that are probably not meant as they are read.
     """
 
     def __init__(self, metadata: Collection[str]) -> None:
@@ -47,37 +47,37 @@ class Scope:
         self._paths: dict[str, int] = {}
 
     def field(self, path: str) -> str:
-        """The JSON text of the field at a pointer; NULL when missing."""
+        """Return SQL for the JSON text of the field at a pointer; NULL if it is missing."""
         return f"\0j{self._index(path)}\0"
 
     def field_text(self, path: str) -> str:
-        """The field at a pointer as text: a string without its quotes; NULL when missing or null."""
+        """Return SQL for the field at a pointer as text: a string without its quotes; NULL if it is missing or null."""
         return f"\0t{self._index(path)}\0"
 
     def attribute(self, key: str) -> tuple[str, str]:
-        """The JSON text and the text of a metadata attribute; `a/b` is `b` in `a` where no attribute has that name."""
+        """Return SQL for the JSON text and the text of an attribute; `a/b` is `b` in `a` if it is not a name itself."""
         name, _, rest = key.removeprefix("/").partition("/")
         if rest and key in self.metadata:
             name, rest = key, ""
         self.used.add(name)
         if name not in self.metadata:
             return "NULL::VARCHAR", "NULL::VARCHAR"
-        column, whole = duckdb_name(name), f"to_json({duckdb_name(name)})"
+        column, json = duckdb_name(name), f"to_json({duckdb_name(name)})"
         if rest:
             path = duckdb_text(pointer(rest))
-            return f"json_extract({whole}, {path})::VARCHAR", f"json_extract_string({whole}, {path})"
+            return f"json_extract({json}, {path})::VARCHAR", f"json_extract_string({json}, {path})"
         text = (
-            f"CASE WHEN typeof({column}) = 'VARCHAR' THEN {column}::VARCHAR ELSE json_extract_string({whole}, '$') END"
+            f"CASE WHEN typeof({column}) = 'VARCHAR' THEN {column}::VARCHAR ELSE json_extract_string({json}, '$') END"
         )
-        return f"{whole}::VARCHAR", text
+        return f"{json}::VARCHAR", text
 
     def fields(self, sql: str) -> frozenset[str] | None:
-        """Return the names of the event's fields that finished SQL reads; None where it may read all of them."""
+        """Return the names of the event's fields that finished SQL reads; None if it may read all of them."""
         names = frozenset(path.split("/")[1].replace("~1", "/").replace("~0", "~") for path in self._paths)
         return None if "" in names or _WHOLE in sql else names
 
     def close(self, sql: str) -> str:
-        """Put the reading of the fields into the SQL."""
+        """Replace the marks in the SQL by the fields."""
         marks = _MARK.findall(sql)
         shows_only = all(kind == "t" for kind, _ in marks)
         if len(marks) == len(set(marks)) <= (1 if shows_only else 2):
@@ -103,5 +103,5 @@ def _bound(mark: re.Match[str], shown: bool) -> str:
 
 
 def pointer(key: str) -> str:
-    """An event key as DuckDB's JSON pointer: `/` before it, none behind it, a lone `~` escaped."""
+    """Convert an event key to DuckDB's JSON pointer: `/` before it, none after it, a lone `~` escaped."""
     return "/" + re.sub("~(?![01])", "~0", key.strip("/"))

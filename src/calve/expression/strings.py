@@ -12,42 +12,42 @@ __all__ = ["contains", "join", "length", "starts_with", "substring"]
 
 
 def _not_string(each: Value) -> tuple[str, ...]:
-    """The fault of a value that is there and no string."""
+    """Return the fault of a value that is neither missing nor a string."""
     if not each.nullable or (each.number, each.boolean) == (None, None):
         return each.fault
     return (*each.fault, f"coalesce({each.json} <> 'null' AND NOT starts_with({each.json}, '\"'), false)")
 
 
-def contains(whole: Value, part: Value) -> Value:
-    """Whether a string holds another; false where one is missing, a fault where one is no string."""
-    return _compare("contains", whole, part)
+def contains(operand: Value, part: Value) -> Value:
+    """Return whether a string contains another; false if one is missing, a fault if one is not a string."""
+    return _compare("contains", operand, part)
 
 
-def starts_with(whole: Value, part: Value) -> Value:
-    """Whether a string begins with another; as `contains`."""
-    return _compare("starts_with", whole, part)
+def starts_with(operand: Value, part: Value) -> Value:
+    """Return whether a string begins with another; otherwise as `contains`."""
+    return _compare("starts_with", operand, part)
 
 
-def _compare(function: str, whole: Value, part: Value) -> Value:
-    sql = f"coalesce({function}({whole.string}, {part.string}), false)"
-    return value.flag(sql, *_not_string(whole), *_not_string(part))
+def _compare(function: str, operand: Value, part: Value) -> Value:
+    sql = f"coalesce({function}({operand.string}, {part.string}), false)"
+    return value.flag(sql, *_not_string(operand), *_not_string(part))
 
 
-def length(whole: Value) -> Value:
-    """The characters of a string, the elements of a list or the keys of a map; null of null, a fault of all else."""
-    raw = whole.json
-    if whole.number is None:
-        return value.integer(f"length({whole.string})", *whole.fault)
+def length(operand: Value) -> Value:
+    """Count the characters of a string, the elements of a list, or the keys of a map; null for null, else a fault."""
+    raw = operand.json
+    if operand.number is None:
+        return value.integer(f"length({operand.string})", *operand.fault)
     counted = (
         f"CASE left({raw}, 1) WHEN '\"' THEN length(json_extract_string({raw}, '$'))::BIGINT"
         f" WHEN '[' THEN json_array_length({raw})::BIGINT WHEN '{{' THEN len(json_keys({raw})) END"
     )
     wrong = f"(left(coalesce({raw}, 'null'), 1) NOT IN ('\"', '[', '{{', 'n'))"
-    return value.integer(counted, *whole.fault, wrong)
+    return value.integer(counted, *operand.fault, wrong)
 
 
 def substring(*, after: bool, last: bool) -> Callable[[Value, Value], Value]:
-    """Build `substringAfter` and its like: the source itself where the delimiter is not in it or is empty."""
+    """Build `substringAfter` and similar functions: the source itself if it lacks the delimiter, or this is empty."""
 
     def build(source: Value, delimiter: Value) -> Value:
         if last:
@@ -60,21 +60,21 @@ def substring(*, after: bool, last: bool) -> Callable[[Value, Value], Value]:
                 else "left(__x.s, strpos(__x.s, __x.d) - 1)"
             )
         sql = f"CASE WHEN __x.d <> '' AND contains(__x.s, __x.d) THEN {cut} ELSE __x.s END"
-        given = f"{{'s': {source.string}, 'd': {delimiter.string}}}"
+        arguments = f"{{'s': {source.string}, 'd': {delimiter.string}}}"
         return value.text(
-            f"list_transform([{given}], lambda __x: {sql})[1]", *_not_string(source), *_not_string(delimiter)
+            f"list_transform([{arguments}], lambda __x: {sql})[1]", *_not_string(source), *_not_string(delimiter)
         )
 
     return build
 
 
-def join(*given: str | Value) -> Value:
+def join(*arguments: str | Value) -> Value:
     r"""Join the elements of a list, or of each list in a map, with a delimiter (default `,`; `\\,` is a comma too).
 
-    Elements that are null are left out (Data Prepper fails). Anything but a list or a map is a fault.
+    Elements that are null are left out (Data Prepper fails). Other values are a fault.
     """
-    delimiter = duckdb_text(given[0].replace("\\\\,", ",") if isinstance(given[0], str) else ",")
-    source = given[-1]
+    delimiter = duckdb_text(arguments[0].replace("\\\\,", ",") if isinstance(arguments[0], str) else ",")
+    source = arguments[-1]
     assert isinstance(source, Value)
     raw = source.json
     joined = _joined(raw, delimiter)

@@ -1,4 +1,4 @@
-"""The tree of an expression, as the parser gives it and the compiler reads it. `at` is the offset in the text."""
+"""The tree of an expression, from the parser to the compiler. `at` is the offset in the text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A JSON pointer into the event, with its leading `/`; `quoted`: written `"/a-b"`, which is also a string."""
+    """A JSON pointer into the event, with its leading `/`; `quoted`: written `"/a-b"`, which may also be a string."""
 
     path: str
     at: int

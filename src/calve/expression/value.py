@@ -1,4 +1,4 @@
-"""An SQL value whose JSON kind is known only in each row, or already here."""
+"""SQL values whose JSON kind is known at compile time, or only in each row."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _EXACT = 2**53
 
 @dataclass(frozen=True)
 class Value:
-    """Views of one value, each an SQL expression that is NULL where the value is of another kind.
+    """Views of one value: SQL expressions that are NULL if the value has another kind.
 
-    A view that is None says that the value never has that kind.
+    A view is None if the value never has that kind.
 
     Attributes:
-        json: The value as compact JSON text; NULL or `null` when there is none.
-        text: What a format string shows.
+        json: The value as compact JSON text; NULL or `null` if there is none.
+        text: The text in a format string.
         number: DOUBLE.
         integer: BIGINT, for numbers without a fraction or exponent.
         string: VARCHAR.
         boolean: BOOLEAN.
-        fault: SQL that is true, and never NULL, in a row where the value cannot be evaluated; empty: there is none.
-        constant: A literal, hence never NULL and cheap to compare with.
-        nullable: There may be no value.
-        small: A literal number that no other one rounds to as a DOUBLE.
+        fault: SQL that is true, and never NULL, in rows in which the value cannot be evaluated; empty: it never fails.
+        constant: A literal: never NULL, and cheap to compare.
+        nullable: The value may be missing.
+        small: A literal number that no other number equals as a DOUBLE.
     """
 
     json: str
@@ -43,17 +43,17 @@ class Value:
     small: bool = False
 
     def failing(self, *faults: str) -> Value:
-        """The same value with more reasons to fail."""
+        """Return the value with more faults."""
         return replace(self, fault=tuple(dict.fromkeys((*self.fault, *faults))))
 
     @property
     def is_null(self) -> str:
-        """SQL: there is no value."""
+        """SQL that is true if there is no value."""
         return f"coalesce({self.json}, 'null') = 'null'"
 
 
 def literal(value: str | int | float | bool | None) -> Value:
-    """A literal of the expression."""
+    """Return a literal of the expression."""
     if value is None:
         return Value("NULL::VARCHAR", "NULL::VARCHAR")
     if isinstance(value, bool):
@@ -63,25 +63,31 @@ def literal(value: str | int | float | bool | None) -> Value:
         sql = duckdb_text(value)
         return Value(f"to_json({sql})::VARCHAR", sql, string=sql, constant=True, nullable=False)
     shown = repr(value)
-    whole = f"({shown})::BIGINT" if isinstance(value, int) else None
+    exact = f"({shown})::BIGINT" if isinstance(value, int) else None
     small = abs(value) < _EXACT
     return Value(
-        duckdb_text(shown), duckdb_text(shown), f"({shown})::DOUBLE", whole, constant=True, nullable=False, small=small
+        duckdb_text(shown),
+        duckdb_text(shown),
+        f"({shown})::DOUBLE",
+        exact,
+        constant=True,
+        nullable=False,
+        small=small,
     )
 
 
 def field(scope: Scope, path: str) -> Value:
-    """A field of the event."""
+    """Return a field of the event."""
     return _dynamic(scope.field(path), scope.field_text(path))
 
 
 def attribute(scope: Scope, key: str) -> Value:
-    """A metadata attribute."""
+    """Return a metadata attribute."""
     return _dynamic(*scope.attribute(key))
 
 
 def _dynamic(raw: str, shown: str) -> Value:
-    # DuckDB writes JSON canonically: an integer prints as itself, any other number has a dot or an exponent
+    # DuckDB writes JSON canonically: an integer as itself, any other number with a dot or an exponent
     return Value(
         raw,
         shown,
@@ -93,25 +99,25 @@ def _dynamic(raw: str, shown: str) -> Value:
 
 
 def flag(sql: str, *faults: str) -> Value:
-    """A BOOLEAN that is never NULL."""
+    """Return a BOOLEAN that is never NULL."""
     word = f"({sql})::VARCHAR"
     return Value(word, word, boolean=sql, fault=faults, nullable=False)
 
 
 def text(sql: str, *faults: str) -> Value:
-    """A VARCHAR that is a string or NULL."""
+    """Return a VARCHAR that is a string or NULL."""
     return Value(f"to_json({sql})::VARCHAR", sql, string=sql, fault=faults)
 
 
 def integer(sql: str, *faults: str) -> Value:
-    """A BIGINT or NULL."""
+    """Return a BIGINT or NULL."""
     word = f"({sql})::VARCHAR"
     return Value(word, word, f"({sql})::DOUBLE", sql, fault=faults)
 
 
-def number(double: str, whole: str | None, *faults: str) -> Value:
-    """A number that is whole where `whole` is not NULL."""
+def number(double: str, exact: str | None, *faults: str) -> Value:
+    """Return a number that is an integer if `exact` is not NULL."""
     shown = (
-        f"to_json({double})::VARCHAR" if whole is None else f"coalesce(({whole})::VARCHAR, to_json({double})::VARCHAR)"
+        f"to_json({double})::VARCHAR" if exact is None else f"coalesce(({exact})::VARCHAR, to_json({double})::VARCHAR)"
     )
-    return Value(shown, shown, double, whole, fault=faults)
+    return Value(shown, shown, double, exact, fault=faults)

@@ -3,13 +3,13 @@
     ledger/
     ├── identity.json             format, state id, pipeline; written once
     ├── lock                      held by the one driver
-    ├── 000000000012.begun.json   the splits of batch 12 and the position behind them, before it runs
+    ├── 000000000012.begun.json   the splits of batch 12 and the position after them, before it runs
     ├── 000000000012.staged.json  its receipts: from here on it can only be committed, never written anew
-    ├── 000000000012.staged-1.json  in its place, where a commit failed because of events, which are left out
-    └── committed.json            the last committed batch, its position, the totals so far
+    ├── 000000000012.staged-1.json  replaces it after a commit failed because of some events, which are left out
+    └── committed.json            the last committed batch, its position, the totals
 
-A record appears whole or not at all, is forced to disk before the call returns, and never changes. Batches count from
-1 without gaps and are committed in order; the records of committed batches are removed.
+Records are written atomically, forced to disk before the call returns, and never change. Batches count from 1 without
+gaps and are committed in order; the records of committed batches are removed.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from calve.stop_point import reach
 __all__ = ["FORMAT", "Committed", "Ledger", "Pending"]
 
 FORMAT = 1
-"""The version of the files; a ledger of a later one is refused."""
+"""The version of the files; Calve refuses a ledger of a later version."""
 
 _RECORD = re.compile(r"(\d{12})\.(begun|staged)(?:-(\d+))?\.json")
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """How far the pipeline has come, all tables included.
+    """The progress that all tables of the pipeline have reached.
 
     Attributes:
         batch: The last committed batch, 0 for none.
-        position: The source's position behind it.
-        totals: What the pipeline counts over its whole life.
+        position: The source's position after it.
+        totals: The pipeline's counts since its first start.
         moment: The batch's `Planned.moment`.
     """
 
@@ -71,7 +71,7 @@ class _Identity(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that was begun and is not committed; `staged` is None while it may still be written anew."""
+    """A batch that was begun and is not committed; `staged` is None while it may still be rewritten."""
 
     batch: int
     planned: Planned
@@ -82,7 +82,7 @@ class Ledger:
     """The open ledger of one pipeline; for the pipeline's thread and its committer's.
 
     Attributes:
-        folder: Where it lives.
+        folder: Its folder.
         pipeline: The pipeline's name.
         state_id: The identity of this state, for the fence.
     """
@@ -128,13 +128,13 @@ class Ledger:
 
     @classmethod
     def create(cls, folder: Path, pipeline: str, state_id: str, committed: Committed) -> Ledger:
-        """Create a ledger that goes on behind a batch, in place of one that is lost.
+        """Create a ledger that continues after a batch, to replace a lost one.
 
         Args:
-            folder: Where it will be; there is nothing yet.
+            folder: Its folder, which does not exist yet.
             pipeline: The pipeline's name.
-            state_id: The identity that the pipeline's tables know.
-            committed: The last batch that all tables have.
+            state_id: The identity in the marks of the pipeline's tables.
+            committed: The last batch that all tables contain.
 
         Raises:
             WriteError: The folder cannot be written.
@@ -145,7 +145,7 @@ class Ledger:
         return cls.open(folder, pipeline)
 
     def close(self) -> None:
-        """Let the next driver in. May be called twice."""
+        """Release the lock for the next driver. May be called twice."""
         self._lock.release()
 
     @property
@@ -155,7 +155,7 @@ class Ledger:
 
     @property
     def last_batch(self) -> int:
-        """The last batch that was begun; the next one is one more."""
+        """The last batch that was begun."""
         with self._mutex:
             return max(self._pending, default=self._committed.batch)
 
@@ -168,7 +168,7 @@ class Ledger:
 
     @property
     def position(self) -> Position | None:
-        """The position behind the last batch that was begun; None: nothing was ever begun."""
+        """The position after the last batch that was begun; None if there was none."""
         with self._mutex:
             last = max(self._pending, default=None)
             return self._committed.position if last is None else self._pending[last].planned.position
@@ -191,11 +191,11 @@ class Ledger:
             return found.staged if found else None
 
     def begin(self, batch: int, planned: Planned) -> None:
-        """Record what a batch reads, and its moment, before it runs: a replay reads exactly the same events.
+        """Record the splits and the time of a batch before it runs: a replay reads exactly the same events.
 
         Raises:
             InvariantError: It is not the next batch.
-            WriteError: The disk refuses; nothing was recorded, and the call may be repeated.
+            WriteError: The disk refused; nothing was recorded, and the call may be repeated.
         """
         if batch != self.last_batch + 1:
             raise InvariantError(f"Batch {batch} cannot follow batch {self.last_batch}", step="ledger")
@@ -211,7 +211,7 @@ class Ledger:
 
         Raises:
             InvariantError: It was not begun, or it is staged already.
-            WriteError: The disk refuses; nothing was recorded, and the call may be repeated.
+            WriteError: The disk refused; nothing was recorded, and the call may be repeated.
         """
         planned = self.begun(batch)
         if planned is None:
@@ -223,13 +223,13 @@ class Ledger:
             self._pending[batch] = Pending(batch, planned, record)
 
     def stage_again(self, batch: int, record: StagedBatch) -> None:
-        """Replace the receipts of a staged batch: files that could not be committed were written without some events.
+        """Replace the receipts of a staged batch whose files were rewritten without the events that failed the commit.
 
-        Files that are in a table by now must be in the new record as they were.
+        Files that a table already has must be in the new record unchanged.
 
         Raises:
             InvariantError: The batch is not staged.
-            WriteError: The disk refuses; the old record holds, and the call may be repeated.
+            WriteError: The disk refused; the old record stays valid, and the call may be repeated.
         """
         with self._mutex:
             found = self._pending.get(batch)
@@ -240,11 +240,11 @@ class Ledger:
             self._pending[batch] = Pending(batch, found.planned, record)
 
     def set_committed(self, batch: int, totals: Totals) -> None:
-        """Record that every table has all batches up to this one, and forget how they came about.
+        """Record that every table has all batches up to this one, and remove the records of these batches.
 
         Raises:
             InvariantError: The batch is not staged.
-            WriteError: The disk refuses; the batch is still pending, and the call may be repeated.
+            WriteError: The disk refused; the batch is still pending, and the call may be repeated.
         """
         with self._mutex:
             found = self._pending.get(batch)
@@ -260,7 +260,7 @@ class Ledger:
                 self._remove_records(old)
 
     def _next_moment(self) -> int:
-        """Return the time; where clocks go backwards or batches are quick, a tenth of a second after the last batch."""
+        """Return the time, but at least a tenth of a second after the last batch: clocks may go backwards."""
         with self._mutex:
             moments = [self._committed.moment, *(one.planned.moment for one in self._pending.values())]
         return max(int(time.time() * 10), max(moments) + 1)

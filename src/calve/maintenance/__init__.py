@@ -1,1 +1,1 @@
-"""Keeps tables small and quick to read while pipelines write on: convert, compact, expire, orphans."""
+"""Keeps tables small and fast to read while pipelines write: convert, compact, expire, orphans."""

@@ -1,4 +1,4 @@
-"""Compacts a table: small data files become large ones, and so do files of position deletes and manifests."""
+"""Compacts a table: joins small data files, files of position deletes, and manifests."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from calve.maintenance.rewrite import Rewritten, maintaining, rewrite
 __all__ = ["compact", "compact_metadata"]
 
 _MOST_MANIFESTS = 100
-"""Data manifests beyond which planning a scan is worth the rewrite; appends merge them by the hundred themselves."""
+"""More data manifests are rewritten to speed up scan planning; appends themselves merge them by the hundred."""
 
 
 def compact(bench: Workbench) -> Rewritten:
-    """Rewrite what is small or full of deleted rows, as Iceberg's defaults and the table's target size say.
+    """Rewrite small files and files with many deleted rows, by Iceberg's defaults and the table's target size.
 
     Raises:
-        MaintenanceError: It could not be finished; what is done stays, and it may be repeated.
+        MaintenanceError: It could not finish; completed parts stay, and the call may be repeated.
     """
     return rewrite(bench, {})
 
 
 def compact_metadata(bench: Workbench) -> tuple[int, int]:
-    """Rewrite files of position deletes, and manifests where there are many; main only, as these actions have it.
+    """Rewrite files of position deletes, and manifests if there are many; only on main, like these actions.
 
     Returns:
         How many delete files and how many manifests were rewritten.

@@ -1,4 +1,4 @@
-"""One branch of one table, and what all steps of its maintenance need; runs on the driver."""
+"""One branch of one table, and the tools of all maintenance steps; runs on the driver."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from calve.maintenance.manifests import DeleteCounts, Manifests
 __all__ = ["Workbench"]
 
 _SMALL_GROUP_BYTES = 512 << 20
-"""As large as a data file is by default, so that a group is one task of Spark."""
+"""The default size of a data file, so that a group is one Spark task."""
 
 
 class Workbench:
-    """Each step loads the table again, so it sees what pipelines wrote meanwhile.
+    """The table and tools of maintenance. Each step loads the table again, to see what pipelines wrote meanwhile.
 
     Args:
         spark: Runs the actions.
         catalog: Where the table is.
         target: The table and its branch.
-        gentle: Leave room for others who work on this Spark: rewrite in small groups, one after another.
+        gentle: Leave resources to other jobs of this Spark: rewrite in small groups, one after another.
 
     Attributes:
         options: Iceberg's options for planning a rewrite.
-        at_once: How many groups of files are rewritten at once; 0 leaves it to Iceberg.
+        at_once: How many groups of files are rewritten at once; 0: Iceberg decides.
     """
 
     def __init__(self, spark: SparkSession, catalog: Catalog, target: CommitTarget, gentle: bool = False) -> None:
@@ -48,14 +48,14 @@ class Workbench:
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the branch that actions without a choice of branch work on."""
+        """Whether the branch is `main`, the only one of some actions."""
         return self.target.branch == "main"
 
     def load(self) -> Any:
         """Return the current Java table.
 
         Raises:
-            NoTargetError: There is none of this name.
+            NoTargetError: The table does not exist.
         """
         return self.catalog.load_java(self.name)
 
@@ -74,5 +74,5 @@ class Workbench:
         return Manifests(self.jvm)
 
     def count(self) -> DeleteCounts:
-        """Count what the branch consists of now."""
+        """Count the files and rows of the branch."""
         return self.manifests.count(self.load(), self.target.branch)

@@ -1,4 +1,4 @@
-"""Converts equality deletes: rows that they delete are left out of new data files, then the deletes go."""
+"""Converts equality deletes: rewrites data files without the deleted rows, then removes the deletes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["convert", "remove_unneeded"]
 
 
 def convert(bench: Workbench, options: dict[str, str] | None = None) -> Rewritten:
-    """Convert the equality deletes that a branch has now; those that are committed meanwhile stay.
+    """Convert the current equality deletes of a branch; deletes that are committed meanwhile stay.
 
     Args:
         bench: The table and its branch.
-        options: More of Iceberg's options, about which files are rewritten beside those with deletes.
+        options: More of Iceberg's options, to rewrite other files, too.
 
     Raises:
-        MaintenanceError: It could not be finished; what is done stays, and it may be repeated.
+        MaintenanceError: It could not finish; completed parts stay, and the call may be repeated.
     """
     rewritten = rewrite(bench, {**ANY_DELETE, **(options or {})})
-    remove_unneeded(bench)  # the commit itself drops those that are older than every row, which may leave some
+    remove_unneeded(bench)  # the commit itself drops only those that are older than every row
     return rewritten
 
 
 def remove_unneeded(bench: Workbench) -> int:
-    """Remove equality deletes that hold for no data file; give their number.
+    """Remove equality deletes that apply to no data file, and return their number.
 
-    Iceberg's action `removeDanglingDeleteFiles` finds the same, but gives up when anything is committed while its job
-    runs, and a pipeline commits all the time. This is a compare-and-swap on the metadata that was looked at: nothing
-    that is committed meanwhile, not even a rollback, can make a removed one needed.
+    Iceberg's action `removeDanglingDeleteFiles` finds the same files, but fails if anything is committed meanwhile, and
+    pipelines commit all the time. This is a compare-and-swap on the inspected metadata: no concurrent commit, not even
+    a rollback, can make a removed file needed again.
     """
 
     def attempt() -> int:

@@ -1,7 +1,7 @@
 """Expires old snapshots with Iceberg's own action; the fence's mark is a table property and stays.
 
-Schemas and partition specs that nothing uses are not cleaned away: a pipeline may have staged deletes of a spec that
-no committed file has yet.
+Unused schemas and partition specs are kept: a pipeline may have staged deletes of a spec that no committed file uses
+yet.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ __all__ = ["Expired", "expire"]
 
 @dataclass(frozen=True)
 class Expired:
-    """Snapshots that were expired, or would be, and files that went with them (0 where it is only asked)."""
+    """The number of expired snapshots, and of the files deleted with them (0 in a dry run)."""
 
     snapshots: int = 0
     files: int = 0
 
 
 def expire(bench: Workbench, older_than: timedelta | None, dry_run: bool = False) -> Expired:
-    """Expire the snapshots that neither a branch's head, nor a tag, nor the table's properties keep.
+    """Expire the snapshots that no branch head, tag or table property retains.
 
     Args:
-        bench: The table; all of its branches are concerned.
-        older_than: The age; None means the table's `history.expire.max-snapshot-age-ms`, five days where it has none.
+        bench: The table, with all of its branches.
+        older_than: The age; None: the table's `history.expire.max-snapshot-age-ms`, by default five days.
         dry_run: Only count.
 
     Raises:

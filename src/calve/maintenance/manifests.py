@@ -1,4 +1,4 @@
-"""What the manifests of a snapshot list, read in the JVM: through py4j each file would cost several calls."""
+"""Reads the manifests of a snapshot in the JVM: through py4j each file would cost several calls."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["DeleteCounts", "Manifests"]
 
 @dataclass(frozen=True)
 class DeleteCounts:
-    """What a branch of a table consists of.
+    """The files and rows of a branch of a table.
 
     Attributes:
         data_files: Files with rows.
-        rows: Rows in them, deleted ones too.
+        rows: Rows in them, including deleted ones.
         position_delete_files: Files with positions of deleted rows, and deletion vectors.
         equality_delete_files: Files with keys of deleted rows.
         equality_deletes: Keys in them.
-        size_bytes: Of all these files.
-        snapshots: Of the table, on any branch.
+        size_bytes: The size of all these files.
+        snapshots: The snapshots of the table, on any branch.
     """
 
     data_files: int = 0
@@ -41,14 +41,14 @@ class Manifests:
     """The compiled loops of one JVM (`Manifests.java`).
 
     Attributes:
-        java: It takes paths as a `Consumer` and does nothing with them, so that an action that deletes only tells.
+        java: A `Consumer` of paths that does nothing, so that a deleting action only reports.
     """
 
     def __init__(self, jvm: Any) -> None:
         self.java: Any = java_class(jvm, __name__, "Manifests").newInstance()
 
     def count(self, table: Any, branch: str) -> DeleteCounts:
-        """Count what a branch of a Java table consists of."""
+        """Count the files and rows of a branch of a Java table."""
         snapshot, snapshots = table.snapshot(branch), sum(1 for _ in table.snapshots())
         if snapshot is None:
             return DeleteCounts(snapshots=snapshots)
@@ -58,8 +58,8 @@ class Manifests:
     def unneeded(self, table: Any, snapshot: Any) -> Any:
         """Return the Java list of equality deletes that a scan of the snapshot applies to no data file.
 
-        Iceberg's own planning decides; what it leaves out is older than every data file it could reach, or names keys
-        outside their bounds, and rows that are written later it does not reach (specification, "Scan Planning").
+        Iceberg's own planning decides. Such a delete is older than all data files in its reach, or its keys are outside
+        their bounds; it never applies to rows that are written later (specification, "Scan Planning").
         """
         return self.java.unneeded(table, snapshot)
 

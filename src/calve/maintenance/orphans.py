@@ -1,12 +1,12 @@
-"""Removes files that no snapshot refers to, with Iceberg's own action as the finder and three rules about what is one.
+"""Removes files that no snapshot references. Iceberg's own action finds them; three rules protect other files.
 
-- It is old: whoever writes holds files for a while before a commit refers to them, and others cannot know for how
-  long. Three days is Iceberg's own default, and the least that is taken without being forced.
-- No pipeline of Calve can commit it any more. The name of a data file says pipeline, state and batch; the table's mark
-  says up to which batch it has that pipeline's files. A file of a later batch is staged or being written, however old
-  it is, and one of a pipeline that left no mark may be: they are kept.
-- It is of a kind that Iceberg writes, in the table's own folders for data and metadata. So dead letters are never
-  touched, nor a table whose folder lies within this one's.
+- It is old. A writer keeps files for some time before a commit references them, and nobody else knows how long. Three
+  days is Iceberg's default, and the least age without `--force`.
+- No pipeline of Calve can still commit it. The name of a data file has pipeline, state and batch; the table's mark has
+  the last batch of that pipeline in the table. A file of a later batch may be staged or being written, whatever its
+  age, and so may a file of a pipeline without a mark: they are kept.
+- Iceberg writes such files, in the table's own folders for data and metadata. So dead letters are never touched, nor a
+  table whose folder is inside this one's.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ __all__ = ["LEAST_AGE", "Orphans", "check_age", "removable", "remove_orphans"]
 LEAST_AGE = timedelta(days=3)
 _KINDS = (".parquet", ".orc", ".avro", ".puffin", ".metadata.json", ".stats")
 _OURS = re.compile(r"(?P<pipeline>.+)-(?P<state>[0-9a-f]{8})-(?P<batch>\d{8,})-[0-9a-f]{6}-.*")
-"""A file of a pipeline: `Wiring.job` names pipeline, state, batch and start; what tasks add to it may be anything."""
+"""A file of a pipeline: `Wiring.job` sets pipeline, state, batch and start; tasks may add anything."""
 
 
 @dataclass(frozen=True)
 class Orphans:
-    """Files that were removed, or would be; and files that look like orphans and are kept for a pipeline."""
+    """The number of removed files, and of unreferenced files that are kept for a pipeline."""
 
     files: int = 0
     kept: int = 0
 
 
 def check_age(older_than: timedelta | None, force: bool) -> None:
-    """Refuse an age that endangers files in flight.
+    """Refuse an age that endangers files of running writers.
 
     Raises:
         SettingsError: It is below three days, without --force.
     """
     if older_than is not None and older_than < LEAST_AGE and not force:
         raise SettingsError(
-            "orphans younger than three days may be files that another writer is about to commit",
+            "files younger than three days may be committed by another writer",
             step="settings",
             target="--older-than",
-            hint="Choose `--only expire` for younger snapshots; --force if nobody but Calve writes to the table",
+            hint="Use `--only expire` for younger snapshots, or --force if only Calve writes to the table",
         )
 
 
 def remove_orphans(bench: Workbench, older_than: timedelta | None, dry_run: bool = False) -> Orphans:
-    """Remove the orphans of a table; may be repeated, also after a kill.
+    """Remove the orphans of a table; may be repeated safely.
 
     Args:
         bench: The table.
-        older_than: The age of files from which on they may be orphans; None: three days.
+        older_than: The least age of orphans; None: three days.
         dry_run: Only count.
 
     Raises:
@@ -79,11 +79,11 @@ def remove_orphans(bench: Workbench, older_than: timedelta | None, dry_run: bool
 
 
 def removable(paths: Iterable[str], properties: Mapping[str, str]) -> Iterator[str]:
-    """Yield the unreferenced files that no pipeline can still commit and that Iceberg could have written.
+    """Yield the unreferenced files that no pipeline can still commit and that Iceberg may have written.
 
     Args:
-        paths: Files that no snapshot refers to.
-        properties: The table's, with the marks of pipelines.
+        paths: Files that no snapshot references.
+        properties: The table properties, with the marks of pipelines.
     """
     reached = _reached(properties)
     for path in paths:
@@ -94,7 +94,7 @@ def removable(paths: Iterable[str], properties: Mapping[str, str]) -> Iterator[s
 
 
 def _reached(properties: Mapping[str, str]) -> dict[tuple[str, str], int]:
-    """Read up to which batch the table has each state of a pipeline; of several branches the one that is behind."""
+    """Return the last batch in the table of each state of a pipeline; the lowest of several branches."""
     reached: dict[tuple[str, str], int] = {}
     for key, text in properties.items():
         if not key.startswith(MARK):
@@ -114,7 +114,7 @@ def _folders(table: Any) -> tuple[str, ...]:
 
 
 def _local(path: str) -> str:
-    """Write a local path as Iceberg does, without the scheme that listings give it."""
+    """Write a local path as Iceberg does, without the scheme that listings add."""
     return re.sub("^file:/+", "/", path)
 
 
@@ -122,7 +122,7 @@ def _unreferenced(bench: Workbench, table: Any, before: int) -> list[str]:
     """Run the action without deleting: its files go to a consumer that does nothing."""
     action = bench.actions().deleteOrphanFiles(table).olderThan(before)
     if "://" in table.location() and not table.location().startswith(("hdfs:", "file:")):
-        action = action.usePrefixListing(True)  # the catalog's own FileIO lists; Hadoop may not know the scheme
+        action = action.usePrefixListing(True)  # use the catalog's FileIO; Hadoop may not support the scheme
     return list(action.deleteWith(bench.manifests.java).execute().orphanFileLocations())
 
 

@@ -1,8 +1,8 @@
-"""Rewrites data files with Iceberg's own action: small ones into large ones, and those whose rows have deletes.
+"""Rewrites data files with Iceberg's own action: joins small ones, and drops deleted rows.
 
-What this relies on (Iceberg 1.12, read and tested): the new files keep the sequence number of the snapshot that was
-read (`use-starting-sequence-number`), so equality deletes that a pipeline commits meanwhile hold for them, and a
-commit that adds such deletes is no conflict.
+This relies on a fact of Iceberg 1.12, which tests check: new files keep the sequence number of the snapshot that was
+read (`use-starting-sequence-number`). So equality deletes that a pipeline commits meanwhile apply to them, and a commit
+of such deletes is not a conflict.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from calve.maintenance.context import Workbench
 __all__ = ["Rewritten", "maintaining", "plan", "rewrite"]
 
 ANY_DELETE = {"delete-file-threshold": "1"}
-"""A file is rewritten when a single delete file holds for it."""
+"""Rewrite a file if at least one delete file applies to it."""
 NO_SIZE = {"min-file-size-bytes": "0"}
-"""No file is rewritten for being small."""
+"""Rewrite no file because of its size."""
 _STEP_BYTES = 2 << 30
-"""What is rewritten between two commits, about: a rewrite that is killed or overtaken keeps what it had committed."""
+"""The approximate bytes between two commits: a killed or overtaken rewrite keeps its earlier commits."""
 _MOST_COMMITS = 10
 _AT_ONCE = "max-concurrent-file-group-rewrites"
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """How many data files were rewritten, or would be, into how many, and how large they were."""
+    """The number and size of rewritten data files, and the number of new files; in a dry run the plan."""
 
     files: int = 0
     into: int = 0
@@ -41,7 +41,7 @@ def plan(bench: Workbench, options: dict[str, str]) -> Rewritten:
     with maintaining("plan a rewrite", bench):
         table = bench.load()
         snapshot = table.snapshot(bench.target.branch)
-        if snapshot is None or table.currentSnapshot() is None:  # the action works on tables with a main only
+        if snapshot is None or table.currentSnapshot() is None:  # the action needs a table with `main`
             return Rewritten()
         iceberg = bench.jvm.org.apache.iceberg
         everything = iceberg.expressions.Expressions.alwaysTrue()
@@ -56,14 +56,14 @@ def plan(bench: Workbench, options: dict[str, str]) -> Rewritten:
 
 
 def rewrite(bench: Workbench, options: dict[str, str]) -> Rewritten:
-    """Rewrite data files; may be repeated, also after a kill: what is committed is not done again.
+    """Rewrite data files; may be repeated safely, and continues after its last commit.
 
     Args:
         bench: The table and its branch.
-        options: Which files.
+        options: Iceberg's options to select files.
 
     Raises:
-        MaintenanceError: A part of it could not be written or committed; other parts may be done.
+        MaintenanceError: A part could not be written or committed; other parts may be complete.
     """
     planned = plan(bench, options)
     if not planned.files:
@@ -81,17 +81,17 @@ def rewrite(bench: Workbench, options: dict[str, str]) -> Rewritten:
         done = action.execute()
     if failed := done.failedDataFilesCount():
         raise MaintenanceError(
-            f"{failed} data files of {bench.name} could not be rewritten; others were",
+            f"{failed} data files of {bench.name} could not be rewritten; the others were",
             step="rewrite data files",
             target=bench.name,
-            hint="Run it again; with CALVE_SPARK_LOG=WARN Spark says why",
+            hint="Run it again; CALVE_SPARK_LOG=WARN shows the reason",
         )
     return Rewritten(done.rewrittenDataFilesCount(), done.addedDataFilesCount(), done.rewrittenBytesCount())
 
 
 @contextmanager
 def maintaining(step: str, bench: Workbench) -> Iterator[None]:
-    """Turn what goes wrong with a table's maintenance into an error that stops nothing else."""
+    """Convert errors of a table's maintenance to `MaintenanceError`, which does not stop other work."""
     try:
         with java_errors(step, bench.name):
             yield
@@ -100,7 +100,7 @@ def maintaining(step: str, bench: Workbench) -> Iterator[None]:
             f"{bench.name}: other writers were faster every time",
             step=step,
             target=bench.name,
-            hint="Run it again when less is committed, or raise the table property `commit.retry.num-retries`",
+            hint="Run it again at a quieter time, or increase the table property `commit.retry.num-retries`",
         ) from error
     except CommitError as error:
         raise MaintenanceError(error.message, step=step, target=bench.name, hint=error.hint) from error

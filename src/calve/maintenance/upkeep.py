@@ -1,4 +1,4 @@
-"""What `calve maintain` does to a table: the steps in their order, and a report of before and after."""
+"""Maintains one table for `calve maintain`: runs the steps in order, and reports counts before and after."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, Rewritten, plan
 __all__ = ["STEPS", "Done", "MaintenanceOptions", "Report", "maintain"]
 
 STEPS = ("convert", "compact", "expire", "orphans")
-"""In this order: what a rewrite leaves behind is expired, and what a killed one left is an orphan."""
+"""The order matters: expire removes the old files of a rewrite, orphans the files of a killed one."""
 
 
 @dataclass(frozen=True)
 class MaintenanceOptions:
-    """What is to be done.
+    """The steps to run, and how.
 
     Attributes:
-        steps: Which of `STEPS`.
-        older_than: The age of snapshots and orphans that go; None: the table's own, and three days.
-        dry_run: Only say what would be done.
+        steps: Some of `STEPS`.
+        older_than: The least age of removed snapshots and orphans; None: the table's setting, and three days.
+        dry_run: Only report what would be done.
     """
 
     steps: Collection[str] = STEPS
@@ -39,22 +39,22 @@ class MaintenanceOptions:
 
 @dataclass(frozen=True)
 class Done:
-    """One step and what it did, as a sentence without a subject and as figures; no figures: nothing was to be done."""
+    """One step and its result, as text and as figures; no figures: there was nothing to do."""
 
     step: str
-    said: str
+    text: str
     figures: dict[str, int]
 
 
 @dataclass
 class Report:
-    """What became of one table.
+    """The result for one table.
 
     Attributes:
-        before: What it was.
-        after: What it is; the same where nothing was to be done, or only asked.
-        done: The steps that were done, or would be.
-        error: Why the rest was not.
+        before: The counts before.
+        after: The counts after; the same in a dry run, or if there was nothing to do.
+        done: The steps that were done; in a dry run those that would be.
+        error: Why the other steps were not done.
     """
 
     table: str
@@ -76,40 +76,40 @@ class Report:
         }
 
 
-def maintain(bench: Workbench, wishes: MaintenanceOptions, begins: Callable[[str], None]) -> Report:
-    """Do the steps that are wished for; one that fails ends the table's maintenance, and what is done stays.
+def maintain(bench: Workbench, options: MaintenanceOptions, begins: Callable[[str], None]) -> Report:
+    """Run the requested steps; a failed step ends the table's maintenance, and completed steps stay.
 
     Args:
         bench: The table.
-        wishes: What is to be done.
+        options: The steps to run.
         begins: Called with each step when it begins.
     """
     report = Report(bench.name, bench.target.branch)
     try:
         report.before = report.after = bench.count()
         for step in STEPS:
-            if step in wishes.steps:
+            if step in options.steps:
                 begins(step)
-                report.done.append(_STEPS[step](bench, wishes, report))
+                report.done.append(_STEPS[step](bench, options, report))
     except CalveError as error:
         report.error = error
-    if not wishes.dry_run and any(one.figures for one in report.done):
+    if not options.dry_run and any(one.figures for one in report.done):
         report.after = bench.count()
     return report
 
 
-def _convert(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
+def _convert(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
     if not report.before.equality_delete_files:
         return Done("convert", "no equality deletes", {})
-    sizes = {} if "compact" in wishes.steps else NO_SIZE
-    found = plan(bench, ANY_DELETE | sizes) if wishes.dry_run else convert(bench, sizes)
+    sizes = {} if "compact" in options.steps else NO_SIZE
+    found = plan(bench, ANY_DELETE | sizes) if options.dry_run else convert(bench, sizes)
     deletes = report.before.equality_delete_files
-    said = f"{_files(deletes, 'equality delete file')} removed, {_files(found.files, 'data file')} rewritten"
-    return Done("convert", said, {**_figures(found), "delete_files": deletes})
+    text = f"{_files(deletes, 'equality delete file')} removed, {_files(found.files, 'data file')} rewritten"
+    return Done("convert", text, {**_figures(found), "delete_files": deletes})
 
 
-def _compact(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
-    if wishes.dry_run:
+def _compact(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
+    if options.dry_run:
         found, deletes, manifests = plan(bench, {}), 0, 0
     else:
         found = compact(bench)
@@ -122,16 +122,16 @@ def _compact(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Do
     return Done("compact", ", ".join(parts), {**_figures(found), "delete_files": deletes, "manifests": manifests})
 
 
-def _expire(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
-    found = expire(bench, wishes.older_than, wishes.dry_run)
+def _expire(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
+    found = expire(bench, options.older_than, options.dry_run)
     if not found.snapshots:
         return Done("expire", "no snapshot is old enough", {})
-    with_files = "" if wishes.dry_run else f", {_files(found.files, 'file')} deleted"
+    with_files = "" if options.dry_run else f", {_files(found.files, 'file')} deleted"
     return Done("expire", f"{_files(found.snapshots, 'snapshot')} expired{with_files}", asdict(found))
 
 
-def _orphans(bench: Workbench, wishes: MaintenanceOptions, report: Report) -> Done:
-    found = remove_orphans(bench, wishes.older_than, wishes.dry_run)
+def _orphans(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
+    found = remove_orphans(bench, options.older_than, options.dry_run)
     kept = f", {_files(found.kept, 'file')} kept for a pipeline" if found.kept else ""
     if not found.files:
         return Done("orphans", f"none{kept}", {"kept": found.kept} if found.kept else {})

@@ -1,1 +1,1 @@
-"""One status model, and everybody who looks at it: log, progress, metrics, status files."""
+"""One status model, and its readers: log, progress, metrics, status files."""

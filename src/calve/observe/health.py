@@ -46,7 +46,7 @@ def ready(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
     is_ready = bool(pipelines) and all(
         one.state in ("running", "waiting") and not one.held for one in pipelines.values()
     )
-    states = {name: _told(one) for name, one in pipelines.items()}
+    states = {name: _summary(one) for name, one in pipelines.items()}
     return 200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "pipelines": states}
 
 
@@ -56,7 +56,7 @@ def _complaint(one: Health) -> str:
     )
 
 
-def _told(one: Health) -> dict[str, Any]:
+def _summary(one: Health) -> dict[str, Any]:
     return {
         "state": one.state,
         **({"held": dict(one.held)} if one.held else {}),

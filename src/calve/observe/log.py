@@ -1,6 +1,6 @@
-"""What Calve says while it works: `HH:MM:SS pipeline message` for people, one JSON object a line for machines.
+"""The log: `HH:MM:SS pipeline message` for people, one JSON object per line for machines.
 
-A message holds names, counts and reasons, never a secret, and of a row's values at most the cut one in a reason. The
+A message has names, counts and reasons, never a secret, and no value of a row except a shortened one in a reason. The
 keys of a JSON line are constant: `time`, `level`, `pipeline`, `message`, and the fields that the caller names.
 """
 
@@ -34,22 +34,22 @@ class Log:
 
     def debug(self, message: str, **fields: Any) -> None:
         """Log a message that only `--debug` shows."""
-        self._say(logging.DEBUG, message, fields)
+        self._write(logging.DEBUG, message, fields)
 
     def info(self, message: str, **fields: Any) -> None:
         """Log an event."""
-        self._say(logging.INFO, message, fields)
+        self._write(logging.INFO, message, fields)
 
     def warning(self, message: str, **fields: Any) -> None:
         """Log a problem that does not stop the pipeline."""
-        self._say(logging.WARNING, message, fields)
+        self._write(logging.WARNING, message, fields)
 
     def error(self, error: CalveError, **fields: Any) -> None:
         """Log an error once, where it is handled; the traceback is shown only with `--debug`."""
         known = {key: value for key, value in error.to_dict().items() if key in ("error", "step", "target", "hint")}
-        self._say(logging.ERROR, error.message, {**known, **fields}, error)
+        self._write(logging.ERROR, error.message, {**known, **fields}, error)
 
-    def _say(self, level: int, message: str, fields: dict[str, Any], error: BaseException | None = None) -> None:
+    def _write(self, level: int, message: str, fields: dict[str, Any], error: BaseException | None = None) -> None:
         extra = {"calve_pipeline": self.pipeline, "calve_fields": fields}
         cause = error if self._logger.isEnabledFor(logging.DEBUG) else None
         self._logger.log(level, "%s", message, extra=extra, exc_info=cause)
@@ -99,7 +99,7 @@ class TerminalHandler(logging.Handler):
 
 
 def configure(terminal: Terminal | None = None, *, json: bool = False, debug: bool = False) -> Terminal:
-    """Set up what is said on stderr, once for a process, and make other libraries quiet."""
+    """Set up logging to stderr, once per process, and make other libraries quiet."""
     terminal = terminal or Terminal(sys.stderr)
     handler = TerminalHandler(terminal)
     handler.setFormatter(JsonFormatter() if json else HumanFormatter())

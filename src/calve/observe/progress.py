@@ -49,7 +49,7 @@ class Progress:
         self._show_rejects = show_rejects
         self._clock = clock
         self._lines_due = clock() + LINE_SECONDS
-        self._told: dict[str, tuple[object, ...]] = {}
+        self._shown: dict[str, tuple[object, ...]] = {}
         self._ticker: Ticker | None = None
 
     def tick(self) -> None:
@@ -79,8 +79,8 @@ class Progress:
     def _lines(self) -> None:
         for report in self._reports():
             moved = (report.state, report.events, report.rows, report.lag_rows, len(report.errors))
-            if self._told.get(report.pipeline) != moved:
-                self._told[report.pipeline] = moved
+            if self._shown.get(report.pipeline) != moved:
+                self._shown[report.pipeline] = moved
                 text = ending(report, self._show_rejects) if report.state in _ENDED else summary(report)
                 Log(report.pipeline).info(text, **(_fields(report) if self._json else {}))
 

@@ -1,7 +1,7 @@
-"""What is known about a pipeline at one moment: plain data that the command line, metrics and dashboard show alike.
+"""The state of a pipeline at one time: plain data that the command line, metrics and dashboard show alike.
 
 The JSON form is `<state>/<pipeline>/status.json`. A reader ignores keys that it does not know and takes defaults for
-keys that are missing, so that an older command can look at a newer pipeline and the other way round.
+missing keys, so that older commands can read newer pipelines and newer commands older ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ failed (ended by an error) · holding (a target waits for the operator)."""
 
 @dataclass
 class Trouble:
-    """An error that is not over yet; `since` is its first and `count` the number of its occurrences."""
+    """An unresolved error; `since` is its first occurrence, `count` the number of occurrences."""
 
     error: str
     message: str
@@ -39,16 +39,16 @@ class Trouble:
 
 @dataclass
 class TableReport:
-    """One target table: what was committed, what was refused (by code), what became NULL (by column); of an index, for
-    how many events it had newer ones.
+    """One target table: committed rows, rejects (by code), values that became NULL (by column); for an index also the
+    events of which it had newer ones.
 
     Attributes:
         reasons: Why values became NULL: an example for each column.
         ignored: How many events had a field that has no column, by field (`tally.MOST_NAMES`, and `tally.OTHERS`).
-        valid_through: The event time through which it is complete, where the sink knows `event_time`.
-        equality_deletes: Rows of equality deletes that it had after the last commit or conversion.
+        valid_through: The event time through which it is complete, if the sink has `event_time`.
+        equality_deletes: Its rows of equality deletes after the last commit or conversion.
         converting: Whether they are being converted.
-        conversion_error: Why the last conversion failed; nothing waits for it.
+        conversion_error: Why the last conversion failed; this does not stop commits.
     """
 
     rows: int = 0
@@ -70,7 +70,7 @@ class TableReport:
 
 @dataclass
 class RunReport:
-    """What the process has done so far: events that it read, rows by table, rejects by code."""
+    """The counts of this process: events, rows by table, rejects by code."""
 
     events: int = 0
     rows: dict[str, int] = field(default_factory=dict)
@@ -84,18 +84,18 @@ class PipelineReport:
     Attributes:
         pid: The process that runs it, on `host`; `process_started` distinguishes a reused pid.
         updated: When this was written.
-        feeds: The pipelines that run as a part of it, because they take their events from it.
-        dlq: The folders or object-store prefixes that its rejects go to; none: the default folder.
-        files: How those of the last batch came about, and why so.
-        dead_letter_tables: The tables that its rejects go to; they are among `tables`.
+        feeds: The pipelines that run as a part of it, because their events come from it.
+        dlq: The folders or object-store prefixes of its rejects; none: the default folder.
+        files: How the files of the last batch were written, and why.
+        dead_letter_tables: The tables of its rejects; `tables` has them, too.
         run: The counts of the process alone.
         events: Events read since the pipeline's first start, as are all counts but those of `run`.
         events_per_second: Over about the last ten seconds.
-        passed_over: Records of change streams that are about no row: tombstones, control records.
-        rejects: By code, over all tables and over events that have none.
-        lag_rows: Rows that wait in the source; -1: not known.
-        freshness_seconds: Age of the oldest event of the last commit at the moment of the commit, if known.
-        errors: What keeps the pipeline as a whole from going on; a table's error is the table's.
+        passed_over: Records of change streams that describe no row: tombstones, control records.
+        rejects: By code, over all tables, with events that have no table.
+        lag_rows: Rows that wait in the source; -1: unknown.
+        freshness_seconds: Age of the oldest event of the last commit at the time of the commit, if known.
+        errors: The errors that stop the complete pipeline; `tables` has those of single tables.
     """
 
     pipeline: str
@@ -155,7 +155,7 @@ class PipelineReport:
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> PipelineReport:
-        """Read what `to_dict` wrote, by this or another version.
+        """Read a report of `to_dict`, from this or another version.
 
         Raises:
             ValueError: It is something else.

@@ -31,16 +31,16 @@ __all__ = ["BatchCounts", "PipelineStatus"]
 
 RATE_WINDOW_SECONDS = 10.0
 MAX_TABLES = 2_000
-"""Tables that are listed for their rejects alone: a wrong dynamic name must not grow the status without bound."""
+"""The most tables that are listed only for their rejects: wrong dynamic names must not grow the status forever."""
 
 
 class PipelineStatus:
-    """What a pipeline is doing.
+    """The live status of one pipeline.
 
     Args:
         name: The pipeline's name.
-        totals: Of the pipeline when it last ran, from the ledger; counts go on from there.
-        dlq: The folders or object-store prefixes that its rejects go to, when that is not the default folder.
+        totals: The pipeline's counts of earlier runs, from the ledger; counting continues from there.
+        dlq: The folders or object-store prefixes of its rejects, if not the default folder.
         clock: Monotonic seconds.
         notices: Logs what is rejected or not written.
     """
@@ -194,7 +194,7 @@ class PipelineStatus:
                 self._report.errors = [one for one in self._report.errors if one is not old] + [_again(old, found)]
 
     def recovered(self, table: str = "", step: str = "") -> bool:
-        """Forget the table's error, or the pipeline's (of one step, or all of them); say whether there was one."""
+        """Forget the table's error, or the pipeline's (of one step, or all of them); return whether there was one."""
         with self._lock:
             if table:
                 report = self._report.tables.get(table, TableReport())

@@ -15,7 +15,7 @@ __all__ = ["REPLAY_FOLDER", "STATUS_FILE", "StatusFile", "read_replay", "read_re
 
 STATUS_FILE = "status.json"
 REPLAY_FOLDER = "replay"
-"""The folder in a pipeline's that has the state of its replays."""
+"""The folder with the state of a pipeline's replays, in its state folder."""
 INTERVAL_SECONDS = 1.0
 
 
@@ -55,10 +55,10 @@ def read_report(state: str, pipeline: str) -> PipelineReport | None:
 
 
 def read_replay(state: str, pipeline: str) -> PipelineReport | None:
-    """Read what the replays of a pipeline's dead letters did, all together; None where there was none.
+    """Read the joined report of all replays of a pipeline's dead letters; None without a replay.
 
     Raises:
-        SourceError: It is there and cannot be read.
+        SourceError: It exists and cannot be read.
     """
     return _read(Folder.at(state) / pipeline / REPLAY_FOLDER, pipeline)
 

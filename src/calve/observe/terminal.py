@@ -15,7 +15,7 @@ CLEAR = "\r\x1b[2K"
 class Terminal:
     """Writes whole lines from any thread; `live` means a terminal, not a file or a pipe.
 
-    If the reader of a pipe ends (`2>&1 | head`), this is no failure; nothing more is written.
+    If the reader of a pipe ends (`2>&1 | head`), nothing more is written; this is not an error.
     """
 
     def __init__(self, stream: TextIO, live: bool | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a pipeline counts over its whole life; the ledger keeps it with the last committed batch."""
+"""The counts of a pipeline since its first start; the ledger keeps them with the last committed batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Totals"]
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """The counts that outlive a process. Keys that a version does not know are ignored, and a default never changes.
+    """The counts that outlive a process. Unknown keys are ignored, and defaults never change.
 
     Attributes:
         event_times: How far tables are complete: catalog, table, branch, and the two of `watermark.EventTime`.
@@ -30,7 +30,7 @@ class Totals(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(report: PipelineReport) -> Totals:
-        """Take the counts of a report that nobody changes any more, without what ends with the process."""
+        """Return the lasting counts of a report, which must not change any more."""
         tables = {
             name: replace(table, error=None, converting=False, conversion_error=None)
             for name, table in report.tables.items()
@@ -47,5 +47,5 @@ class Totals(msgspec.Struct, frozen=True):
         )
 
     def report(self, pipeline: str) -> PipelineReport:
-        """Return the report of a pipeline that goes on from here; it shares nothing with these counts."""
+        """Return the report of a pipeline that continues from these counts; it shares no data with them."""
         return PipelineReport.from_dict({**msgspec.to_builtins(self), "pipeline": pipeline})

@@ -1,1 +1,1 @@
-"""What an operator does beside a run: dry run, probe, replay, rebuild of a lost state."""
+"""Tools of an operator: dry run, probe, replay, rebuild of a lost state."""

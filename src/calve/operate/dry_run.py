@@ -1,4 +1,4 @@
-"""What a pipeline would do with some events, found by the very parts that a run uses; nothing is written."""
+"""Shows what a pipeline would do with some events. It uses the parts of a real run, but writes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from calve.task.job import Job
 __all__ = ["EventFate", "Place", "Reject", "TableFate", "Trial", "attempt"]
 
 _PASSES = 5
-"""As in a run: a pass for an unknown table, one for new fields; more are never needed, as nobody else writes here."""
+"""A pass for an unknown table and one for new fields, as in a run; there are no other writers."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Reject:
-    """Why an event would be dead-lettered: the sink and table it was meant for (empty: not known), and the reason."""
+    """Why an event would become a dead letter: its target sink and table (empty: unknown), and the reason."""
 
     sink: str
     table: str
@@ -60,12 +60,12 @@ class Reject:
 
 @dataclass
 class EventFate:
-    """What would become of one event; with neither tables nor rejects no route takes it.
+    """The result for one event; without tables and rejects, no route selects it.
 
     Attributes:
-        line: Its line in the file, from 1; None where that is not known.
-        tables: The tables it would be a row of, each with its sink.
-        rejects: Why it would not be a row of others.
+        line: Its line in the file, from 1; None if it is unknown.
+        tables: The tables that would get it as a row, each with its sink.
+        rejects: Why other tables would reject it.
     """
 
     line: int | None
@@ -75,17 +75,17 @@ class EventFate:
 
 @dataclass
 class TableFate:
-    """What would become of one table.
+    """The result for one table.
 
     Attributes:
         catalog: The catalog's name.
         table: Its identifier.
-        rows: How many events would be rows of it.
-        statements: What would be done to it first, as SQL; empty: it fits as it is.
+        rows: How many rows it would get.
+        statements: How it would be changed first, as SQL; empty: not at all.
         created: Whether it would be created.
         nulled: How many values of each column would become null because they do not fit its type.
         ignored: How many events have each field that has no column and would not be written.
-        documents: Whether it is an index of documents, whose mapping is not looked at.
+        documents: Whether it is an index of documents; its mapping is not checked.
     """
 
     catalog: str
@@ -100,12 +100,12 @@ class TableFate:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a pipeline would do.
+    """The result of a dry run.
 
     Attributes:
         events: In their order.
-        tables: Those that would get rows or be made, in the order in which they were met.
-        missing_metadata: By route, `table_identifier` or `operation`: what metadata it needs and samples do not have.
+        tables: The tables that would get rows or be created, in the order of their first event.
+        missing_metadata: By route, `table_identifier` or `operation`: the metadata that it needs and the samples lack.
     """
 
     events: list[EventFate]
@@ -114,14 +114,14 @@ class Trial:
 
 
 def attempt(settings: PipelineSettings, events: pa.Table, metadata: Mapping[str, int | str] | None = None) -> Trial:
-    """Take events as a run's first batch would, without writing anything; runs on the driver alone.
+    """Process events like the first batch of a run, without writing anything; runs only on the driver.
 
-    Spark is started only to ask a catalog that is not on SQLite.
+    Spark starts only if a catalog is not on SQLite.
 
     Args:
         settings: The pipeline.
-        events: `EVENT`, `MALFORMED`, and `file_row` as the line of each; other columns are not looked at.
-        metadata: What every event has; all else that expressions ask for is missing.
+        events: `EVENT`, `MALFORMED`, and `file_row`, the line of each; other columns are ignored.
+        metadata: The metadata of every event; all other metadata is missing.
 
     Raises:
         SettingsError: The source has no such metadata.
@@ -136,7 +136,7 @@ def attempt(settings: PipelineSettings, events: pa.Table, metadata: Mapping[str,
 
 
 class _Rehearsals:
-    """Rehearsals of a pipeline's catalogs, by the keys that a run gives them; all share one session."""
+    """Rehearsals of a pipeline's catalogs, by the keys of a run; all share one session."""
 
     def __init__(self, settings: PipelineSettings, stack: contextlib.ExitStack) -> None:
         self.made: dict[str, Rehearsal] = {}
@@ -144,11 +144,11 @@ class _Rehearsals:
         self._stack = stack
         self._spark: SparkSession | None = None
 
-    def get(self, given: Mapping[str, str]) -> tuple[str, Catalog]:
-        """Return the rehearsal for a sink's properties; of a catalog, it has all that a wiring asks of it."""
-        key = repr(sorted(given.items()))
+    def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
+        """Return the rehearsal for a sink's properties; it has all methods of a catalog that a wiring calls."""
+        key = repr(sorted(properties.items()))
         if key not in self.made:
-            self.made[key] = self._make(dict(given) or embedded(Path("lakehouse")))
+            self.made[key] = self._make(dict(properties) or embedded(Path("lakehouse")))
         return key, cast(Catalog, self.made[key])
 
     def _make(self, properties: dict[str, str]) -> Rehearsal:
@@ -156,7 +156,7 @@ class _Rehearsals:
         file = sqlite_file(properties)
         if file:
             return Rehearsal(name, properties, SqliteCatalog(file, properties).load)
-        if properties.get("type", "").lower() == "jdbc":  # it would make its tables, or change them to a newer version
+        if properties.get("type", "").lower() == "jdbc":  # it would create its tables, or migrate them
             properties.pop("jdbc.schema-version", None)
             properties["jdbc.init-catalog-tables"] = "false"
         return Rehearsal(name, properties, Catalog(self._session(), properties).load)
@@ -169,7 +169,7 @@ class _Rehearsals:
 
 
 class _Rehearsed:
-    """The driver's and the task's part of a batch in one, on catalogs that only pretend."""
+    """Runs the driver's and the tasks' part of a batch, on rehearsals of catalogs."""
 
     def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
         self._catalogs = catalogs
@@ -186,9 +186,9 @@ class _Rehearsed:
             for name in catalog.created:
                 self._table(key, name)
         job = self._wiring.job("", 0, self._moment, 0, None)
-        asking = self._asking(job)
-        given = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set())
-        missing = {what: sorted(names - given) for what, names in asking.items() if names - given}
+        needed = self._needed_metadata(job)
+        known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set())
+        missing = {user: sorted(names - known_metadata) for user, names in needed.items() if names - known_metadata}
         if len(events):
             nulls = {name: None for names in missing.values() for name in names}
             self._write(self._route(job, _with_metadata(events, {**nulls, **metadata})))
@@ -197,17 +197,17 @@ class _Rehearsed:
                 _explain(self._catalogs.made[key], name, table)
         return Trial(self._events, list(self._tables.values()), missing)
 
-    def _asking(self, job: Job) -> dict[str, frozenset[str]]:
-        """Return what asks for metadata, and for which."""
-        asking: dict[str, frozenset[str]] = {}
+    def _needed_metadata(self, job: Job) -> dict[str, frozenset[str]]:
+        """Return the metadata that each route, table name and operation needs."""
+        needed: dict[str, frozenset[str]] = {}
         for label, sink in zip(self._labels, job.sinks, strict=True):
             for gate in sink.route.gates:
                 of = "" if gate.pipeline == job.pipeline else f" of {gate.pipeline}"
-                asking |= {f"the route {name}{of}": one.metadata for name, one in gate.conditions.items()}
-            asking[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
+                needed |= {f"the route {name}{of}": one.metadata for name, one in gate.conditions.items()}
+            needed[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
             if sink.route.operation is not None:
-                asking[f"the operation of {label}"] = sink.route.operation.metadata
-        return asking
+                needed[f"the operation of {label}"] = sink.route.operation.metadata
+        return needed
 
     def _route(self, job: Job, events: pa.Table) -> dict[TableRef, pa.Table]:
         """Return the events of each table, with their positions as `ROW`."""
@@ -222,10 +222,10 @@ class _Rehearsed:
         }
 
     def _write(self, parts: dict[TableRef, pa.Table]) -> None:
-        """Make tables fit and convert the events for them, in passes as a batch does."""
+        """Create and evolve tables, and convert their events, in passes as in a batch."""
         for _ in range(_PASSES):
             sinks = self._wiring.job("", 0, self._moment, 0, None).sinks
-            found = [self._place(sinks[target.sink], target, rows) for target, rows in parts.items()]
+            found = [self._write_part(sinks[target.sink], target, rows) for target, rows in parts.items()]
             misfits = [misfit for misfit in found if misfit]
             if not misfits:
                 return
@@ -235,7 +235,7 @@ class _Rehearsed:
         message = f"The events still do not fit after {_PASSES} passes: {names}"
         raise SchemaConflictError(message, step="convert", target=names)
 
-    def _place(self, sink: SinkJob, target: TableRef, rows: pa.Table) -> Misfit | None:
+    def _write_part(self, sink: SinkJob, target: TableRef, rows: pa.Table) -> Misfit | None:
         name, origins = target.table, rows[ROW].to_pylist()
         found = sink.preview(name, rows.append_column(VERSION, versions(0, (0, 1), 0, len(rows))))
         if found.is_misfit:
@@ -243,12 +243,12 @@ class _Rehearsed:
         self._reject(target, origins, found.rejects)
         if found.is_absent:
             return None
-        taken = sorted(set(range(len(rows))) - set(found.rejects["row"].to_pylist()))
+        accepted = sorted(set(range(len(rows))) - set(found.rejects["row"].to_pylist()))
         table = self._table(found.catalog, name) if found.catalog else self._index(sink.label, name)
-        table.rows += len(taken)
+        table.rows += len(accepted)
         tally.add(table.nulled, found.nulled)
         tally.add_bounded(table.ignored, found.ignored)
-        for row in taken:
+        for row in accepted:
             self._events[origins[row]].tables.append(Place(self._labels[target.sink], name))
         return None
 
@@ -265,7 +265,7 @@ class _Rehearsed:
 
 
 def _with_metadata(events: pa.Table, metadata: Mapping[str, int | str | None]) -> pa.Table:
-    """Return the events with this metadata and no other; None is a column of nulls."""
+    """Return the events with exactly this metadata; None is a column of nulls."""
     bare = events.select([EVENT, MALFORMED])
     for name, value in sorted(metadata.items()):
         kind = pa.int64() if isinstance(value, int) else pa.string()

@@ -1,4 +1,4 @@
-"""A catalog that only pretends: it reads real tables, and keeps those that would be created or changed to itself."""
+"""A catalog for dry runs: it reads real tables, and keeps created and changed tables in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calve.table.schema import read_schema
 __all__ = ["Added", "Created", "Rehearsal"]
 
 Added = tuple[tuple[str, ...], str, Any]
-"""A column as in `Evolution.add`: the path of the struct it goes into, its name, its type in JSON."""
+"""A column as in `Evolution.add`: the path of its struct, its name, its type in JSON."""
 
 _STEP = "create the table"
 _DEFAULT_FORMAT_VERSION = 2
@@ -30,7 +30,7 @@ _TIMES = ("year", "month", "day", "hour")
 
 @dataclass(frozen=True)
 class Created:
-    """What a table would be created with, before any column is added to it."""
+    """How a table would be created, before columns are added."""
 
     schema: Schema
     partition_fields: Sequence[PartitionField]
@@ -39,17 +39,17 @@ class Created:
 
 
 class Rehearsal:
-    """Stands in for a `commit.catalog.Catalog` where nothing may be written (driver, any number of threads).
+    """Replaces a `catalog.catalog.Catalog` if nothing may be written (driver, any number of threads).
 
     Args:
         name: The catalog's name.
         properties: Its properties.
-        load: Gives a table of the real catalog, or None.
+        load: Loads a table of the real catalog, or None.
 
     Attributes:
-        created: What would be created, by identifier.
-        added: The columns that would be added to tables that exist or were just created, by identifier.
-        widened: The columns that would get a wider type, and the type, by identifier.
+        created: The tables that would be created, by identifier.
+        added: The columns that would be added to existing or new tables, by identifier.
+        widened: The columns that would be widened, and their new types, by identifier.
     """
 
     def __init__(self, name: str, properties: Mapping[str, str], load: Callable[[str], Table | None]) -> None:
@@ -63,10 +63,10 @@ class Rehearsal:
         self._tables: dict[str, Table] = {}
 
     def open(self) -> None:
-        """Do nothing: the catalog is reached when a table is asked for."""
+        """Do nothing: `load` connects to the catalog."""
 
     def load(self, identifier: str) -> Table | None:
-        """Return a table as it would be by now."""
+        """Return a table as it would be after all changes so far."""
         return self._tables.get(identifier) or self._load(identifier)
 
     def create(
@@ -77,11 +77,11 @@ class Rehearsal:
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
     ) -> Table:
-        """Make the table that the catalog would create, without a location, or give the one that is there.
+        """Return the table that the catalog would create, without a location, or the existing table.
 
         Raises:
-            SchemaConflictError: The format version has no such column types.
-            CommitError: The partition fields do not go together.
+            SchemaConflictError: The format version lacks a column type.
+            CommitError: The partition fields conflict.
         """
         properties = dict(properties or {})
         schema = assign_fresh_schema_ids(read_schema(schema_json))
@@ -105,11 +105,11 @@ class Rehearsal:
     def try_storing(
         self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
     ) -> dict[str, str]:
-        """Do nothing: no table is stored."""
+        """Do nothing: a dry run stores no table."""
         return {}
 
     def evolve(self, identifier: str, evolution: Evolution) -> Table:
-        """Add the planned columns to what is kept here.
+        """Add the planned columns to the table in memory.
 
         Raises:
             NoTargetError: There is no such table.
@@ -124,8 +124,8 @@ class Rehearsal:
             self._tables[identifier] = replace(table, schema_json=json.dumps(schema))
             return self._tables[identifier]
 
-    def add_free_spec(self, identifier: str) -> Table:
-        """Add a spec without partitions to the table, kept here; no row is concerned.
+    def add_unpartitioned_spec(self, identifier: str) -> Table:
+        """Add an unpartitioned spec to the table in memory.
 
         Raises:
             NoTargetError: There is no such table.
@@ -134,7 +134,9 @@ class Rehearsal:
             table = self.load(identifier)
             if table is None:
                 raise _missing(identifier, "prepare the table for deletes")
-            self._tables[identifier] = replace(table, free_spec_id=table.spec.spec_id + 1, has_other_specs=True)
+            self._tables[identifier] = replace(
+                table, unpartitioned_spec_id=table.spec.spec_id + 1, has_other_specs=True
+            )
             return self._tables[identifier]
 
 
@@ -143,7 +145,7 @@ def _missing(identifier: str, step: str) -> NoTargetError:
 
 
 def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[Added]]:
-    """Return the schema with the planned columns, and those of them that it did not have."""
+    """Return the schema with the planned columns, and the added ones."""
     schema: dict[str, Any] = json.loads(table.schema_json)
     ids = iter(range(table.schema.highest_field_id + 1, 2**31))
     added: list[Added] = []
@@ -156,7 +158,7 @@ def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[A
 
 
 def _widened(kind: Any, path: str, wider: Mapping[str, str]) -> Any:
-    """Return a type in JSON with the wider types of some columns, dotted where nested."""
+    """Return a type in JSON, with the wider types of some columns (dotted names)."""
     if not isinstance(kind, dict):
         return wider.get(path.lstrip("."), kind)
     if kind["type"] == "struct":
@@ -181,7 +183,7 @@ def _check_types(identifier: str, schema: Schema, version: int) -> None:
 
 
 def _spec(identifier: str, schema: Schema, fields: Sequence[PartitionField]) -> partitioning.PartitionSpec:
-    """Build a spec with the names and the refusals of Iceberg's `PartitionSpec.Builder`."""
+    """Build a spec with the names and checks of Iceberg's `PartitionSpec.Builder`."""
     made: list[partitioning.PartitionField] = []
     seen: set[tuple[int, str]] = set()
     for number, (column, text) in enumerate(fields):
@@ -203,7 +205,7 @@ def _spec(identifier: str, schema: Schema, fields: Sequence[PartitionField]) -> 
 
 
 def _struct(schema: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Find the struct that a path leads to; `element` and `value` lead below a list and a map."""
+    """Return the struct at a path; `element` and `value` are the names below lists and maps."""
     found = schema
     for step in path:
         if found["type"] == "struct":

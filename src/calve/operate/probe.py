@@ -1,4 +1,4 @@
-"""Tries what a configuration names: do catalogs and sources answer, and are the tables and topics there?"""
+"""Checks the systems of a configuration: do catalogs and sources answer, do tables and topics exist?"""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from calve.sources.source import Source
 __all__ = ["check"]
 
 _PATIENCE_SECONDS = 60.0
-"""How long all of it may take; what has not answered by then is a problem."""
+"""The time limit of all checks together; a system without an answer is a problem."""
 
 Probe = tuple[str, Callable[[], None]]
-"""What is tried, in words, and how; it raises what is wrong."""
+"""The name of a check, and the check; it raises the problem."""
 
 
 def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
-    """Try every source and every catalog side by side, for a bounded time; nothing is accepted, and nothing stays.
+    """Check every source and catalog in parallel, for a bounded time; no event is accepted, and nothing remains.
 
     Returns:
         A sentence for each problem, in the order of the configuration.
@@ -79,7 +79,7 @@ def _ask(number: int, probe: Callable[[], None], answers: queue.Queue[tuple[int,
         probe()
     except CalveError as error:
         answers.put((number, str(error)))
-    except Exception as error:  # a thread's error would be lost
+    except Exception as error:  # an error of a thread would be lost
         answers.put((number, f"{type(error).__name__}: {error}"))
     else:
         answers.put((number, ""))
@@ -92,7 +92,7 @@ def _source_probe(settings: PipelineSettings) -> Callable[[], None]:
 
 
 def _opens(settings: PipelineSettings) -> None:
-    """Start a source as at its first run, in a folder that is thrown away; one that only reads takes nothing by it."""
+    """Start a source as in its first run, in a temporary folder; sources that only read consume nothing."""
     with tempfile.TemporaryDirectory(prefix="calve-connect-") as folder:
         source = open_source(settings, Path(folder), _no_catalog)
         try:
@@ -104,7 +104,7 @@ def _opens(settings: PipelineSettings) -> None:
 
 
 def _read_first(source: Source) -> None:
-    """Read how the first file begins: one that cannot be read becomes a dead letter, and mostly those like it, too.
+    """Read the start of the first file: an unreadable file becomes a dead letter, and probably similar files, too.
 
     Raises:
         SourceError: It cannot be read.
@@ -112,7 +112,7 @@ def _read_first(source: Source) -> None:
     planned = source.plan(None, 1)
     first = next(source.reader.read(planned.splits[0]), None) if planned else None
     if first and MALFORMED in first.schema.names and (reason := first[MALFORMED][0].as_py()):
-        hint = "Correct the file, or the source's codec; as it is, `run` makes it a dead letter and goes on"
+        hint = "Correct the file, or the source's codec; otherwise `run` makes the file a dead letter and continues"
         raise SourceError(reason, step="connect", target="file", hint=hint)
 
 

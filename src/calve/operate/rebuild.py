@@ -1,9 +1,9 @@
-"""Makes a lost state anew from what the pipeline's tables tell, so that nothing is lost and nothing doubled.
+"""Rebuilds a lost state from the pipeline's tables, without loss and without duplicates.
 
-Each table tells the last batch that it has (its mark), a batch up to which all tables have their rows, and the source's
-positions behind batches. The new state goes on behind the last batch that all tables surely have. What some tables
-have of later batches is read again under the same numbers, cut at the same positions: a table skips the batches that
-its mark says it has, as it does after any crash, and the others take them.
+Each table has its last batch (its mark), a batch up to which all tables have their rows, and the source's positions
+after batches. The new state continues after the last batch that all tables certainly have. Later batches, which only
+some tables have, are read again under the same numbers, up to the same positions. As after any crash, a table skips
+the batches up to its mark, and the other tables get them.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _CHOICES = "Choose where to begin: --from earliest, latest or group (Kafka's), -
 _LONGEST = 300
 _NOTHING: Any = SimpleNamespace(write=lambda *_: [])
 """Writes a batch without events."""
-_RISK = "what is read again is doubled, what is skipped is lost"
+_RISK = "events that are read again become duplicates, events that are skipped are lost"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """How a new state goes on.
+    """Where the new state continues.
 
     Attributes:
-        state_id: The identity that the tables know.
+        state_id: The identity in the tables' marks.
         batch: The last batch that counts as committed.
-        position: The source's position behind it; None: where the source begins by itself.
-        again: Later batches that only some tables have, in order, each with the position behind it.
+        position: The source's position after it; None: the source's own start.
+        again: Later batches that only some tables have, in order, each with the position after it.
     """
 
     state_id: str
@@ -59,14 +59,14 @@ class Decision:
 
 
 def decide(found: Sequence[Evidence], is_only_table: bool) -> Decision:
-    """Decide how to go on so that nothing is lost or doubled.
+    """Decide where to continue without loss and without duplicates.
 
     Args:
-        found: What the tables tell; all of them that have rows of the pipeline.
-        is_only_table: Whether the pipeline can have no other table, so that its mark tells of all batches.
+        found: The evidence of all tables with rows of the pipeline.
+        is_only_table: Whether the pipeline cannot have other tables, so that one mark is enough.
 
     Raises:
-        PositionLostError: The tables do not tell enough.
+        PositionLostError: The tables do not have enough evidence.
     """
     state_id = _only_state(found)
     positions = _positions(found)
@@ -75,15 +75,15 @@ def decide(found: Sequence[Evidence], is_only_table: bool) -> Decision:
     later = {one.batch: one.table for one in found if one.batch > batch}
     for number, table in later.items():
         if number not in positions:
-            what = f"The snapshot of {table} that told the source's position behind batch {number} has expired"
-            raise _undecided(what, f"{_CHOICES}; {_RISK}")
+            problem = f"The snapshot of {table} with the source's position after batch {number} has expired"
+            raise _undecided(problem, f"{_CHOICES}; {_RISK}")
     again = tuple((number, positions[number]) for number in sorted(later))
     return Decision(state_id, batch, positions.get(batch), again)
 
 
 def _only_state(found: Sequence[Evidence]) -> str:
     if not found:
-        raise _undecided("No table has rows of this pipeline", "`calve run` begins as the settings say")
+        raise _undecided("No table has rows of this pipeline", "`calve run` starts as the settings say")
     states = {one.state_id: one for one in found}
     if len(states) > 1:
         marks = "; ".join(
@@ -91,7 +91,7 @@ def _only_state(found: Sequence[Evidence]) -> str:
             for one in found
             if one.state_id != found[0].state_id
         )
-        hint = f"Leave the marks of one of them and call this again; what the others have may then be doubled: {marks}"
+        hint = f"Remove the marks of all states but one, and repeat; rows of the others may be duplicated: {marks}"
         raise _undecided(f"The tables have rows of {len(states)} different states", hint)
     return found[0].state_id
 
@@ -101,7 +101,7 @@ def _positions(found: Iterable[Evidence]) -> dict[int, Position]:
     for one in found:
         for number, position in one.positions.items():
             if positions.setdefault(number, position) != position:
-                text = f"The tables disagree on the source's position behind batch {number}"
+                text = f"The tables disagree on the source's position after batch {number}"
                 raise _undecided(text, f"{_CHOICES}; {_RISK}")
     return positions
 
@@ -113,17 +113,17 @@ def _undecided(text: str, hint: str) -> PositionLostError:
 def rebuild(
     settings: PipelineSettings, options: RunOptions, beginning: Beginning | None, say: Callable[[str], None]
 ) -> None:
-    """Make the state of a pipeline anew.
+    """Rebuild the state of a pipeline.
 
     Args:
         settings: The pipeline.
-        options: Where its state will be, and how to start Spark, which reads the tables.
-        beginning: Where to begin, if the tables shall not decide it.
-        say: Is told what was found and what was decided, line by line.
+        options: The new state folder, and how to start Spark, which reads the tables.
+        beginning: Where to start, if not the tables shall decide.
+        say: Called with each line about the evidence and the decision.
 
     Raises:
-        SettingsError: There is a state, or the source cannot begin where it shall.
-        PositionLostError: The tables do not tell enough.
+        SettingsError: There is a state, or the source cannot start there.
+        PositionLostError: The tables do not have enough evidence.
         CalveError: A catalog or the source does not answer.
     """
     folder = state_folder(options) / settings.name
@@ -133,14 +133,14 @@ def rebuild(
         catalogs = Catalogs(spark)
         opened = [catalogs.get(one.value.catalog or {}) for one in settings.sinks if one.value.has_tables]
         found = [one for catalog in dict(opened).values() for one in evidence(catalog, settings.name)]
-        for line in _told(found):
+        for line in _describe_evidence(found):
             say(line)
         source = open_source(settings, folder, catalogs.get)
         decision = _decision(settings, found, source, beginning)
-        for line in _decided(decision):
+        for line in _describe_decision(decision):
             say(line)
         if accepts(settings) and not beginning:
-            say("Events that were accepted and not committed were in the lost folder, and are lost with it")
+            say("Events that were accepted but not committed were in the lost folder, and are lost with it")
         _write(folder, settings.name, decision, source)
     finally:
         session.stop(spark)
@@ -150,21 +150,21 @@ def _check_is_lost(folder: Path, settings: PipelineSettings) -> None:
     for name in ("ledger", settings.source.name):
         if (folder / name).exists():
             raise SettingsError(
-                f"{folder / name} is there: the state of the pipeline {settings.name} is not lost, or not whole",
+                f"{folder / name} exists: the state of the pipeline {settings.name} is not lost, or only in part",
                 step="rebuild",
                 target=str(folder),
-                hint="Run with it; if it is to be made anew, move it away first",
+                hint="Run with it; to rebuild the state, move it away first",
             )
 
 
-def _told(found: Sequence[Evidence]) -> Iterable[str]:
+def _describe_evidence(found: Sequence[Evidence]) -> Iterable[str]:
     for one in found:
         branch = "" if one.branch == "main" else f" (branch {one.branch})"
         position = one.positions.get(one.batch)
         reads = f", which ends at {_text(position)}" if position is not None else ""
         yield f"{one.table}{branch}: has batch {one.batch} of state {one.state_id[:8]}{reads}"
     if complete := max((one.complete for one in found), default=0):
-        yield f"All tables have their rows up to batch {complete}, they say"
+        yield f"All tables have their rows up to batch {complete}"
 
 
 def _text(position: Position) -> str:
@@ -172,14 +172,14 @@ def _text(position: Position) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _decided(decision: Decision) -> Iterable[str]:
-    where = "as the source begins by itself" if decision.position is None else f"at {_text(decision.position)}"
-    yield f"The new state goes on behind batch {decision.batch}, {where}"
+def _describe_decision(decision: Decision) -> Iterable[str]:
+    where = "at the source's own start" if decision.position is None else f"at {_text(decision.position)}"
+    yield f"The new state continues after batch {decision.batch}, {where}"
     if decision.again:
         last, position = decision.again[-1]
         yield (
             f"Batches {decision.batch + 1} to {last}, up to {_text(position)}, are read again: tables that have "
-            "them skip them. What they rejected is rejected again"
+            "them skip them. Their rejects are rejected again"
         )
 
 
@@ -189,18 +189,20 @@ def _decision(
     if beginning is not None:
         return _chosen(settings, found, source, beginning)
     if any(isinstance(one.value, OpenSearchSettings) and not one.value.id_text for one in settings.sinks):
-        raise _undecided("Documents without a document_id would be doubled", f"{_CHOICES}; {_RISK}")
-    if accepts(settings):  # what was accepted and not committed is lost with the folder: nothing is read again
+        raise _undecided("Documents without a document_id would be duplicated", f"{_CHOICES}; {_RISK}")
+    if accepts(settings):  # uncommitted events are lost with the folder: nothing is read again
         return Decision(_only_state(found), max(one.batch for one in found), None)
     if settings.source.name == "file":
-        text = "The list of files that were read is lost with the state, and tables do not tell their names"
+        text = "The list of files that were read is lost with the state, and tables do not have their names"
         choices = "Choose which files count as read: --from earliest (none), --from latest (all), or --start-timestamp"
         raise _undecided(text, f"{choices} (those that were written before); {_RISK}")
     decision = decide(found, _has_one_table(settings, found))
     spool = any("open" in place for place in (decision.position or {}).get("tables", {}).values())
     if spool or (decision.again and not isinstance(source, Rereads)):
-        text = f"What the source {settings.source.name} had read for batches that are not in all tables is lost"
-        raise _undecided(text, "Begin with --from earliest, as the settings say; what the tables have is doubled")
+        text = f"The positions of the source {settings.source.name} for batches that are not in all tables are lost"
+        raise _undecided(
+            text, "Start with --from earliest, as the settings say; rows that the tables have are duplicated"
+        )
     return decision
 
 
@@ -219,15 +221,15 @@ def _chosen(settings: PipelineSettings, found: Sequence[Evidence], source: Sourc
     if beginning.at == "earliest" and not accepts(settings):
         return Decision(state_id, batch, None)
     raise SettingsError(
-        f"The source {settings.source.name} cannot begin at a chosen place",
+        f"The source {settings.source.name} cannot start at a chosen position",
         step="rebuild",
         target=settings.source.name,
-        hint="Of http, what was accepted is lost with the folder; iceberg begins as its settings say: --from earliest",
+        hint="Accepted events of http are lost with the folder; iceberg starts as its settings say: --from earliest",
     )
 
 
 def _write(folder: Path, name: str, decision: Decision, source: Source) -> None:
-    """Write the state whole or not at all."""
+    """Write the state atomically."""
     new = folder / "ledger.new"
     shutil.rmtree(new, ignore_errors=True)
     committed = Committed(decision.batch, decision.position)

@@ -1,4 +1,4 @@
-"""Sends a pipeline's dead letters through it again: an ordinary run with its own ledger, and rejects for a source."""
+"""Replays a pipeline's dead letters: an ordinary run with its own ledger, and rejects as its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.dead_letters.reader import places_of
+from calve.dead_letters.reader import locations_of
 from calve.dead_letters.replay.selection import Selection
 from calve.dead_letters.replay.source import RejectsSource
 from calve.engine import session
@@ -31,7 +31,7 @@ __all__ = ["Chosen", "Replayed", "replay"]
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which dead letters to send: of one code, of one table; None: of any."""
+    """The dead letters to replay: of one code, of one table; None: of all."""
 
     code: str | None = None
     table: str | None = None
@@ -39,15 +39,15 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of a pipeline's dead letters in one call.
+    """The result of one replay of a pipeline's dead letters.
 
     Attributes:
-        sent: How many were read; none were waiting where this is 0.
+        sent: How many were read; 0: none were waiting.
         rows: Rows that are now in tables, by table.
         rejects: How many were rejected again, by code.
-        unrouted: How many no route takes any more.
-        files: Where those are that were rejected again.
-        left: How many were not sent, because the stop was asked for.
+        unrouted: How many no route selects any more.
+        files: The files of those that were rejected again.
+        left: How many were not sent, because a stop was requested.
     """
 
     pipeline: str
@@ -66,19 +66,19 @@ def replay(
     watch: Watch,
     tell: Callable[[Replayed], None],
 ) -> None:
-    """Send the dead letters of pipelines again, one pipeline after the other, each entry at most once.
+    """Replay the dead letters of pipelines, one pipeline after the other, each entry at most once.
 
-    Repeat it after a kill: it goes on where it was, and nothing is doubled. The pipeline itself may run meanwhile.
+    Repeat it after a kill: it continues without duplicates. The pipeline itself may run meanwhile.
 
     Args:
-        pipelines: As parsed; their routes and tables decide anew.
-        options: Where the state is, and how Spark runs.
+        pipelines: The parsed pipelines; their current routes and tables apply.
+        options: The state folder, and how Spark runs.
         chosen: Which entries.
-        watch: Gets the status, and says when to stop.
-        tell: Is told of each pipeline, as soon as it is done.
+        watch: Gets the status, and has the request to stop.
+        tell: Called with the result of each pipeline, as soon as it is done.
 
     Raises:
-        CalveError: A replay cannot go on. What it began is finished by the next one.
+        CalveError: A replay cannot continue. The next one finishes it.
     """
     one_by_one = [_Replay(settings, state_folder(options) / settings.name, chosen, options) for settings in pipelines]
     waiting = [one for one in one_by_one if one.has_table or one.waits()]
@@ -106,14 +106,14 @@ class _Replay:
         self._mode = RunMode(once=True, give_up_seconds=options.give_up_after.total_seconds())
         self._name = replay_name(settings.name)
         names = {label: number for number, label in enumerate(sink_labels(settings))}
-        paths = {place: number for number, place in enumerate(sink_places(settings))}
+        paths = {path: number for number, path in enumerate(sink_places(settings))}
         selection = Selection(settings.name, paths | names, chosen.code, chosen.table)
-        places = [*dead_letter_places(settings, folder), *places_of(options.state, settings.name)]
-        self._source = RejectsSource(folder / FOLDER, places, selection, _metadata(settings), f"{self._name}-")
+        locations = [*dead_letter_places(settings, folder), *locations_of(options.state, settings.name)]
+        self._source = RejectsSource(folder / FOLDER, locations, selection, _metadata(settings), f"{self._name}-")
         self._before = Totals()
 
     def waits(self) -> bool:
-        """Return whether there is anything to send or to finish; without Spark, because often there is not."""
+        """Return whether there is anything to send or to finish; it often is not, so Spark is not needed."""
         self._source.look()
         position, pending = None, []
         if (self._folder / FOLDER / "ledger").exists():
@@ -128,7 +128,7 @@ class _Replay:
 
     def run(self, spark: Any, catalogs: Catalogs, watch: Watch) -> Replayed:
         wiring = Wiring(self.settings, self._folder, catalogs.get, self._source)
-        if self.has_table:  # which is looked at anew
+        if self.has_table:  # load it again
             wiring.open_dead_letters()
             wiring.note_dead_letters()
             self._source.know(wiring.letter_places)
@@ -153,6 +153,6 @@ class _Replay:
 
 
 def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
-    """Return what dead letters know beside their events; where documents are written, the place in the order of all."""
+    """Return the metadata of dead letters; if documents are written, with the event's version."""
     documents = not all(sink.value.has_tables for sink in settings.sinks)
     return {**metadata_of(settings), **({VERSION: pa.int64()} if documents else {})}

@@ -28,10 +28,10 @@ from calve.task.job import Job
 __all__ = ["Again", "Receipts", "Writer", "run_batch", "unprocessable"]
 
 _PASSES = 5
-"""A pass for unknown tables, one for new fields, and some for other writers that change tables meanwhile."""
+"""One pass for unknown tables, one for new fields, some for other writers that change tables meanwhile."""
 
 _CRASHES = 3
-"""So often must a batch end Spark's workers before its events are suspected."""
+"""How often a batch must end Spark's workers before its events are suspected."""
 
 Receipts = list[Receipt]
 Only = dict[int, frozenset[TableRef]] | None
@@ -39,20 +39,20 @@ Only = dict[int, frozenset[TableRef]] | None
 
 @dataclasses.dataclass(frozen=True)
 class Again:
-    """What is written again of a batch that is staged.
+    """The part of a staged batch that is rewritten.
 
     Attributes:
         targets: The tables.
-        number: Makes names of files unique; counts from 1.
+        number: Makes file names unique; counts from 1.
     """
 
     targets: frozenset[TableRef]
     number: int
 
     def changed(self, job: Job) -> Job:
-        """Return the job of a pass for these tables: with new dead letters only, in files and not in tables.
+        """Return the job of a pass for these tables; it writes only new dead letters, and to files.
 
-        The table of dead letters may have this batch's rows by now, and nothing is ever added to a committed batch.
+        A table of dead letters may already have this batch's rows, and nothing is ever added to a committed batch.
         """
         sinks = (sink.rejecting_into(dataclasses.replace(sink.dead_letters, table=None)) for sink in job.sinks)
         isolation = dataclasses.replace(job.isolation, is_probe=False, is_of_staged=True)
@@ -63,16 +63,16 @@ class Again:
 
 @dataclasses.dataclass(frozen=True)
 class Writer:
-    """What a batch needs to be written.
+    """Writes batches.
 
     Attributes:
-        job: Makes the job of a pass: the batch, its moment, the pass, the tables to write by task (None: all).
-        fit: Creates or evolves tables for the misfits that tasks found.
-        in_order: Whether what happens to a row must stay in its order: tasks then hand changes on by key.
-        one_task: Whether one task takes the whole batch: what it does to a document it must do in order.
-        reports: Tells of events that make a batch fail.
+        job: Creates the job of a pass from the batch, its moment, the pass, and the tables by task (None: all).
+        fit: Creates or evolves tables for the misfits of tasks.
+        in_order: Whether the changes of a row must stay in order: then tasks hand changes on by key.
+        one_task: Whether one task gets the whole batch, because it must change documents in order.
+        reports: Reports events that make a batch fail.
         distribution: Decides whether tasks hand small parts on.
-        crashes: How often a batch ended Spark's workers: the first time may be the machine's lack of memory.
+        crashes: How often each batch ended Spark's workers; the first time may be a lack of memory.
     """
 
     spark: SparkSession
@@ -85,7 +85,7 @@ class Writer:
     crashes: Counter[int] = dataclasses.field(default_factory=Counter)
 
     def write(self, batch: int, planned: Planned) -> Receipts:
-        """Write a batch's files; nothing becomes visible. Events that make it fail are left out as dead letters."""
+        """Write a batch's files, invisibly. Events that make it fail become dead letters."""
         try:
             return self.attempt(batch, planned)
         except WorkerLostError as error:
@@ -117,11 +117,10 @@ class Writer:
     def attempt(
         self, batch: int, planned: Planned, isolation: Isolation = WHOLE, again: Again | None = None
     ) -> Receipts:
-        """Write a batch's files, or those of a part of it, in as many passes as its tables need.
+        """Write the files of a batch, or of a part of it, in as many passes as its tables need.
 
-        What a task could not write, because a table does not fit its events, the same task writes in a later pass; what
-        other tasks wrote into that table stands. With changes everything comes again, as what is left of a row depends
-        on all its changes.
+        If a table lacks columns for a task's events, the same task writes them in a later pass; other tasks' files for
+        this table stay. With row changes all tasks repeat the table, because the net row depends on all its changes.
         """
         receipts: Receipts = []
         places = [number for number in range(len(planned.splits)) if isolation.reads(number)]
@@ -153,22 +152,22 @@ class Writer:
             step="convert",
             target=table,
             sink=sink,
-            hint="If another writer changes this table all the time, stop it, or set schema_evolution: false",
+            hint="If another writer permanently changes this table, stop it, or set schema_evolution: false",
         )
 
-    def _divide(self, planned: Planned, places: list[int]) -> tuple[list[list[Split]], list[list[int]]]:
-        """Return the splits of these numbers by task, and their numbers by task."""
-        if not places:
+    def _divide(self, planned: Planned, numbers: list[int]) -> tuple[list[list[Split]], list[list[int]]]:
+        """Divide the splits with these numbers over tasks; return splits and numbers by task."""
+        if not numbers:
             return [[]], [[]]
-        splits = [planned.splits[number] for number in places]
+        splits = [planned.splits[number] for number in numbers]
         tasks = 1 if self.one_task else self.spark.sparkContext.defaultParallelism
         groups = divide(splits, tasks, self.in_order)
-        numbers = {id(split): number for split, number in zip(splits, places, strict=True)}
-        return groups, [[numbers[id(split)] for split in group] for group in groups]
+        number_of = {id(split): number for split, number in zip(splits, numbers, strict=True)}
+        return groups, [[number_of[id(split)] for split in group] for group in groups]
 
 
 def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer: Writer) -> StagedBatch:
-    """Bring one batch from its splits to its staged record, however often it is called.
+    """Bring one batch from its splits to its staged record; may be repeated safely.
 
     Args:
         batch: Its number.
@@ -182,7 +181,7 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
         return staged
     if ledger.begun(batch) is None:
         ledger.begin(batch, planned)  # a replay reads the same splits
-    planned = ledger.begun(batch) or planned  # with its moment
+    planned = ledger.begun(batch) or planned  # with its recorded time
     started = time.monotonic()
     receipts = writer.write(batch, planned)
     record = StagedBatch.of(batch, planned, receipts, since, round(time.monotonic() - started, 3))
@@ -191,7 +190,7 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
 
 
 def unprocessable(rejects: Iterable[Rejects]) -> Counter[str]:
-    """Count by table the events that were left out."""
+    """Count the events that were left out, by table."""
     counts = Counter[str]()
     for one in rejects:
         counts.update({table: codes.get(Code.UNPROCESSABLE, 0) for table, codes in one.counts.items()})

@@ -1,9 +1,7 @@
-"""Converts equality deletes off the path of the batches: when a table has too many, and after its first load.
+"""Converts equality deletes in the background: if a table has too many, and after its first load.
 
-A thread of its own does it.
-
-Nothing waits for it, and what becomes of it decides nothing: the deletes stay right until they are converted. Its
-commits and those of the pipeline look at the table anew when the other one was faster.
+It has its own thread. Batches never wait for it, and a failure does no harm: the deletes stay valid until they are
+converted. Its commits and those of the pipeline reload the table if the other one was faster.
 """
 
 from __future__ import annotations
@@ -28,25 +26,25 @@ from calve.observe.status import PipelineStatus
 __all__ = ["DeleteCompaction"]
 
 _MOST_FILES = 1_000
-"""Delete files beyond which a conversion is due, however few rows they have: each scan opens them all."""
+"""More delete files cause a conversion, even with few rows: each scan opens all of them."""
 _FIRST_WAIT_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 1800.0
 _LEAVE_SECONDS = 5.0
-"""How long the end of a run waits for a conversion that was told to stop."""
+"""How long the end of a run waits for a conversion to stop."""
 _TICK_SECONDS = 0.2
 _ONE_AT_A_TIME = threading.Lock()
-"""For all pipelines of the process: a conversion takes memory, and one of Spark's slots."""
+"""Shared by all pipelines of the process: a conversion needs memory, and one of Spark's slots."""
 
 
 @dataclass
 class _Table:
-    """What is known of one branch of a table.
+    """The state of one branch of a table.
 
     Attributes:
         files: The delete files that its last conversion left.
         rows: The rows of its equality deletes, as of the last commit.
-        loads: Whether its first rows came with the backlog that is being read.
-        begin_at: When the next one may begin; `failures` in a row put it off.
+        loads: Whether its first rows come from the initial backlog, which is still being read.
+        begin_at: When the next one may start; consecutive `failures` delay it.
     """
 
     catalog: Catalog
@@ -66,11 +64,11 @@ class _Known:
 
 
 class DeleteCompaction:
-    """The delete_compaction of one pipeline.
+    """The background conversion of one pipeline.
 
     Args:
         spark: Runs them, beside the batches.
-        status: Is told of them.
+        status: Gets their results.
     """
 
     def __init__(self, spark: SparkSession, status: PipelineStatus) -> None:
@@ -83,14 +81,14 @@ class DeleteCompaction:
         self._thread = threading.Thread(target=self._run, name=f"convert-{status.name}", daemon=True)
 
     def look(self, key: str, catalog: Catalog, target: CommitTarget, outcome: Outcome, limit: int) -> None:
-        """Take a commit, and say that a conversion is due when the branch has too many equality deletes.
+        """Record a commit; a conversion becomes due if the branch has too many equality deletes.
 
         Args:
             key: Names the catalog.
             catalog: Where the table is.
             target: The table and its branch.
-            outcome: What the commit left.
-            limit: The rows of equality deletes that are not too many; 0: any number is not.
+            outcome: The result of the commit.
+            limit: The most rows of equality deletes; 0: no limit.
         """
         if outcome.already:
             return
@@ -108,9 +106,9 @@ class DeleteCompaction:
             self._wake()
 
     def loaded(self) -> None:
-        """Say that a backlog was read to its end: tables that began with it have no equality deletes in the end.
+        """Record the end of the initial backlog: tables that started with it get their equality deletes converted.
 
-        So that readers that do not know these can read a table after its first load, which has few updates or none.
+        So readers without support for equality deletes can read a table after its first load.
         """
         with self._known.lock:
             for table in self._known.tables.values():
@@ -127,13 +125,13 @@ class DeleteCompaction:
         return [one for one in self._known.tables.values() if one.due]
 
     def finish(self, stop: threading.Event) -> None:
-        """Wait until every conversion that is due is done or has failed, or the stop is asked for."""
+        """Wait until every due conversion is done or has failed, or a stop is requested."""
         with self._known.lock:
             while not stop.is_set() and any(not one.failures for one in self._due_tables()):
                 self._known.lock.wait(_TICK_SECONDS)
 
     def stop(self) -> None:
-        """End the thread, within seconds: what is under way is given up, and no table is the worse for it."""
+        """End the thread within seconds; a running conversion is abandoned, which does no harm to its table."""
         self._ended.set()
         if self._thread.is_alive():
             self._spark.sparkContext.cancelJobsWithTag(self._tag)
@@ -175,7 +173,7 @@ class DeleteCompaction:
             )
             self._status.converted(name, left.equality_deletes)
             files = left.equality_delete_files + left.position_delete_files
-            # It rests as long as it worked, so that a table that never comes to rest leaves Spark to the batches.
+            # It pauses as long as it worked, so that a busy table leaves Spark to the batches.
             self._settle(table, due=False, failures=0, files=files, begin_at=time.monotonic() + seconds)
         finally:
             _ONE_AT_A_TIME.release()
@@ -186,7 +184,7 @@ class DeleteCompaction:
         wait = delay(table.failures, _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
         name = table.target.identifier
         self._log.warning(
-            f"the equality deletes of {name} are not converted yet: {error.message}; tried again in {wait:.0f} s",
+            f"the equality deletes of {name} are not converted yet: {error.message}; Calve tries again in {wait:.0f} s",
             table=name,
             hint=error.hint or "Or run `calve maintain` on it",
         )

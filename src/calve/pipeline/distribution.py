@@ -1,4 +1,4 @@
-"""Decides, batch by batch, whether tasks hand small parts on to be written together, and says why."""
+"""Decides for each batch whether tasks hand on small parts, to write them together, and explains why."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ __all__ = ["Distribution"]
 _TASKS = 3
 _SAVED_FILES = 4
 _SAVED_SHARE = 0.6
-"""With fewer tasks, or where it saves less files or a smaller share of them, handing on is not worth it: it takes 10 to
-50 % more CPU, the more the larger the parts are (bench/small_files.py)."""
+"""With fewer tasks, fewer saved files or a smaller share of them, handing on is not worth its cost: 10 to 50 % more
+CPU, the more the larger the parts are (bench/small_files.py)."""
 _PASSED_OVER = 16
-"""So many batches with several tasks write as they are, before the next one is looked at again."""
+"""After a batch without a gain, this number of batches with several tasks does not hand on parts."""
 
 
 class Distribution:
     """The choice for one pipeline; runs on the driver.
 
-    What a batch would gain is known when it is done: so the first one with several tasks hands its small parts on, and
-    as long as that saves files the next ones do.
+    The gain of a batch is known after it is written. So the first batch with several tasks hands on its small parts,
+    and the next ones do so as long as this saves files.
 
     Args:
-        always: Whether some sink asks for `distribution: hash`.
+        always: Whether a sink has `distribution: hash`.
 
     Attributes:
-        reason: What was done with the last batch, and why.
+        reason: How the last batch was written, and why.
     """
 
     def __init__(self, always: bool = False) -> None:
         self.reason = ""
         self._always = always
         self._wait = 0
-        self._told = ""
+        self._last_result = ""
 
     def choose(self, job: Job, tasks: int) -> Job:
-        """Return the job with as many gathering tasks as the batch shall have."""
+        """Return the job with its number of gathering tasks."""
         if tasks < 2:
             self.reason = "written as they are: the batch is one task"
         elif not any(job.limits):
@@ -51,18 +51,18 @@ class Distribution:
             self.reason = "written as they are: there is one table, without partitions"
         elif self._wait:
             self._wait -= 1
-            self.reason = f"written as they are: {self._told}"
+            self.reason = f"written as they are: {self._last_result}"
         else:
             return dataclasses.replace(job, gatherers=tasks)
         return job
 
     def learn(self, job: Job, receipts: Sequence[Receipt]) -> None:
-        """See what came of a job."""
+        """Evaluate the result of a job."""
         handed_on = sum(receipt.handed_on for receipt in receipts)
         files = sum(len(table.files) for receipt in receipts if receipt.task < 0 for table in receipt.tables)
         if not job.gatherers or not any(receipt.tables for receipt in receipts):
             return
-        self._told = f"of {many(handed_on, 'small part')}, gathering made {many(files, 'file')}"
+        self._last_result = f"of {many(handed_on, 'small part')}, gathering made {many(files, 'file')}"
         self.reason = (
             f"gathered by partition: {many(handed_on, 'small part')} of the tasks became {many(files, 'file')}"
         )

@@ -41,9 +41,9 @@ __all__ = ["Driver", "RunMode"]
 T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
-"""How long the end of a run goes on writing what a source has accepted; what is left waits in its log."""
+"""How long the end of a run continues to write accepted events; the rest waits in the source's log."""
 _FIRST_BYTES = 8 << 20
-"""The first batch of a pipeline, at most: it is read twice where tables are made from its events."""
+"""The most bytes of a pipeline's first batch, which is read twice if its events create tables."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class RunMode:
     """How a run ends.
 
     Attributes:
-        once: Take what is there now, commit it, and end; else go on until the stop is asked for.
-        give_up_seconds: How long `once`, and a run that was asked to stop, go on trying what does not work.
+        once: Read and commit all current events, and end; else run until a stop is requested.
+        give_up_seconds: How long a run with `once`, or after the request to stop, retries failures.
     """
 
     once: bool = False
@@ -65,8 +65,8 @@ class Driver:
     Args:
         wiring: The pipeline's parts: source, sinks and their tables, intervals.
         folder: `<state>/<pipeline>`.
-        mode: Whether it ends by itself, and how long it goes on trying then.
-        watch: Gets the status, and says when to stop.
+        mode: Whether it ends by itself, and how long it then retries.
+        watch: Gets the status, and has the request to stop.
     """
 
     def __init__(self, spark: SparkSession, wiring: Wiring, folder: Path, mode: RunMode, watch: Watch) -> None:
@@ -82,10 +82,10 @@ class Driver:
         self._backlog_end = 0
 
     def run(self) -> None:
-        """Run until nothing is left (`once`) or the stop is asked for; then all that was read is committed.
+        """Run until nothing is left (`once`) or a stop is requested; then commit everything that was read.
 
         Raises:
-            CalveError: The pipeline cannot go on. What is staged stays so, and the next run commits it.
+            CalveError: The pipeline cannot continue. Staged batches stay, and the next run commits them.
         """
         with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name)) as ledger:
             committed = ledger.committed
@@ -94,7 +94,7 @@ class Driver:
             self._status.keeps_dead_letters_in(self._wiring.letter_tables)
             self._status.feeds(self._wiring.feeds)
             try:
-                self._own(ledger)
+                self._run_with(ledger)
             except BaseException as error:
                 if isinstance(error, CalveError):
                     self._status.trouble(error)
@@ -102,7 +102,7 @@ class Driver:
                 raise
             self._status.set_state("stopped")
 
-    def _own(self, ledger: Ledger) -> None:
+    def _run_with(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._delete_compaction = DeleteCompaction(self._spark, self._status)
         wiring, reports = self._wiring, BugReports(self._folder, self._log)
@@ -143,16 +143,16 @@ class Driver:
             self._log.info(f"listens on {source.url}")
 
     def _recover(self) -> list[tuple[int, Planned]]:
-        """Take over what an earlier run left: staged batches go to the committer, begun ones are written first."""
+        """Take over the batches of an earlier run: staged ones go to the committer, begun ones are written first."""
         pending = self._ledger.pending()
         for one in pending:
             if one.staged is not None:
                 self._staged(one.staged)
         return [(one.batch, one.planned) for one in pending if one.staged is None]
 
-    def _batches(self, left: list[tuple[int, Planned]]) -> None:
-        for batch, planned in left:
-            self._log.info(f"goes on with batch {batch}, which was begun and not finished")
+    def _batches(self, begun: list[tuple[int, Planned]]) -> None:
+        for batch, planned in begun:
+            self._log.info(f"continues batch {batch}, which an earlier run began")
             self._write(batch, planned)
         self._status.set_state("waiting")
         while not self._stop.is_set():
@@ -166,7 +166,7 @@ class Driver:
             self._status.set_state("waiting")
 
     def _next(self) -> Planned | None:
-        """Wait until a batch is due and plan it; None when this run is at its end."""
+        """Wait until a batch is due, and plan it; None at the end of this run."""
         while not self._stop.is_set():
             self._check()
             self._status.beat()
@@ -187,7 +187,7 @@ class Driver:
             return self._trying("read", self._plan, leave=True)
         except CalveError as error:
             if self._stop.is_set() and error.verdict is Verdict.AGAIN:
-                return None  # what is not read yet waits for the next run
+                return None  # unread events wait for the next run
             raise
 
     def _plan(self) -> Planned | None:
@@ -239,13 +239,13 @@ class Driver:
             self._delete_compaction.loaded()
 
     def _committed(self, catalog: str, target: CommitTarget, outcome: Outcome) -> None:
-        """Look at a table after a commit: others may have changed it, and it may have too many equality deletes."""
+        """Update a table after a commit: others may have changed it, and it may have too many equality deletes."""
         limit = self._wiring.equality_delete_limit(catalog, target.identifier)
         self._delete_compaction.look(catalog, self._wiring.catalogs[catalog], target, outcome, limit)
         self._wiring.refresh(catalog, target.identifier, outcome.table)
 
     def _drain(self) -> None:
-        """Accept nothing more, write what was accepted, and commit all that is staged."""
+        """Stop accepting events, write the accepted ones, and commit everything staged."""
         self._wiring.source.stop()
         self._status.set_state("draining")
         deadline = time.monotonic() + _DRAIN_SECONDS
@@ -270,7 +270,9 @@ class Driver:
         if troubles:
             raise troubles[0]
         raise CommitError(
-            "What is staged could not be committed in time", step="commit", hint="It is kept; the next run commits it"
+            "Staged batches could not be committed in time",
+            step="commit",
+            hint="They are kept; the next run commits them",
         )
 
     def _check(self) -> None:
@@ -278,42 +280,42 @@ class Driver:
             raise self._committer.failed
 
     def _trying(self, step: str, action: Callable[[], T], leave: bool = False) -> T:
-        """Do something until it works, backing off while a server is away.
+        """Repeat an action until it succeeds, with backoff while a server is down.
 
         Args:
             step: Its name, for the log.
-            action: May be repeated.
-            leave: Do not go on trying once the stop is asked for.
+            action: The action, which may be repeated safely.
+            leave: Do not retry after a stop is requested.
 
         Raises:
-            CalveError: It will not pass; or it did not in the time that `once` or an asked end allow.
+            CalveError: A retry cannot help, or the time limit of `once` or of a requested stop is over.
         """
         backoff = Backoff(self._stop, self._give_up_seconds, bounded=self._once)
-        told: CalveError | None = None
+        logged: CalveError | None = None
         while True:
             try:
                 result = action()
             except CalveError as error:
-                told = self._tell(error, told)
+                logged = self._log_or_raise(error, logged)
                 if (leave and self._stop.is_set()) or not backoff.wait():
                     raise _given_up(error) from error
                 self._check()
                 continue
-            if told:
-                self._log.info(f"{step}: goes on")
+            if logged:
+                self._log.info(f"{step}: continues")
                 self._status.recovered()
             return result
 
-    def _tell(self, error: CalveError, told: CalveError | None) -> CalveError:
-        """Log an error that may pass, once while it stays the same; raise any other."""
+    def _log_or_raise(self, error: CalveError, logged: CalveError | None) -> CalveError:
+        """Log a temporary error, once while it stays the same; raise any other error."""
         if error.verdict not in (Verdict.AGAIN, Verdict.LOOK):
             raise error
-        if told is None or (type(told), told.step) != (type(error), error.step):
+        if logged is None or (type(logged), logged.step) != (type(error), error.step):
             self._log.error(error)
         self._status.trouble(error)
         return error
 
 
 def _given_up(error: CalveError) -> CalveError:
-    hint = "Nothing is lost: the next run goes on from here"
+    hint = "Nothing is lost: the next run continues from here"
     return type(error)(f"Given up: {error.message}", step=error.step, target=error.target, hint=hint)

@@ -1,4 +1,4 @@
-"""What is wrong with pipelines that are right each in their parts: found without asking any server."""
+"""Finds conflicts in and between pipelines whose parts are valid; needs no server."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ANY_HOST = ("", "0.0.0.0", "::")  # read, not listened on
 
 
 def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
-    """Yield what is wrong with pipelines as wholes, and with several beside one another.
+    """Yield the problems of complete pipelines, and of several pipelines together.
 
     Args:
         pipelines: Those with a source of their own, with the sinks of all that they feed.
-        by_name: All pipelines, as they are written.
+        by_name: All pipelines, as written.
     """
     for one in pipelines:
         has_keys = isinstance(one.source.value, IcebergSourceSettings)
@@ -34,7 +34,7 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
 
 
 def envelope_format(settings: PipelineSettings) -> str | None:
-    """Return the format of the change stream that a pipeline's source is, a name in `SHAPES`; None: it is none."""
+    """Return the format of a pipeline's change stream, a name in `SHAPES`; None without one."""
     source = settings.source.value
     name: str | None = None
     if isinstance(source, KafkaSettings):
@@ -53,7 +53,7 @@ def _one_port(pipelines: Sequence[PipelineSettings]) -> Iterator[Problem]:
         for name, other in before:
             hosts = {http.host, other.host}
             if http.port == other.port and (len(hosts) == 1 or hosts.intersection(_ANY_HOST)):
-                message = f"the pipeline {name} listens on port {http.port} too; set `port` to another one"
+                message = f"the pipeline {name} also listens on port {http.port}; set another `port`"
                 yield one.problem("source.http.port", message)
                 break
         before.append((one.name, http))
@@ -69,8 +69,8 @@ def _one_group(pipelines: Sequence[PipelineSettings]) -> Iterator[Problem]:
                 continue
             if group in before:
                 message = (
-                    f"the pipeline {before[group]} reads the topic {topic.name} as the group {topic.group_id} too, and "
-                    "each pipeline reads all of it; give each a group of its own"
+                    f"the pipeline {before[group]} also reads the topic {topic.name} as the group {topic.group_id}; "
+                    "set another group, because each pipeline must read the complete topic"
                 )
                 yield one.problem(f"source.kafka.topics[{index}].group_id", message)
             before.setdefault(group, one.name)

@@ -1,6 +1,6 @@
-"""What a configuration may name, and how each part is opened.
+"""The plugins that a configuration may name, and how they are opened.
 
-The module of a source or sink is imported when it is opened: a configuration is read without it.
+The module of a source or sink is imported only when it is opened, not to read a configuration.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class _Kind:
 
     Attributes:
         settings: Its settings class.
-        open: Makes it from settings, folder, pipeline name, and what opens catalogs.
-        metadata: Gives the metadata attributes that its events carry, and their types, for its settings.
-        accepts: Whether clients were told that it has their events, so that these are worked off before a run ends.
-        origin: The metadata attributes that tell apart the parts that are read side by side, each in order.
-        narrow: Gives the reader that leaves out metadata which costs something and which nothing uses.
+        open: Creates it from settings, folder, pipeline name, and the function that opens catalogs.
+        metadata: Returns the metadata attributes of its events, and their types, for its settings.
+        accepts: Whether it accepts events from clients; then a run writes them before it ends.
+        origin: The metadata attributes that identify the parts that are read in parallel, each in order.
+        narrow: Returns a reader without unused metadata that is expensive.
     """
 
     settings: type
@@ -81,7 +81,7 @@ def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
 
 
 def _alone(name: str) -> Callable[[Any, Path, str, CatalogOf], Source]:
-    """A source that needs no catalog, by its folder."""
+    """Return the opener of a source that needs no catalog, by its folder name."""
 
     def opened(settings: Any, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
         source: Source = importlib.import_module(f"calve.sources.{name}.source").open(settings, folder, pipeline)
@@ -119,7 +119,7 @@ _SINKS = (
     "iceberg",
     "opensearch",
 )
-"""The kinds of sinks, each a folder: `calve.sinks.<name>` (`calve.sinks.sink` says what is in it)."""
+"""The kinds of sinks, each a folder: `calve.sinks.<name>` (`calve.sinks.sink` describes its contents)."""
 
 
 def _sink_module(name: str, part: str) -> Any:
@@ -135,51 +135,51 @@ PLUGINS = Plugins(
 
 
 def metadata_of(settings: PipelineSettings) -> Mapping[str, pa.DataType]:
-    """Return the metadata attributes that the events of a pipeline's source carry, and their types."""
+    """Return the metadata attributes of the events of a pipeline's source, and their types."""
     return _SOURCES[settings.source.name].metadata(settings.source.value)
 
 
 def accepts(settings: PipelineSettings) -> bool:
-    """Whether a pipeline's source tells clients that it has their events."""
+    """Return whether a pipeline's source accepts events from clients."""
     return _SOURCES[settings.source.name].accepts
 
 
 def reads_tables(settings: PipelineSettings) -> bool:
-    """Whether a pipeline's source reads tables, so that Spark must be made for it."""
+    """Return whether a pipeline's source reads tables, which needs Spark SQL."""
     return isinstance(settings.source.value, IcebergSourceSettings)
 
 
 def origin_of(settings: PipelineSettings) -> tuple[str, ...]:
-    """Return the metadata attributes that say which part of a pipeline's source an event came from; none: it is one."""
+    """Return the metadata attributes that identify an event's part of the source; none: it has one part."""
     return _SOURCES[settings.source.name].origin
 
 
 def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -> Reader:
-    """Return the reader that builds the metadata attributes that expressions use, and those that cost nothing."""
+    """Return the reader that builds only metadata that expressions use or that is free."""
     return _SOURCES[settings.source.name].narrow(reader, used)
 
 
 def open_source(settings: PipelineSettings, folder: Path, catalog_of: CatalogOf) -> Source:
-    """Make a pipeline's source; `<state>/<pipeline>/<source>` is its folder. Nothing is reached before `start`."""
+    """Create a pipeline's source with the folder `<state>/<pipeline>/<source>`; it connects in `start`."""
     name = settings.source.name
     return _SOURCES[name].open(settings.source.value, folder / name, settings.name, catalog_of)
 
 
 def open_sink(opening: Opening) -> Sink:
-    """Make one of a pipeline's sinks. Nothing is reached before `Sink.open`."""
+    """Create one of a pipeline's sinks; it connects in `Sink.open`."""
     sink: Sink = _sink_module(opening.entry.name, "sink").open(opening)
     return sink
 
 
 def probe_sink(name: str, settings: SinkSettings, spark: SparkSession | None) -> None:
-    """Try whether what a sink names answers and can be written; everything is left as it was.
+    """Check that a sink's systems answer and can be written; the check changes nothing.
 
     Args:
         name: The sink's kind.
         settings: As parsed.
-        spark: There if the sink has tables.
+        spark: The session, if the sink has tables.
 
     Raises:
-        CalveError: It does not.
+        CalveError: A system does not answer, or cannot be written.
     """
     _sink_module(name, "sink").probe(settings, spark)

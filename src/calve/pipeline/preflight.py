@@ -1,4 +1,4 @@
-"""What is known before Spark starts: a folder that cannot be written, a port that is taken, a missing file."""
+"""Checks before Spark starts: a folder that cannot be written, a port in use, a missing file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["local_folders", "problems"]
 
 
 def problems(pipelines: Sequence[PipelineSettings], state: Path, once: bool) -> Iterator[tuple[str, CalveError]]:
-    """Yield what keeps pipelines from starting, with the pipeline's name; nothing is read and no client is let in.
+    """Yield the problems that prevent a start, by pipeline; no event is read or accepted.
 
     Args:
         pipelines: The pipelines of a run.
         state: The state folder.
-        once: Whether they take only what is there now.
+        once: Whether they read only the current events.
     """
     for one in pipelines:
         for look in (
@@ -34,12 +34,12 @@ def problems(pipelines: Sequence[PipelineSettings], state: Path, once: bool) -> 
 
 
 def local_folders(settings: PipelineSettings) -> list[Path]:
-    """Return the folders on this machine that the sinks write to, as far as the settings tell."""
+    """Return the local folders of the sinks that the settings have."""
     return list(dict.fromkeys(folder for sink in settings.sinks for folder in sink.value.local_folders))
 
 
 def _ledger_and_source(settings: PipelineSettings, folder: Path, once: bool) -> None:
-    """Take the pipeline's lock for a moment, and see whether its source can begin."""
+    """Take the pipeline's lock briefly, and check that its source can start."""
     with closing(Ledger.open(folder / "ledger", settings.name)) as ledger:
         source = settings.source.value
         if isinstance(source, HttpSettings) and not once:
@@ -52,9 +52,9 @@ def _ledger_and_source(settings: PipelineSettings, folder: Path, once: bool) -> 
             Listing(source, settings.name).require()
 
 
-def _failure(look: Callable[[], None]) -> CalveError | None:
+def _failure(check: Callable[[], None]) -> CalveError | None:
     try:
-        look()
+        check()
     except CalveError as error:
         return error
     return None

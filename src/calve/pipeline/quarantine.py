@@ -1,13 +1,12 @@
 """Finds the events that make a batch fail, so that they become dead letters and all others are written.
 
-A step that fails in a way that nobody foresaw (`UnprocessableError`), or that ends Spark's Python workers again and
-again, may fail because of an event. The quarantine then divides the batch in halves, tries each half, and goes on with
-those that fail, down to single events. Trying keeps no file. Tables that good events need are created and evolved on
-the way, as they would be without the others.
+A step that fails unexpectedly (`UnprocessableError`), or that ends Spark's Python workers repeatedly, may fail because
+of an event. The quarantine then divides the batch in halves, tries each half, and continues with those that fail, down
+to single events. A try keeps no file. Tables that good events need are created and evolved meanwhile.
 
-The cost is bounded: after `PROBES` tries a part that fails is left out as a whole, but only its events of the table
-that failed. If a batch fails without any event, events are not the reason, and nothing is left out.
-Runs on the driver. Nothing of it is remembered: after a crash the batch is divided again.
+The cost is bounded: after `PROBES` tries a failing part is left out completely, but only its events of the table that
+failed. If a batch fails even without events, they are not the reason, and nothing is left out. Runs on the driver.
+Nothing is recorded: after a crash the batch is divided again.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ __all__ = ["PROBES", "Quarantine", "may_lie_in_events"]
 
 T = TypeVar("T")
 PROBES = 200
-"""Tries for one batch; finding one event among n takes about 2 log2(n)."""
+"""The most tries for one batch; finding one event among n needs about 2 log2(n)."""
 _TABLES = 16
-"""So many tables of one part are left out one by one."""
+"""The most tables of one part that are left out one by one."""
 _CRASHES = 2
-"""So often must a single event end a worker: once may be the machine's lack of memory."""
+"""How often a single event must end a worker: once may be a lack of memory."""
 _GUESSES = 2
-"""So many events may end workers before any part has worked; if more do, the machine is the reason."""
+"""The most events that may end workers before any part succeeds; with more, the machine is the reason."""
 
 
 def may_lie_in_events(error: CalveError) -> bool:
@@ -39,14 +38,14 @@ def may_lie_in_events(error: CalveError) -> bool:
 
 
 class Quarantine(Generic[T]):
-    """Brings one batch to its end, without the events that make it fail.
+    """Completes one batch without the events that make it fail.
 
     Args:
-        attempt: Does what may fail for the events of an isolation, and raises what failed.
+        attempt: Runs the step for the events of an isolation, and raises its failure.
         sizes: Counts the events of each split of the batch.
 
     Attributes:
-        found: What was left out, with the error of each, in the order of finding.
+        found: The events that were left out, each with its error, in the order of finding.
     """
 
     def __init__(self, attempt: Callable[[Isolation], T], sizes: Callable[[], Sequence[int]]) -> None:
@@ -58,19 +57,19 @@ class Quarantine(Generic[T]):
         self._has_worked = False
 
     def run(self, first: CalveError) -> T:
-        """Find the events that made the whole batch fail, and do it without them.
+        """Find the events that make the batch fail, and run the step without them.
 
         Args:
-            first: What the whole batch failed with.
+            first: The error of the complete batch.
 
         Raises:
-            CalveError: `first`, if events are not the reason; or what else failed, then try again later.
+            CalveError: `first`, if events are not the reason; or another failure, then try again later.
         """
         if self._fails((0, 0)):
             raise first
         self._ends = list(itertools.accumulate(self._count()))
         whole = (0, self._ends[-1] if self._ends else 0)
-        if failed := self._fails(whole):  # not a mishap
+        if failed := self._fails(whole):  # it fails again
             self._search(whole, failed)
         while True:
             try:
@@ -85,7 +84,7 @@ class Quarantine(Generic[T]):
         return tuple(one for one, _ in self.found)
 
     def _search(self, part: Window, error: CalveError) -> None:
-        """Divide a part that fails; parts are events by their number in the batch."""
+        """Divide a failing part; parts are ranges of event numbers in the batch."""
         start, end = part
         if end - start == 0:
             return
@@ -100,7 +99,7 @@ class Quarantine(Generic[T]):
                 self._has_worked = True
 
     def _leave_out(self, part: Window, error: CalveError) -> None:
-        """Leave out a part until what is left of it works: for one sink after the other."""
+        """Leave out events of a part, sink by sink, until the rest of it works."""
         guesses = sum(isinstance(each, WorkerLostError) for _, each in self.found)
         if isinstance(error, WorkerLostError) and not self._has_worked and guesses >= _GUESSES:
             raise error
@@ -114,7 +113,7 @@ class Quarantine(Generic[T]):
             error = again
 
     def _leave_out_together(self, whole: Window, error: CalveError) -> None:
-        """Leave out all events of a table that fails with several events, none of which fails with less of them."""
+        """Leave out all events of a table that fails only with several events together."""
         if not isinstance(error, UnprocessableError) or error.sink is None:
             raise error
         window = self._positions(whole)
@@ -123,7 +122,7 @@ class Quarantine(Generic[T]):
         self._exclude(whole, error)
 
     def _exclude(self, part: Window, error: CalveError) -> None:
-        """Leave out a part's events of the table that failed; all of them where that is not known or did not help."""
+        """Leave out a part's events of the failed table; all events if it is unknown, or if that did not help."""
         window = self._positions(part)
         sink, table = getattr(error, "sink", None), error.target
         known = [(one.sink, one.table) for one in self._excluded if one.window == window]
@@ -132,7 +131,7 @@ class Quarantine(Generic[T]):
         self.found.append((Excluded(window, sink, table, f"step {error.step}: {error.message}"), error))
 
     def _fails(self, part: Window) -> CalveError | None:
-        """Try a part; return what it failed with. A single event that ends workers must do so repeatedly."""
+        """Try a part, and return its failure. A single event that ends workers must do so repeatedly."""
         tries = _CRASHES if part[1] - part[0] == 1 else 1
         for crashes in range(tries):
             self._probes += 1

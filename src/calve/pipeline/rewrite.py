@@ -1,8 +1,8 @@
-"""Writes a table's staged files anew, without the events that its commit fails with.
+"""Rewrites a table's staged files without the events that fail its commit.
 
-A staged batch is read again from its source, for this table alone, and divided as a batch that cannot be written is
-(`quarantine`); a part works if its files can become a snapshot. The new files and the dead letters are staged in place
-of the old ones before they are committed, so that a crash at any time leaves either. Runs on the committer's threads.
+The staged batch is read again from its source, only for this table, and divided like a batch that cannot be written
+(`quarantine`); a part works if its files can become a snapshot. The new files and dead letters are staged instead of
+the old ones before the commit, so that a crash leaves either the old or the new ones. Runs on the committer's threads.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from calve.task.isolation import Isolation
 __all__ = ["Rewriter", "Rewritten"]
 
 _FEW = 8
-"""So many events may be all of a batch and still be the reason; where more fail and none works, the table is."""
+"""The most events of a batch that may all be bad; if more fail and none works, the table is the reason."""
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One batch of a table: its new entries, and how many of its events became dead letters, by code."""
+    """One rewritten batch of a table: its new entries, and the number of dead letters by code."""
 
     entries: Entries
     rejects: Mapping[str, int]
@@ -47,11 +47,11 @@ class Rewriter:
     """Rewrites staged files of one pipeline.
 
     Args:
-        ledger: Keeps what is staged.
+        ledger: Has the staged records.
         writer: Writes the batches.
-        sinks_of: Gives the sinks that write a branch of a table, with its name; by catalog, table and branch.
+        sinks_of: Returns the sinks that write a branch of a table, each with the table's name.
         publish: Publishes dead letters.
-        reports: Tells of the events that were left out.
+        reports: Reports the events that were left out.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Rewriter:
         waiting: Mapping[int, Entries],
         error: UnprocessableError,
     ) -> dict[int, Rewritten]:
-        """Rewrite those of the batches that wait for a commit of a table which cannot be committed.
+        """Rewrite the waiting batches of a table that cannot be committed.
 
         Raises:
             CommitError: The events are not the reason; nothing has changed.
-            CalveError: A server is away; nothing has changed.
+            CalveError: A server is down; nothing has changed.
         """
         rehearse(catalog, target, mark, {})
         rewritten = {}
@@ -92,7 +92,7 @@ class Rewriter:
             except UnprocessableError as failed:
                 rewritten[batch] = self._without_bad_events(table, entries, failed)
         if not rewritten:
-            raise _held(target, error) from error
+            raise _with_hint(target, error) from error
         return rewritten
 
     def _without_bad_events(self, table: _Table, old: Entries, error: UnprocessableError) -> Rewritten:
@@ -100,10 +100,12 @@ class Rewriter:
         key = old[0].ref
         sinks = self._sinks_of(key)
         if planned is None or staged is None or not sinks:
-            raise _held(table.target, error) from error
-        if (known := _entries([staged], key)) != old:  # rewritten before; only its dead letters were not published
+            raise _with_hint(table.target, error) from error
+        if (
+            staged_entries := _entries([staged], key)
+        ) != old:  # already rewritten; only its dead letters were not published
             self._publish(staged.rejects)
-            return Rewritten(known, {"UNPROCESSABLE": unprocessable(staged.rejects)[table.target.identifier]})
+            return Rewritten(staged_entries, {"UNPROCESSABLE": unprocessable(staged.rejects)[table.target.identifier]})
 
         def attempt(isolation: Isolation) -> Receipts:
             receipts = self._writer.attempt(table.batch, planned, isolation, Again(sinks, next(self._numbers)))
@@ -121,7 +123,7 @@ class Rewriter:
         entries, rejects = _entries(receipts, key), [one for receipt in receipts for one in receipt.rejects]
         counts = unprocessable(rejects)
         if not entries and counts.total() > _FEW:
-            raise _held(table.target, error) from error
+            raise _with_hint(table.target, error) from error
         tables = [one for one in staged.tables if one.ref != key] + entries
         record = replace(staged, tables=tables, rejects=staged.rejects + rejects)
         self._ledger.stage_again(table.batch, record)
@@ -133,7 +135,7 @@ class Rewriter:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table, and one batch that is staged for it."""
+    """A table, and one of its staged batches."""
 
     catalog: Catalog
     target: CommitTarget
@@ -141,11 +143,11 @@ class _Table:
     batch: int
 
     def rehearse(self, entries: Entries) -> None:
-        """Try whether files can become a snapshot."""
+        """Check that files can become a snapshot."""
         rehearse(self.catalog, self.target, self.mark, {self.batch: [file for one in entries for file in one.files]})
 
     def remove_files(self, entries: Entries) -> None:
-        """Delete files that nothing refers to; what cannot be deleted is left for the removal of orphans."""
+        """Delete unreferenced files; orphan removal finds files that cannot be deleted."""
         with contextlib.suppress(CalveError, Py4JJavaError):
             io = self.catalog.load_java(self.target.identifier).io()
             for path in [file.file_path for one in entries for file in one.files]:
@@ -156,6 +158,6 @@ def _entries(found: Iterable[Receipt | StagedBatch], key: BranchRef) -> Entries:
     return [one for each in found for one in each.tables if one.ref == key]
 
 
-def _held(target: CommitTarget, error: CalveError) -> CommitError:
-    hint = error.hint or "Its files are kept, and the commit is tried again; other tables go on"
+def _with_hint(target: CommitTarget, error: CalveError) -> CommitError:
+    hint = error.hint or "Its files are kept, and Calve retries the commit; other tables continue"
     return CommitError(error.message, step="commit", target=target.identifier, hint=hint)

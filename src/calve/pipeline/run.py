@@ -1,6 +1,6 @@
 """Runs the pipelines of a configuration in one process, each on a thread of its own.
 
-What only a pipeline needs is imported once its settings are known to work.
+Modules that only a pipeline needs are imported after its settings are checked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_fo
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command line says beside the configuration."""
+    """The options of the command line, beside the configuration."""
 
     state: str = "./calve-state"
     master: str | None = None
@@ -54,7 +54,7 @@ class Catalogs:
         self._catalogs: dict[str, Catalog] = {}
 
     def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
-        """Return the catalog of some properties, and a key for it that is the same in every run."""
+        """Return the catalog with these properties, and its key, which is the same in every run."""
         from calve.catalog.catalog import Catalog
 
         key = catalog_key(properties)
@@ -66,13 +66,13 @@ class Catalogs:
 
 
 def catalog_key(properties: Mapping[str, str]) -> str:
-    """Name a catalog by what says where it is, so that changed credentials leave staged batches their catalog."""
+    """Return a key from the location of a catalog: with changed credentials staged batches still find it."""
     where = [properties.get(key, "") for key in ("name", "type", "catalog-impl", "uri", "warehouse")]
     return f"{properties.get('name', 'iceberg') if properties else 'lakehouse'}-{zlib.crc32(repr(where).encode()):08x}"
 
 
 def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
-    """Whether any sink or table that is read lives on S3, so that Iceberg's bundle for it is needed."""
+    """Return whether a sink or a source table is on S3, which needs Iceberg's AWS bundle."""
     read = [catalog for one in pipelines if reads_tables(one) for catalog in one.source.value.catalogs]
     written = [sink.value.places for one in pipelines for sink in one.sinks]
     return any(storage.needs_s3(properties) for properties in read + written)
@@ -86,10 +86,10 @@ def state_folder(options: RunOptions) -> Path:
     """
     if "://" in options.state and not options.state.startswith("file://"):
         raise SettingsError(
-            f"The state folder {options.state} is not local, and this version keeps state in local folders only",
+            f"The state folder {options.state} is not local, but this version keeps state only in local folders",
             step="start",
             target=options.state,
-            hint="Give --state a local path",
+            hint="Set --state to a local path",
         )
     return Path(options.state.removeprefix("file://"))
 
@@ -98,10 +98,10 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
 
     Returns:
-        0, or 1 when a pipeline failed; one that fails leaves the others running. If one cannot start, none does.
+        0, or 1 if a pipeline failed. The others continue after a failure, but none starts if one cannot start.
 
     Raises:
-        CalveError: Nothing could be started.
+        CalveError: Nothing could start.
     """
     check_master(options.master or session.MASTER)
     state = state_folder(options).absolute()
@@ -112,7 +112,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         Log(name).error(error)
     if found:
         return 1
-    _tell_places(pipelines, state)
+    _log_locations(pipelines, state)
     _import_rest(pipelines)
     preload = (*session.PRELOADED, "calve.task.task", *({"duckdb"} if any(map(_evaluates, pipelines)) else ()))
     reading = session.READING if any(map(reads_tables, pipelines)) else {}
@@ -134,10 +134,9 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
 
 
 def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
-    """Import what pipelines need to run; an error comes again in the pipeline that needs the module.
+    """Import the modules of pipelines; the pipeline that needs a module raises its error again.
 
-    Never while Spark starts: it forks, and sets variables of the environment, which C libraries read when they are
-    loaded (decision 21).
+    Never while Spark starts: it forks, and sets environment variables, which C libraries read at import (decision 21).
     """
     sinks = {f"calve.sinks.{sink.name}.sink" for one in pipelines for sink in one.sinks}
     sources = {f"calve.sources.{one.source.name}.source" for one in pipelines}
@@ -151,12 +150,12 @@ def _evaluates(pipeline: PipelineSettings) -> bool:
     return bool(pipeline.routes) or not all(sink.value.appends for sink in pipeline.sinks)
 
 
-def _tell_places(pipelines: Sequence[PipelineSettings], state: Path) -> None:
-    """Log where the state is kept and where tables go, before anybody waits."""
+def _log_locations(pipelines: Sequence[PipelineSettings], state: Path) -> None:
+    """Log the state folder and the locations of tables before the first wait."""
     Log().info(f"state is kept in {state}")
     for one in pipelines:
-        for place in dict.fromkeys(sink.value.shown_place for sink in one.sinks if sink.value.has_tables):
-            Log(one.name).info(f"tables are in {place}")
+        for location in dict.fromkeys(sink.value.shown_place for sink in one.sinks if sink.value.has_tables):
+            Log(one.name).info(f"tables are in {location}")
 
 
 def _run_one(

@@ -1,4 +1,4 @@
-"""Spreads a batch's splits over tasks and runs them as one Spark job."""
+"""Divides a batch's splits over tasks, and runs them as one Spark job."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["count_rows", "divide", "run_job"]
 
 _REPORTS = msgspec.json.Decoder(Receipt | Failure)
 TASK_BYTES = 16 << 20
-"""A task for each so many bytes: small batches make few tasks, and so few files."""
+"""The bytes per task: small batches have few tasks, and so few files."""
 
 
 def divide(splits: Sequence[Split], parallelism: int, in_order: bool = False) -> list[list[Split]]:
-    """Divide splits into tasks of about equal size, in order; at most one task for each core.
+    """Divide splits into tasks of about equal size, in order; at most one task per core.
 
     Args:
-        splits: Those of a batch.
+        splits: The splits of a batch.
         parallelism: The cores.
         in_order: All splits of a task come before all of the next one.
     """
@@ -56,10 +56,10 @@ def _cut(splits: Sequence[Split], count: int, total: int) -> list[list[Split]]:
 
 
 def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[Receipt]:
-    """Run one pass over a batch, divided into tasks, and give the receipts in the order of the tasks.
+    """Run one pass over a batch, divided into tasks; return the receipts in the order of the tasks.
 
     Raises:
-        CalveError: What ended a task, or Spark itself. Files of the other tasks stay unreferenced.
+        CalveError: A task or Spark itself failed. Files of the other tasks stay unreferenced.
     """
     numbers = range(len(groups)) if job.only is None else sorted(job.only)
     tasks = spark.sparkContext.parallelize(numbers, len(numbers))
@@ -76,7 +76,7 @@ def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[Re
 
 
 def count_rows(spark: SparkSession, reader: Reader, splits: Sequence[Split]) -> list[int]:
-    """Count the events of splits, side by side.
+    """Count the events of splits, in parallel.
 
     Raises:
         CalveError: A split cannot be read.

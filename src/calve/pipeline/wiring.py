@@ -37,14 +37,14 @@ _AT_ONCE = CommitSettings(0.0, 0)
 
 
 def replay_name(pipeline: str) -> str:
-    """Name the run that sends a pipeline's dead letters again, which commits beside the pipeline itself."""
+    """Return the name of a pipeline's replay, which commits beside the pipeline itself."""
     return f"{pipeline}.replay"
 
 
 def sink_labels(settings: PipelineSettings) -> list[str]:
-    """Name the sinks in dead letters: by their plugin, or by their place where several are of one.
+    """Return the sinks' names in dead letters: the plugin, or the position if several sinks have the same plugin.
 
-    Those of a pipeline that the first one feeds have its name before them: `errors.iceberg`.
+    Sinks of a fed pipeline have its name as prefix: `errors.iceberg`.
     """
     names = [_within(settings, sink, sink.name) for sink in settings.sinks]
     places = sink_places(settings)
@@ -52,7 +52,7 @@ def sink_labels(settings: PipelineSettings) -> list[str]:
 
 
 def sink_places(settings: PipelineSettings) -> list[str]:
-    """Return where the sinks stand: `sink[1].iceberg`, or `errors.sink[1].iceberg` in a pipeline that is fed."""
+    """Return the sinks' positions: `sink[1].iceberg`, or `errors.sink[1].iceberg` in a fed pipeline."""
     return [_within(settings, sink, sink.path) for sink in settings.sinks]
 
 
@@ -61,12 +61,12 @@ def _within(settings: PipelineSettings, sink: SinkEntry, name: str) -> str:
 
 
 def dead_letter_places(settings: PipelineSettings, folder: Path) -> list[str]:
-    """Return where each sink's dead letters go, or where their table is noted; `folder` is `<state>/<pipeline>`."""
+    """Return the folder of each sink's dead letters, or of their table's note; `folder`: `<state>/<pipeline>`."""
     return [_absolute(sink.value.dlq_prefix or str(folder / "dlq")).rstrip("/") for sink in settings.sinks]
 
 
 def _absolute(place: str) -> str:
-    """A local folder is made absolute: workers may stand somewhere else."""
+    """Make a local folder absolute: workers may run in another one."""
     return place if "://" in place else str(Path(place).expanduser().absolute())
 
 
@@ -77,7 +77,7 @@ class Wiring:
         settings: As parsed.
         folder: `<state>/<pipeline>`.
         catalog_of: Opens catalogs; sinks with equal properties share one.
-        rejects: Gives dead letters in place of the source's events, to send them again.
+        rejects: A source of dead letters instead of the pipeline's own, for a replay.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Wiring:
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
         self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
-        self._nonce = uuid.uuid4().hex[:6]  # what a killed run left behind has other names
+        self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(settings, reader, self._used)
         self._origin = () if rejects else origin_of(settings)
@@ -152,7 +152,7 @@ class Wiring:
         Raises:
             CalveError: One was dropped or changed.
         """
-        return [letters.place for letters in self._letters]
+        return [letters.readable for letters in self._letters]
 
     def note_dead_letters(self) -> None:
         """Write down where the tables of dead letters are."""

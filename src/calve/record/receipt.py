@@ -1,7 +1,7 @@
 """What one task reports to the driver.
 
-A task writes a receipt as JSON, or a failure if an error ended it; the driver's `spark_job` reads it, and makes the
-record of a staged batch (`calve.record.staged`) of the receipts of all tasks.
+A task writes a receipt as JSON, or a failure if an error ended it. The driver's `spark_job` reads it and builds the
+record of a staged batch (`calve.record.staged`) from the receipts of all tasks.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Failure", "Misfit", "Receipt", "Seen", "merge_misfits"]
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """A table that events do not fit: it is unknown, or fields have no column. The driver makes the table fit.
+    """A table that lacks columns for its events, or does not exist. The driver evolves or creates it.
 
     Attributes:
         target: The table.
-        inferred: The columns that the events need; None where nothing is inferred.
+        inferred: The columns that the events need; None without inference.
     """
 
     target: TableRef
@@ -37,9 +37,9 @@ class Seen(msgspec.Struct):
     Attributes:
         events: The events.
         bytes: Their length.
-        unrouted: Events that no route took.
-        passed_over: Envelopes that are no change of a row.
-        core_failures: How often the compiled core failed, so that the exact converter did its work.
+        unrouted: Events that no route selected.
+        passed_over: Envelopes that do not describe a row change.
+        core_failures: How often the compiled core failed and the exact converter replaced it.
     """
 
     events: int = 0
@@ -50,7 +50,7 @@ class Seen(msgspec.Struct):
 
 
 class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
-    """What one task of a pass did. Written by tasks; read by the driver, which makes a staged batch of all receipts.
+    """What one task of a pass did. Written by tasks; the driver joins all receipts into a staged batch.
 
     Attributes:
         tables: The files that it wrote.
@@ -58,11 +58,11 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
         rejects: The dead letters that it wrote.
         nulled: The values that became null.
         ignored: The fields that no column has.
-        misfits: The tables that its events do not fit; it wrote nothing for them.
+        misfits: The tables that must be created or evolved first; the task wrote nothing for them.
         seen: What it read.
         seconds: The time of each step.
         is_first: Whether the pass is the batch's first one; later passes read events again.
-        task: Its number; -1 for a task that wrote what others handed on.
+        task: Its number; -1 for a task of the second stage, which writes what others handed on.
         handed_on: How many parts of partitions it handed on.
     """
 
@@ -96,17 +96,17 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, tag="failure"):
 
     @staticmethod
     def of(error: CalveError) -> Failure:
-        """Return an error as data."""
+        """Convert an error to data."""
         return msgspec.convert(error.to_dict(), Failure)
 
     def to_error(self) -> CalveError:
-        """Return the error again."""
+        """Rebuild the error."""
         found: Mapping[str, Any] = msgspec.to_builtins(self)
         return CalveError.from_dict({key: value for key, value in found.items() if key != "type"})
 
 
 def merge_misfits(receipts: Iterable[Receipt]) -> list[Misfit]:
-    """Join the misfits of all tasks by table; the order of tasks decides the order of new columns."""
+    """Join the misfits of all tasks by table; new columns follow the order of the tasks."""
     merged: dict[TableRef, Misfit] = {}
     for misfit in (misfit for receipt in receipts for misfit in receipt.misfits):
         known = merged.get(misfit.target)

@@ -18,21 +18,21 @@ __all__ = ["StagedBatch"]
 
 
 class StagedBatch(msgspec.Struct, frozen=True):
-    """All that the tasks of a batch did. The driver writes it to the ledger; committer, progress and counts read it.
+    """Everything the tasks of a batch did. The driver writes it to the ledger; committer, progress and counts read it.
 
-    It is read by the version that wrote it and by all later ones. A key that a version does not know is ignored; a
-    record in which that would lose something needs a higher `FORMAT` of the ledger.
+    Calve reads records of its own and of all earlier versions, and ignores unknown keys. A new key that must not be
+    ignored needs a higher `FORMAT` of the ledger.
 
     Attributes:
         batch: The batch's number.
-        position: The source's position behind it.
+        position: The source's position after it.
         tables: The files that wait for a commit, one entry for each task, table and branch.
         rejects: The dead letters.
         nulled: The values that became null.
         ignored: The fields that no column has.
-        documents: The documents that are written already.
-        events: The events that were read; the next four are sums of `Seen`, too.
-        waiting: The parts of the source that had more behind the position (`Planned.waiting`).
+        documents: The documents, which are written already.
+        events: The events that were read. This and the next four are sums of `Seen`.
+        waiting: The parts of the source with more events after the position (`Planned.waiting`).
         since: When its oldest event was first seen waiting, in seconds since the epoch.
         staged_at: When it was staged, in seconds since the epoch.
         steps: Seconds of each step, of all tasks together.
@@ -59,12 +59,12 @@ class StagedBatch(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(batch: int, planned: Planned, receipts: Sequence[Receipt], since: float, seconds: float) -> StagedBatch:
-        """Join the receipts of a batch that is staged now.
+        """Join the receipts of a batch; it counts as staged at this moment.
 
         Args:
             batch: Its number.
-            planned: Its splits and the position behind them.
-            receipts: Of all passes. What they read counts once: tasks of later passes read the same events again.
+            planned: Its splits and the position after them.
+            receipts: Of all passes. Events count once, in the first pass: later passes read them again.
             since: When its oldest event was first seen waiting.
             seconds: How long it took.
         """

@@ -1,4 +1,4 @@
-"""The names of what events are written to: a table of a sink, a stream of rows, a branch of a table in a catalog."""
+"""Names of write targets: a table of a sink, a stream of rows, a branch of a table in a catalog."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 __all__ = ["EQUALITY_DELETE", "BranchRef", "Role", "Stream", "TableRef", "WriteMode"]
 
 WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
-"""How deletes reach a table when they are committed: as staged, or as what Spark makes of them."""
+"""How deletes are committed: as staged, or merged by Spark."""
 EQUALITY_DELETE: WriteMode = "equality-delete"
 
 
@@ -25,20 +25,20 @@ class TableRef(NamedTuple):
 
 
 class Role(enum.StrEnum):
-    """What the rows of a stream are. Streams of the last three are handed on between tasks, and never written."""
+    """What the rows of a stream are. The last three are handed on between tasks and never written."""
 
     ROWS = "rows"
     DELETES = "deletes"
-    """Keys of rows that go."""
+    """Keys of rows to delete."""
     PARTIAL = "partial"
     """Updates that lack columns."""
     DEAD_LETTERS = "dead letters"
     CHANGED = "changed"
-    """Net changes after which a row remains."""
+    """Net changes that leave a row."""
     GONE = "gone"
-    """Keys of net changes after which no row remains."""
+    """Keys of net changes that leave no row."""
     MISFIT = "misfit"
-    """No rows: the sender has a table that does not fit."""
+    """No rows: the sender's table must be created or evolved first."""
 
 
 class Stream(NamedTuple):

@@ -1,8 +1,7 @@
-"""What tasks wrote: the parts that a task's receipt and the record of a staged batch have in common.
+"""What tasks wrote: the parts that the receipt of a task and the record of a staged batch share.
 
 Tasks write them in their receipts (`calve.record.receipt`), and the ledger keeps them on disk in the record of a staged
-batch (`calve.record.staged`). Each key that was added later has a default, which is what its absence meant before: a
-default never changes.
+batch (`calve.record.staged`). A key that was added later has a default, which older records rely on: it never changes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["CommitRejects", "Entries", "Ignored", "IndexDocuments", "Nulled", "R
 
 
 class CommitRejects(msgspec.Struct, frozen=True):
-    """Where the dead letters go that only the commit of a table finds; all tasks of a batch name the same file.
+    """Where dead letters go that only the commit of a table finds; all tasks of a batch name the same file.
 
     Attributes:
         path: The file.
@@ -37,7 +36,7 @@ class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commi
         files: Data files and delete files. Tasks have them as JSON already: a quarter of the memory.
         rows: How many rows the files add.
         bytes: The length of the files.
-        branch: The branch; records from before there were branches have none.
+        branch: The branch; old records have none, which means `main`.
         write_mode: How the deletes among the files reach the table.
         event_times: The latest event time by origin, in microseconds since the epoch.
         commit_rejects: Where the commit's dead letters go, if it may find any.
@@ -70,7 +69,7 @@ class IndexDocuments(msgspec.Struct, frozen=True):
     Attributes:
         index: The index.
         rows: How many documents it got.
-        superseded: Of how many it has newer ones.
+        superseded: How many were skipped because the index has newer ones.
     """
 
     index: str
@@ -82,10 +81,10 @@ class Rejects(msgspec.Struct, frozen=True, omit_defaults=True):
     """The dead letters that one task wrote for a sink. Written by tasks and by commits; the driver publishes them.
 
     Attributes:
-        counts: How many, by table (`""` where none is known) and code.
-        examples: The reason of one of them, by table and code.
-        path: The unpublished file; without one they are rows of a table.
-        publish: The name that this file gets.
+        counts: How many, by table (`""` if unknown) and code.
+        examples: One reason, by table and code.
+        path: The unpublished file; None if the dead letters are rows of a table.
+        publish: The final name of this file.
     """
 
     counts: dict[str, dict[str, int]]
@@ -95,12 +94,12 @@ class Rejects(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Nulled(msgspec.Struct, frozen=True, array_like=True):
-    """The values that became null in one task, because they do not fit their column; counted for the status.
+    """The values of one task that became null because they do not fit their column; counted for the status.
 
     Attributes:
         table: The table's identifier.
         counts: How many, by column.
-        reasons: Why the first one did, by column.
+        reasons: The reason of the first one, by column.
     """
 
     table: str

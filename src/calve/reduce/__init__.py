@@ -1,1 +1,1 @@
-"""What the changes of one batch add up to, key by key, before anything is written."""
+"""Reduces the changes of one batch to their net effect per key, before anything is written."""

@@ -21,17 +21,17 @@ from calve.reduce.key import ABSENT, EVENTS, Key
 __all__ = ["ABSENT_TYPE", "LACKING", "Absences", "lacks", "nothing_lacking"]
 
 ABSENT_TYPE = pa.list_(pa.int32())
-"""Of a row: the field ids of the top-level columns that its event lacks; all of them are null in the row."""
+"""The field ids of the top-level columns that an event lacks; they are null in its row."""
 LACKING = pa.schema([(ABSENT, ABSENT_TYPE), (EVENTS, pa.list_(pa.large_binary()))])
-"""Of a row: what it lacks; and, where that is a required column, the dead letters of its events, as lines of JSON."""
+"""Per row: the absent columns and, if one of them is required, the dead letters of its events, as lines of JSON."""
 
 
 class Absences:
-    """Looks for the absent fields of one table's events, by the list of field names: most events have one of a few.
+    """Finds the absent fields of one table's events. It groups events by their field names: there are few such lists.
 
     Args:
         key: The table's key, whose columns are never absent.
-        options: How events are converted: fields that are left out are as if the event did not have them.
+        options: How events are converted; excluded fields count as absent.
     """
 
     def __init__(self, key: Key, options: ConvertOptions) -> None:
@@ -45,20 +45,20 @@ class Absences:
         self._known = frozenset(field.name for field in key.required.schema.fields)
 
     def of(self, events: pa.Table, row: pa.Array, rows: pa.Table, updates: pa.Array) -> pa.Table:
-        """Return what each row's event lacks (`LACKING`), where it is an update; nothing where it is none.
+        """Return the absent columns of each row (`LACKING`); rows that are not updates have none.
 
         Args:
             events: The events: `json`, or `event` where that is JSON.
-            row: Their positions that became rows.
-            rows: These rows.
-            updates: Which of them are updates (bool).
+            row: The position of the event of each row.
+            rows: The rows.
+            updates: True for a row of an update.
         """
-        doubtful = np.zeros(len(rows), bool)
+        may_lack = np.zeros(len(rows), bool)
         for name in self._ids:
             column = rows.column(name)
             if column.null_count:
-                doubtful |= duck.whole(column).is_null().to_numpy(zero_copy_only=False)
-        at = np.flatnonzero(doubtful & updates.to_numpy(zero_copy_only=False))
+                may_lack |= duck.whole(column).is_null().to_numpy(zero_copy_only=False)
+        at = np.flatnonzero(may_lack & updates.to_numpy(zero_copy_only=False))
         lists: list[list[int]] = [[]]
         codes = np.zeros(len(rows), np.int64)
         if len(at):
@@ -82,11 +82,11 @@ class Absences:
         return pa.array(lists, LACKING.field(EVENTS).type).take(pa.array(codes))
 
     def _missing(self, names: Iterable[str]) -> list[int]:
-        given = {name for name in names if name in self._options.fields}
+        present = {name for name in names if name in self._options.fields}
         if not self._options.case_insensitive:
-            return [number for name, number in self._ids.items() if name not in given]
-        others = set(map(folded, given - self._known))
-        missing = self._ids.keys() - given
+            return [number for name, number in self._ids.items() if name not in present]
+        others = set(map(folded, present - self._known))
+        missing = self._ids.keys() - present
         return [number for name, number in self._ids.items() if name in missing and folded(name) not in others]
 
 

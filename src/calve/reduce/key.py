@@ -1,4 +1,4 @@
-"""The key of a table: the columns that say which row a change is about."""
+"""The key of a table: the columns that identify the row of a change."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from calve.table.schema import VariantType, path_of
 __all__ = ["ABSENT", "ABSENT_ID", "EVENTS", "Key", "identified"]
 
 ABSENT = "_calve_absent"
-"""The column of staged updates that lack columns: the field ids of these."""
+"""A column of staged updates: the field ids of the columns that they lack."""
 ABSENT_ID = 2_100_000_000
-"""Its field id, which no table reaches (those of Iceberg's metadata columns begin at 2,147,483,447)."""
+"""Its field id, larger than any of a table (Iceberg's metadata columns begin at 2,147,483,447)."""
 EVENTS = "_calve_events"
-"""The column beside it: dead letters of the events that an update without a required column is made of, for the case
-that no older row has it either."""
+"""A column beside it: the dead letters of an update that lacks a required column, in case no older row has the value
+either."""
 _UNPARTITIONED = '{"spec-id":0,"fields":[]}'
 _UNSORTED = '{"order-id":0,"fields":[]}'
 
@@ -54,14 +54,14 @@ class Key:
         self.schema = Schema(*_narrowed(schema.fields, set(self.ids)))
 
     def __bool__(self) -> bool:
-        """Whether the table has a whole key."""
+        """Whether the table has a complete key."""
         return bool(self.ids) and not self.missing
 
     @property
     def fault(self) -> str:
-        """Why there is no whole key, empty if there is one."""
+        """Why there is no complete key; empty if there is one."""
         if self.missing:
-            return f"the table {self._table.identifier} has no column {', '.join(self.missing)}, which is its key"
+            return f"the table {self._table.identifier} lacks its key column {', '.join(self.missing)}"
         for name in self.names:
             if not self._table.schema.find_type(name).is_primitive:
                 kind = self._table.schema.find_type(name)
@@ -70,21 +70,21 @@ class Key:
 
     @property
     def required(self) -> Table:
-        """The table with every column of the key required: an event without a key is then no row."""
+        """The table with all key columns required, so that events without a key are rejected."""
         fields = _required(self._table.schema.fields, set(self.ids))
         return replace(self._table, schema_json=_json(self._table.schema, fields))
 
     @property
     def only(self) -> Table:
-        """The table reduced to its key, which is all that a DELETE tells; nothing sorts it."""
+        """The table reduced to its key, for DELETEs; without a sort order."""
         schema_json = _json(self._table.schema, self.schema.fields)
         return replace(self._table, schema_json=schema_json, sort_order_json=_UNSORTED)
 
     @property
     def names_partition(self) -> bool:
-        """Whether the key tells the one partition that an older row can be in.
+        """Whether the key determines the partition of an older row.
 
-        A delete of one spec does not reach files of another one (Iceberg specification, "Scan Planning").
+        A delete of one spec does not apply to files of another spec (Iceberg specification, "Scan Planning").
         """
         spec = self._table.spec
         covered = all(field.source_id in self.ids for field in spec.fields)
@@ -92,20 +92,22 @@ class Key:
 
     @property
     def deletes(self) -> Table:
-        """The table as its equality deletes are written: the key, in its partition or for the whole table."""
+        """The table for writing equality deletes: the key, with the table's spec or an unpartitioned one."""
         if self.names_partition:
             return self.only
-        return replace(self.only, spec_json=json.dumps({"spec-id": self._table.free_spec_id or 0, "fields": []}))
+        return replace(
+            self.only, spec_json=json.dumps({"spec-id": self._table.unpartitioned_spec_id or 0, "fields": []})
+        )
 
     @property
     def others(self) -> dict[str, int]:
-        """The field ids of the top-level columns that have no part of the key, by name."""
+        """The field ids of the top-level columns that contain no part of the key, by name."""
         kept = {field.field_id for field in self.schema.fields}
         return {field.name: field.field_id for field in self._table.schema.fields if field.field_id not in kept}
 
     @property
     def partial(self) -> Table:
-        """The table as updates are staged that lack columns: all but the key optional, with `ABSENT` and `EVENTS`."""
+        """The table for staging updates that lack columns: all but the key optional, with `ABSENT` and `EVENTS`."""
         names = self.others
         fields = [
             field.model_copy(update={"required": field.name not in names})
@@ -123,23 +125,23 @@ class Key:
         return arrow_schema(self.schema)
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Return the key of typed rows: the columns of `schema`, nested as the table has them."""
+        """Return the key of typed rows: the columns of `schema`, nested as in the table."""
         columns = [_cast(rows.column(field.name), field) for field in self.arrow_schema]
         return pa.table(columns, schema=self.arrow_schema)
 
     def staged(self, rows: pa.Table) -> pa.Table:
-        """Return updates that lack columns, with `ABSENT` and `EVENTS` as the last ones, as `partial` has them."""
+        """Return updates that lack columns, in the schema of `partial`; `ABSENT` and `EVENTS` are the last columns."""
         schema = arrow_schema(self.partial.schema)
         added = [rows.column(name).cast(schema.field(name).type) for name in (ABSENT, EVENTS)]
         return pa.table([*rows.columns[:-2], *added], schema=schema)
 
     def flat(self, keys: pa.Table) -> list[pa.ChunkedArray]:
-        """Return the leaves of the key as columns that can be grouped by."""
+        """Return the leaves of the key as flat columns for grouping."""
         return [_leaf(keys, path_of(self.schema, number)) for number in self.ids]
 
 
 def identified(schema: Schema, columns: Sequence[str]) -> Schema:
-    """Add the identifier fields to a new table's schema, which Iceberg wants to be required.
+    """Add the identifier fields to a new table's schema, and make them required, as Iceberg demands.
 
     Raises:
         SchemaConflictError: There is no such column, or it is of a type that cannot be a key.
@@ -151,7 +153,7 @@ def identified(schema: Schema, columns: Sequence[str]) -> Schema:
             raise _no_key(f"the column {field.name} is a variant, which cannot be a key")
     if len(ids) < len(columns):
         missing = ", ".join(name for name in columns if _found(schema, name) is None)
-        raise _no_key(f"there is no field {missing}, which is its key")
+        raise _no_key(f"it lacks the key field {missing}")
     try:
         return Schema(*_required(schema.fields, ids), identifier_field_ids=sorted(ids))
     except ValueError as error:
@@ -172,7 +174,7 @@ def _name(schema: Schema, number: int) -> str:
 
 
 def _narrowed(fields: Iterable[NestedField], ids: set[int]) -> list[NestedField]:
-    """Keep the fields of these ids and the structs around them, all required."""
+    """Return the fields with these ids and the structs around them, all required."""
     kept = []
     for field in fields:
         if field.field_id in ids:
@@ -183,7 +185,7 @@ def _narrowed(fields: Iterable[NestedField], ids: set[int]) -> list[NestedField]
 
 
 def _required(fields: Iterable[NestedField], ids: set[int]) -> list[NestedField]:
-    """Make the fields of these ids and the structs around them required; keep all others."""
+    """Make the fields with these ids and the structs around them required; keep the others."""
     found = []
     for field in fields:
         update: dict[str, Any] = {}
@@ -200,7 +202,7 @@ def _json(schema: Schema, fields: Sequence[NestedField]) -> str:
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Cast a column to the type of the key: a struct loses the fields that are not part of it."""
+    """Cast a column to the type of the key: structs lose their other fields."""
     if not pa.types.is_struct(field.type):
         return column
     inner = [_cast(pc.struct_field(column, each.name), each) for each in field.type]

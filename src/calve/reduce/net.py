@@ -1,7 +1,7 @@
-"""The net effect of changes: what the first operation on a key and the last one leave to write (design, section 5).
+"""The net effect of changes: computed from the first and the last operation of each key.
 
-The first operation tells whether an older row may exist, the last whether a row remains. So a batch writes at most one
-row and one delete for each key, and a row that is inserted and deleted within it leaves nothing.
+The first operation decides whether an older row may exist, the last one whether a row remains. So a batch writes at
+most one row and one delete per key, and nothing for a row that it inserts and deletes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _FIRST = pc.ScalarAggregateOptions(skip_nulls=False)
 
 @dataclass(frozen=True)
 class Net:
-    """What is left to write.
+    """The rows and deletes to write.
 
     Attributes:
-        rows: At most one row for each key.
-        replaced: For each row, whether it takes the place of an older one, if there is one.
+        rows: At most one row per key.
+        replaced: For each row, whether it may replace an older one.
         replaced_keys: The keys (`Key.schema`) of these rows.
-        gone: The keys whose older row goes, and no row remains.
-        partial: Updates of rows whose older ones are to be looked at, with `LACKING`; None where that is not asked for.
-            A key that is `gone` as well is changed after that, so that there is nothing to keep.
+        gone: The keys whose older row is deleted and not replaced.
+        partial: Updates that need values of the older row, with `LACKING`; None if no update lacks columns. If a key is
+            in `gone`, too, its row is deleted first, and no older value remains.
     """
 
     rows: pa.Table
@@ -43,12 +43,12 @@ class Net:
 
     @property
     def deletes(self) -> pa.Table:
-        """All keys whose older row goes."""
+        """All keys whose older row is deleted."""
         return pa.concat_tables([self.replaced_keys, self.gone])
 
 
 class Changes:
-    """The changes of one table in a batch, all of them; runs on an executor.
+    """All changes of one table in a batch; runs on an executor.
 
     Args:
         key: The table's key.
@@ -67,13 +67,13 @@ class Changes:
         self._row_count = 0
 
     def add(self, rows: pa.Table, operations: pa.Array, order: pa.Array, lacking: pa.Table | None = None) -> None:
-        """Take inserts and updates.
+        """Add inserts and updates.
 
         Args:
             rows: Typed rows.
             operations: The `Operation` (int8) of each.
-            order: The place of each in the source's order (int64).
-            lacking: What each lacks and leaves as it is (`LACKING`); for all rows that are taken, or for none.
+            order: The position of each in the source's order (int64).
+            lacking: The absent columns of each, which keep their older value (`LACKING`); in all calls or in none.
         """
         self._lacking += [] if lacking is None else [lacking]
         numbers = pa.array(np.arange(self._row_count, self._row_count + len(rows), dtype=np.int64))
@@ -82,12 +82,12 @@ class Changes:
         self._note(self._key.of(rows), operations, order, numbers)
 
     def delete(self, keys: pa.Table, order: pa.Array) -> None:
-        """Take deletes: rows of `Key.schema` and their place in the source's order."""
+        """Add deletes: rows of `Key.schema` and their positions in the source's order."""
         operations = pa.repeat(pa.scalar(Operation.DELETE, pa.int8()), len(keys))
         self._note(keys, operations, order, pa.nulls(len(keys), pa.int64()))
 
     def net(self) -> Net:
-        """Return what the changes add up to."""
+        """Return the net effect of all changes."""
         if not self._found:
             no_keys = _empty(self._key.arrow_schema)
             return Net(_empty(self._schema), pa.array([], pa.bool_()), no_keys, no_keys)
@@ -97,38 +97,42 @@ class Changes:
         net = found.group_by(names, use_threads=False).aggregate(
             [("operation", "first", _FIRST), ("operation", "last", _FIRST), ("row", "last", _FIRST), ("at", "first")]
         )
-        older = net.column("operation_first")
-        deleted = pc.true_unless_null(older) if self._upsert else pc.not_equal(older, pa.scalar(0, pa.int8()))
+        first_operation = net.column("operation_first")
+        deleted = (
+            pc.true_unless_null(first_operation)
+            if self._upsert
+            else pc.not_equal(first_operation, pa.scalar(0, pa.int8()))
+        )
         remains = pc.not_equal(net.column("operation_last"), pa.scalar(int(Operation.DELETE), pa.int8()))
-        left = net.append_column("deleted", deleted).filter(remains).sort_by("row_last")
+        remaining = net.append_column("deleted", deleted).filter(remains).sort_by("row_last")
         rows = pa.concat_tables(self._rows) if self._rows else _empty(self._schema)
         gone = net.filter(pc.and_not(deleted, remains)).column("at_first")
-        if self._lacking and len(left):
-            return self._kept(found, left, rows, gone)
-        return self._net(rows.take(left.column("row_last").combine_chunks()), left, gone)
+        if self._lacking and len(remaining):
+            return self._net_of_partial(found, remaining, rows, gone)
+        return self._net(rows.take(remaining.column("row_last").combine_chunks()), remaining, gone)
 
-    def _net(self, rows: pa.Table, left: pa.Table, gone: pa.ChunkedArray) -> Net:
-        """Return what remains: rows of the keys in `left`, and keys that go, by the place of an event of each."""
+    def _net(self, rows: pa.Table, remaining: pa.Table, gone: pa.ChunkedArray) -> Net:
+        """Return the rows of the keys in `remaining`, and the deleted keys; `gone` has an event position of each."""
         keys = pa.concat_tables(self._keys)
-        replaced = left.column("deleted").combine_chunks()
-        return Net(rows, replaced, keys.take(left.filter(replaced).column("at_first")), keys.take(gone))
+        replaced = remaining.column("deleted").combine_chunks()
+        return Net(rows, replaced, keys.take(remaining.filter(replaced).column("at_first")), keys.take(gone))
 
-    def _kept(self, found: pa.Table, left: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
-        """Return what remains where updates may lack columns."""
+    def _net_of_partial(self, found: pa.Table, remaining: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
+        """Return the net effect if updates may lack columns."""
         lacking = pa.concat_tables(self._lacking)
         absent = duck.whole(lacking.column(ABSENT))
-        last = left.column("row_last").combine_chunks()
+        last = remaining.column("row_last").combine_chunks()
         lacks = pc.greater(pc.list_value_length(absent.take(last)), 0)
-        full, short = left.filter(pc.invert(lacks)), left.filter(lacks)
+        full, short = remaining.filter(pc.invert(lacks)), remaining.filter(lacks)
         if not len(short):
-            return self._net(rows.take(last), left, gone)
+            return self._net(rows.take(last), remaining, gone)
         joined = compose(found, short, rows, lacking, self._key.others)
         still = pc.greater(pc.list_value_length(joined.absent), 0)
-        whole = pc.invert(still)
-        written = [rows.take(full.column("row_last").combine_chunks()), joined.rows.filter(whole)]
+        is_complete = pc.invert(still)
+        written = [rows.take(full.column("row_last").combine_chunks()), joined.rows.filter(is_complete)]
         fresh = short.filter(pa.array(joined.fresh)).column("at_first")
         gone = pa.chunked_array([*gone.chunks, *fresh.chunks], gone.type)
-        net = self._net(pa.concat_tables(written), pa.concat_tables([full, short.filter(whole)]), gone)
+        net = self._net(pa.concat_tables(written), pa.concat_tables([full, short.filter(is_complete)]), gone)
         partial = joined.rows.append_column(ABSENT, joined.absent).append_column(EVENTS, joined.events).filter(still)
         return replace(net, partial=partial if len(partial) else None)
 

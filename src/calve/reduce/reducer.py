@@ -1,4 +1,4 @@
-"""Turns the events of one table into what is left to write: typed, checked for a key, reduced to their net effect."""
+"""Turns the events of one table into rows and deletes: converts, checks the key, reduces to the net effect."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Reducer:
 
     Args:
         table: The table.
-        key: Its key; a whole one.
+        key: Its key, which is complete.
         options: How events are converted.
         upsert: An INSERT replaces an older row of the same key.
-        keep: An UPDATE leaves columns as they are that its event lacks.
+        keep: An UPDATE keeps the columns that its event lacks.
 
     Attributes:
-        table: The table as its rows are written: the columns of the key are required.
+        table: The table for writing rows: its key columns are required.
     """
 
     def __init__(self, table: Table, key: Key, options: ConvertOptions, upsert: bool, keep: bool = False) -> None:
@@ -46,11 +46,11 @@ class Reducer:
         self._changes = Changes(key, self._rows.arrow_schema, upsert)
 
     def convert(self, events: pa.Table) -> Converted:
-        """Take events with the column `_order`, and `_operation` unless all are INSERTs.
+        """Convert events with the column `_order`, and `_operation` unless all are INSERTs.
 
         Returns:
-            The positions of the events that took part, rejects, nulled values and unknown fields. `rows` are those of
-            inserts and updates; they are kept for `net`.
+            The positions of the accepted events, rejects, nulled values and unknown fields. `rows` are those of inserts
+            and updates; this object keeps them for `net`.
         """
         if OPERATION not in events.column_names:
             operations = pa.repeat(pa.scalar(int(Operation.INSERT), pa.int8()), len(events))
@@ -67,23 +67,23 @@ class Reducer:
         return replace(written, row=pa.concat_arrays([written.row, removed.row]), rejects=rejects)
 
     def net(self) -> Net:
-        """Return what all changes add up to."""
+        """Return the net effect of all changes."""
         return self._changes.net()
 
     def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> Converted:
         converted = self._rows.convert(events)
         lacking = None
         if self._absences:
-            converted = self._whole(converted, operations)
+            converted = self._reject_incomplete(converted, operations)
             updates = pc.equal(operations.take(converted.row), pa.scalar(int(Operation.UPDATE), pa.int8()))
             lacking = self._absences.of(events, converted.row, converted.rows, updates)
         if len(converted.rows):
             order = events.column(ORDER).take(converted.row).combine_chunks()
             self._changes.add(converted.rows, operations.take(converted.row), order, lacking)
-        return self._told(converted, positions, (Code.REQUIRED_MISSING,))
+        return self._finish(converted, positions, (Code.REQUIRED_MISSING,))
 
-    def _whole(self, converted: Converted, operations: pa.Array) -> Converted:
-        """Reject the inserts that lack a required column, as only updates may."""
+    def _reject_incomplete(self, converted: Converted, operations: pa.Array) -> Converted:
+        """Reject inserts that lack a required column; only updates may lack one."""
         inserts = pc.not_equal(operations.take(converted.row), pa.scalar(int(Operation.UPDATE), pa.int8()))
         good, rejects = np.ones(len(converted.rows), bool), [converted.rejects]
         for field in converted.rows.schema:
@@ -100,21 +100,21 @@ class Reducer:
         return replace(converted, rows=rows, row=row, rejects=pa.concat_tables(rejects))
 
     def _delete(self, events: pa.Table, positions: pa.Array) -> Converted:
-        """Take deletes, of which only the key counts."""
+        """Convert deletes; only their key matters."""
         converted = self._deletes.convert(events)
         if len(converted.rows):
             self._changes.delete(converted.rows, events.column(ORDER).take(converted.row).combine_chunks())
-        return self._told(converted, positions, (Code.REQUIRED_MISSING, Code.NO_MATCHING_FIELDS))
+        return self._finish(converted, positions, (Code.REQUIRED_MISSING, Code.NO_MATCHING_FIELDS))
 
-    def _told(self, converted: Converted, positions: pa.Array | None, codes: tuple[Code, ...]) -> Converted:
-        """Return positions among all events, and call a missing key by its name."""
+    def _finish(self, converted: Converted, positions: pa.Array | None, codes: tuple[Code, ...]) -> Converted:
+        """Convert positions to those among all events, and replace the code of a missing key."""
         found = []
         for reject in converted.rejects.to_pylist():
             lacks = reject["code"] in codes and (not reject["field"] or self._is_key(reject["field"]))
             name = reject["field"] or ", ".join(self.key.names)
             row = reject["row"] if positions is None else positions[reject["row"]].as_py()
-            told = {"code": Code.NO_KEY.value, "field": name, "reason": f"the identifier column {name} has no value"}
-            found.append({**reject, **(told if lacks else {}), "row": row})
+            no_key = {"code": Code.NO_KEY.value, "field": name, "reason": f"the identifier column {name} has no value"}
+            found.append({**reject, **(no_key if lacks else {}), "row": row})
         rejects = pa.Table.from_pylist(found, schema=converted.rejects.schema)
         row = converted.row if positions is None else positions.take(converted.row)
         return replace(converted, row=row, rejects=rejects)
@@ -124,7 +124,7 @@ class Reducer:
 
 
 def _part(events: pa.Table, positions: pa.Array) -> pa.Table:
-    """Take what conversion needs of some events; text that is in two columns is copied once."""
+    """Select some events with the columns that conversion needs; a text in two columns is copied once."""
     part = events.select([name for name in (EVENT, TYPED, ORDER, SCHEMA) if name in events.column_names]).take(
         positions
     )

@@ -1,1 +1,1 @@
-"""Which table an event goes to: conditions and `${…}` table names."""
+"""Routes events to tables, by conditions and `${…}` table names."""

@@ -1,4 +1,4 @@
-"""What events must pass on their way to a sink, compiled."""
+"""Compiles the conditions that events must match before a sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table's name may look like."""
+"""Checks table names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LONGEST = 255
 
 
 def fault(name: str) -> str | None:
-    """Return what is wrong with a table name, or None for a sound one.
+    """Return what is wrong with a table name, or None if it is valid.
 
     A name is a namespace of one or more levels and the table's own name, joined by dots. Slashes and control characters
-    are refused because catalogs make paths of names.
+    are refused because catalogs build paths from names.
     """
     if not name.strip():
         return "the table name is empty"
@@ -22,9 +22,9 @@ def fault(name: str) -> str | None:
     if len(levels) < 2:
         return f"the table name {name[:100]!r} has no namespace: write namespace.table"
     if any(not level.strip() or level != level.strip() for level in levels):
-        return f"the table name {name[:100]!r} has an empty part, or blanks around one"
+        return f"the table name {name[:100]!r} has an empty part, or spaces around a part"
     if _BAD.search(name):
-        return f"the table name {name[:100]!r} has a character that no table name may have"
+        return f"the table name {name[:100]!r} has a character that is not allowed"
     if len(name.encode()) > _LONGEST:
         return f"the table name {name[:100]!r}… is longer than {_LONGEST} bytes"
     return None

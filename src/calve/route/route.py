@@ -26,12 +26,12 @@ _TABLE_NAME = "iceberg_table_name"
 
 @dataclass(frozen=True)
 class Gate:
-    """What one pipeline lets through on an event's way to a sink.
+    """The routes of one pipeline that an event must match before a sink.
 
     Attributes:
         pipeline: Its name.
         conditions: All its routes by name.
-        routes: Names of those of which one must match; `_default`: none of all does.
+        routes: Names of routes, one of which must match; `_default` matches if no route does.
     """
 
     pipeline: str
@@ -40,7 +40,7 @@ class Gate:
 
     @property
     def sql(self) -> str:
-        """BOOLEAN, never NULL."""
+        """SQL: BOOLEAN, never NULL."""
         anything = " or ".join(f"({condition.sql})" for condition in self.conditions.values()) or "false"
         terms = [
             f"(not ({anything}))" if name == DEFAULT_ROUTE else f"({self.conditions[name].sql})" for name in self.routes
@@ -50,14 +50,14 @@ class Gate:
 
 @dataclass(frozen=True)
 class SinkRoute:
-    """Where one sink's events go.
+    """The compiled route and table name of one sink.
 
     Attributes:
         table: The compiled name of the table or index.
-        gates: What an event must pass, one after the other; empty takes every event.
-        operation: The compiled `operation`; None where every event is an INSERT.
-        field: The option that gives the name.
-        fault: Says what is wrong with a name, or None.
+        gates: The gates that an event must match, all of them; empty: every event matches.
+        operation: The compiled `operation`; None if every event is an INSERT.
+        field: The option with the name.
+        fault: Returns what is wrong with a name, or None.
     """
 
     table: Format
@@ -68,12 +68,12 @@ class SinkRoute:
 
     @property
     def metadata(self) -> frozenset[str]:
-        """The metadata attributes that anything of it asks for."""
+        """The metadata attributes that it reads."""
         return frozenset().union(*(each.metadata for each in self.read))
 
     @property
     def read(self) -> list[Condition | Format]:
-        """Everything that is evaluated for an event."""
+        """All expressions that are evaluated for an event."""
         conditions = [condition for gate in self.gates for condition in gate.conditions.values()]
         return [*conditions, *(text for text in (self.table, self.operation) if text is not None)]
 
@@ -84,10 +84,10 @@ class Routed:
 
     Attributes:
         parts: (sink number, table name, positions in the batch or None for all rows), positions ascending.
-        rejects: `REJECTS` by sink number: rows whose table name is bad or cannot be evaluated, or whose operation is
-            none.
-        unrouted: How many rows no sink takes.
-        operations: `Operation` of every row (int8) by sink number, for sinks that have the setting.
+        rejects: `REJECTS` by sink number: rows whose table name is invalid or cannot be evaluated, or whose operation
+            is unknown.
+        unrouted: How many rows no sink gets.
+        operations: The `Operation` of every row (int8) by sink number, for sinks with the setting.
     """
 
     parts: list[tuple[int, str, pa.Array | None]]
@@ -96,7 +96,7 @@ class Routed:
     operations: dict[int, pa.Array] = field(default_factory=dict)
 
     def rows(self, rows: pa.Table, number: int, positions: pa.Array | None = None) -> pa.Table:
-        """Return the rows of a part out of those that were routed, with `_operation` if the sink has the setting."""
+        """Select the rows of a part, with `_operation` if the sink has the setting."""
         if PICKED in rows.column_names:
             rows = rows.drop_columns([PICKED])
         if number in self.operations:
@@ -105,7 +105,7 @@ class Routed:
 
 
 def names_by_table(text: Format, tables: Sequence[str]) -> dict[str, str]:
-    """Return the name that rows of each source table are written under, where only `iceberg_table_name` decides it."""
+    """Return the target name of each source table, if only `iceberg_table_name` decides it."""
     if text.static is not None:
         return dict.fromkeys(tables, text.static)
     if not tables or text.metadata != {_TABLE_NAME}:
@@ -122,8 +122,8 @@ class Router:
         sinks: The pipeline's sinks, in order.
 
     Attributes:
-        fields: All fields of an event that are read; None where it may be any of them, or metadata.
-        reads_fields: Whether fields of an event may be read; where its metadata says it all, typed rows need no text.
+        fields: All fields of an event that are read; None if this may be any field, or metadata.
+        reads_fields: Whether fields of an event may be read; if only metadata is, typed rows need no text.
     """
 
     def __init__(self, sinks: list[SinkRoute]) -> None:
@@ -134,7 +134,7 @@ class Router:
 
     @property
     def is_static(self) -> bool:
-        """Whether every event goes to every sink's one table, so that nothing needs to be evaluated."""
+        """Whether every event goes to the same table of every sink, so that nothing needs evaluation."""
         return not self._columns
 
     def route(self, rows: pa.Table) -> Routed:
@@ -149,7 +149,7 @@ class Router:
             rejects: list[pa.Table] = []
             if sink.operation is not None:
                 mask, rejects = _operations(routed, number, found, mask)
-            rejects += self._place(routed, number, found, mask)
+            rejects += self._set_tables(routed, number, found, mask)
             if rejects:
                 routed.rejects[number] = pa.concat_tables(rejects)
         if taken is not None and not isinstance(taken, bool):
@@ -173,7 +173,7 @@ class Router:
             return duck.run(sql, events=rows)
         return duck.run(sql, events=pa.table({JSON: texts})).take(numbers)
 
-    def _place(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
+    def _set_tables(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
         """Set the tables of the rows of a mask; return the rejects."""
         sink = self._sinks[number]
         chosen = None if mask is None else _positions(mask)
@@ -201,18 +201,18 @@ class Router:
 
 
 def _operations(routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> tuple[pa.Array, list[pa.Table]]:
-    """Read a sink's operations; give the mask without rows that are rejected or passed over, and the rejects."""
+    """Read a sink's operations; return the mask without rejected and skipped rows, and the rejects."""
     operations = found.column(f"operation_{number}").combine_chunks()
     routed.operations[number] = operations
     taken = pa.repeat(True, len(operations)) if mask is None else mask
     wrong = _positions(pc.and_(taken, operations.is_null()))
     meant = pc.fill_null(pc.not_equal(operations, pa.scalar(int(Operation.PASSED_OVER), pa.int8())), False)
-    why = "operation is none of the words for INSERT, UPDATE and DELETE"
+    why = "operation is not a word for INSERT, UPDATE or DELETE"
     return pc.and_(taken, meant), [reject_rows(wrong, Code.UNKNOWN_OPERATION, "operation", why)] if len(wrong) else []
 
 
 def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
-    """Return the SELECT's columns: `sink_<n>`: is the row taken, `table_<n>`: where to, `operation_<n>`: to do what."""
+    """Return the columns of the SELECT: `sink_<n>` (does the row match), `table_<n>`, `operation_<n>`."""
     columns = {}
     for number, sink in enumerate(sinks):
         if sink.gates:
@@ -225,7 +225,7 @@ def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
 
 
 def _fields(sinks: list[SinkRoute]) -> list[str] | None:
-    """Return the fields of an event that anything of the sinks reads; None where they may read any, or metadata."""
+    """Return the fields of an event that the sinks read; None if they may read any, or metadata."""
     names: set[str] = set()
     for sink in sinks:
         for each in sink.read:
@@ -240,7 +240,7 @@ def _any(found: pa.Table, names: list[str]) -> pa.Array:
 
 
 def _meant_for(number: int, rows: pa.Table, mask: pa.Array | None) -> pa.Array | None:
-    """Take out of a mask (None: all rows) what is for another sink only."""
+    """Remove from a mask (None: all rows) the rows that are only for another sink."""
     if SINK not in rows.column_names or not len(rows):
         return mask
     only = rows.column(SINK).combine_chunks()
@@ -249,14 +249,14 @@ def _meant_for(number: int, rows: pa.Table, mask: pa.Array | None) -> pa.Array |
 
 
 def _either(taken: pa.Array | bool | None, mask: pa.Array | None, count: int) -> pa.Array | bool:
-    """Join what earlier sinks took with what this one takes; True: everything."""
+    """Join the rows of earlier sinks with those of this one; True: all rows."""
     if mask is None or taken is True:
         return True
     return mask if taken is None else pc.or_(taken, mask)
 
 
 def _groups(names: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yield each distinct name, as it first appears, with its positions; one sort, whatever the number of names."""
+    """Yield each distinct name, in order of appearance, with its positions; one sort for any number of names."""
     codes = names.dictionary_encode()
     order = pc.sort_indices(codes.indices).cast(pa.int64())  # stable, nulls at the end
     counts = {one["values"]: one["counts"] for one in codes.indices.value_counts().to_pylist()}

@@ -147,7 +147,7 @@ class Assembly:
         if name == DEFAULT_ROUTE:
             self.binder.wrong(node.at, self._path(path), "this name is reserved for events that match no route")
         elif name in found:
-            self.binder.wrong(node.at, self._path(path), f"the route {shown(name)} is given a second time")
+            self.binder.wrong(node.at, self._path(path), f"the route {shown(name)} appears twice")
         else:
             found[name] = text
             self._check_condition(node, text, path)
@@ -192,7 +192,7 @@ class Assembly:
         given = [spelling for spelling in LISTS[key] if spelling in children]
         if len(given) > 1:
             self.binder.wrong(
-                node.keys[given[1]], self._path(key), f"{given[1]} means the same as {given[0]}; give one"
+                node.keys[given[1]], self._path(key), f"{given[1]} means the same as {given[0]}; set only one"
             )
         return children[given[0]] if given else None
 

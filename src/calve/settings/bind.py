@@ -104,7 +104,7 @@ class Binder:
             return self.wrong(node.at, here, "is required but missing") if option.required else _ABSENT
         child = children[given[0]]
         if len(given) > 1:
-            return self.wrong(children[given[1]].at, here, f"{given[1]} means the same as {given[0]}; give one")
+            return self.wrong(children[given[1]].at, here, f"{given[1]} means the same as {given[0]}; set only one")
         bound = self.value(shape_of(option.type), child, here, option.option)
         if bound is INVALID:
             return INVALID

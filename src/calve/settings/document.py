@@ -128,7 +128,7 @@ class Document:
             if isinstance(key.value, dict | list):
                 self.problems.append(Problem(key_at, "", "a key must be a text"))
             elif key.text in items:
-                message = f"the key {shown(key.text)} is given a second time; first on line {keys[key.text].line}"
+                message = f"the key {shown(key.text)} appears twice; first on line {keys[key.text].line}"
                 self.problems.append(Problem(key_at, "", message))
             else:
                 items[key.text] = replace(child, at=key_at)

@@ -59,7 +59,7 @@ class Merged:
             return
         for key, node in root.value.items():
             if key in self.entries:
-                message = f"the key {shown(key)} is given a second time; first at {self.entries[key].at}"
+                message = f"the key {shown(key)} appears twice; first at {self.entries[key].at}"
                 self.problems.append(Problem(node.at, "", message))
             else:
                 self.entries[key] = node

@@ -1,1 +1,1 @@
-"""Sinks: their settings, and what differs from sink to sink."""
+"""Sinks: their protocols and settings, and the kinds of sinks."""

@@ -1,4 +1,4 @@
-"""What a pipeline asks of the settings of any sink before the sink is opened."""
+"""The settings of any sink, as a pipeline uses them before it opens the sink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SinkSettings"]
 
 
 class SinkSettings:
-    """Settings of a sink that commits nothing and rejects into files; a sink overrides what is different.
+    """Settings of a sink that commits nothing and writes dead letters to files; other sinks override the properties.
 
     Attributes:
         has_tables: Whether the sink stages files for the driver, which commits them to tables.
@@ -22,17 +22,17 @@ class SinkSettings:
 
     @property
     def dlq_prefix(self) -> str | None:
-        """Where files of rejected events go; None: the folder in the state."""
+        """The location of dead letters in files; None: the folder in the state."""
         return None
 
     @property
     def dlq_table(self) -> str | None:
-        """The table that rejected events go to; None: files."""
+        """The table of dead letters; None: files."""
         return None
 
     @property
     def places(self) -> dict[str, str]:
-        """Where the sink stores things, and how, as catalog properties."""
+        """The catalog properties with the sink's storage."""
         return {"dlq": self.dlq_prefix or ""}
 
     @property
@@ -42,13 +42,13 @@ class SinkSettings:
 
     @property
     def local_folders(self) -> list[Path]:
-        """The folders on this machine among all these places."""
+        """The local folders among all these locations."""
         places = (self.dlq_prefix, *self.stores)
         return [folder for place in places if place and (folder := local_path(place))]
 
     @property
     def shown_place(self) -> str | None:
-        """Where its tables are, as a user reads it at the start of a run; None: it has none."""
+        """The location of its tables, for the log at the start of a run; None without tables."""
         return None
 
     @property
@@ -57,10 +57,10 @@ class SinkSettings:
         return False
 
     def faults(self, stream: str | None, has_keys: bool) -> Iterable[tuple[str, str]]:
-        """Yield options that cannot work with what the pipeline reads, each with the reason.
+        """Yield the options that cannot work with the pipeline's source, each with the reason.
 
         Args:
-            stream: The format of the change stream that the source is; None: events are the rows themselves.
-            has_keys: Whether events are rows of tables, which bring their keys.
+            stream: The format of the source's change stream; None: events are rows.
+            has_keys: Whether events are rows of tables, which have keys.
         """
         return ()

@@ -1,8 +1,8 @@
-"""What every sink must be on the driver; `calve.sinks.job` says what its part of a task must be.
+"""The protocols of sinks on the driver; `calve.sinks.job` has those in a task.
 
 The driver opens a sink, prepares it for each batch, and sends its job to the tasks. A sink whose tasks stage files has
-`tables`, which the driver creates, evolves and commits to; other sinks write as they go, in a way that may be repeated,
-and leave nothing to commit.
+`tables`, which the driver creates, evolves and commits to; other sinks write immediately, in a way that may be
+repeated, and leave nothing to commit.
 
 A kind of sink is a folder `sinks/<name>/`. Its `settings.py` has `SETTINGS`, a dataclass of options that extends
 `SinkSettings`; its `sink.py` has `open(Opening) -> Sink` and `probe(settings, spark) -> None`. One line in
@@ -38,22 +38,22 @@ __all__ = [
 ]
 
 CatalogOf = Callable[[Mapping[str, str]], tuple[str, Catalog]]
-"""Opens a catalog of these properties, and returns the key under which receipts name it."""
+"""Opens a catalog with these properties, and returns its key in receipts."""
 
 
 class Order(enum.Enum):
-    """What a sink needs of the order of events."""
+    """The order of events that a sink needs."""
 
     ANY = "any"
     BY_KEY = "by key"
-    """The events of one row stay in order: tasks hand them on by key."""
+    """The events of each row stay in order: tasks hand them on by key."""
     ONE_TASK = "one task"
-    """One task takes the whole batch."""
+    """One task gets the complete batch."""
 
 
 @dataclass(frozen=True)
 class CommitSettings:
-    """When a commit is due: after an interval in seconds, or when so many bytes are staged.
+    """When a commit is due: after an interval in seconds, or after a number of staged bytes.
 
     The first files of each table in a run are committed at once.
     """
@@ -64,16 +64,16 @@ class CommitSettings:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a sink is opened with.
+    """The settings and tools of a new sink.
 
     Attributes:
-        entry: The sink, as parsed.
+        entry: The parsed sink.
         label: Its name in dead letters.
         metadata: The metadata attributes that events have.
-        dead_letters: Where its dead letters go, or where their table is noted.
+        dead_letters: The folder of its dead letters, or of the note about their table.
         catalog_of: Opens catalogs; sinks with equal properties share one.
-        log: Of the pipeline.
-        operation: What says the operation of an event, as the source is a change stream; None: the sink's settings do.
+        log: The pipeline's log.
+        operation: The expression of an event's operation, if the source is a change stream; None: the sink's setting.
     """
 
     entry: SinkEntry
@@ -92,10 +92,10 @@ class SinkTables(Protocol):
         catalogs: The catalogs, by the key under which receipts name them.
         commits: When staged files are committed.
         letters: The table of the sink's dead letters, if it has one.
-        infers: Whether events say which columns its tables are made with.
-        always_gathers: Whether small parts are written together whatever it saves.
-        max_open_writers: Files that a task keeps open.
-        equality_delete_limit: Rows of equality deletes that a table may have; 0: any number.
+        infers: Whether the columns of new tables are inferred from events.
+        always_gathers: Whether small parts are always written together.
+        max_open_writers: The most files that a task keeps open.
+        equality_delete_limit: The most rows of equality deletes of a table; 0: no limit.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -108,7 +108,7 @@ class SinkTables(Protocol):
 
     @property
     def key_fields(self) -> frozenset[str]:
-        """The top-level fields that can be of a key of any of its tables that is known."""
+        """The top-level fields that may be in the key of a known table."""
         ...
 
     def fit(self, table: str, inferred: Inferred | None) -> None:
@@ -116,30 +116,30 @@ class SinkTables(Protocol):
         ...
 
     def may_write(self, target: BranchRef) -> bool:
-        """Return whether its events may go to a branch of a table; those of its dead letters are not its events."""
+        """Return whether its events may go to a branch of a table; its dead letters do not count as its events."""
         ...
 
     def has(self, catalog: str, table: str) -> bool:
-        """Return whether a table is known that the sink writes to."""
+        """Return whether a table is one of the sink's known tables."""
         ...
 
     def refresh(self, catalog: str, table: str, found: Table | None) -> None:
-        """Take a table as a commit left it, or load it again."""
+        """Set a table to its state after a commit, or load it again."""
         ...
 
     def check_times(self, entries: Iterable[TableFiles]) -> None:
-        """Warn once of each column whose numbers were read in a unit that looks wrong; `entries` are staged files."""
+        """Warn once about each column whose numbers seem to have another unit; `entries` are staged files."""
         ...
 
 
 class Sink(Protocol):
-    """Runs on the driver, called by the pipeline's thread; `tables` by the committer's threads, too.
+    """A sink on the driver, called by the pipeline's thread; `tables` by the committer's threads, too.
 
     Attributes:
-        dead_letters: Where its rejected events go.
-        flush_seconds: How long an event waits for a batch, at most.
-        max_batch_bytes: The events of a batch, at most.
-        order: What it needs of the order of events.
+        dead_letters: The location of its dead letters.
+        flush_seconds: The longest time that an event waits for a batch.
+        max_batch_bytes: The most bytes of events in a batch.
+        order: The order of events that it needs.
     """
 
     dead_letters: DeadLetterPlace
@@ -149,16 +149,16 @@ class Sink(Protocol):
 
     @property
     def metadata(self) -> frozenset[str]:
-        """The metadata attributes that it asks for."""
+        """The metadata attributes that it reads."""
         ...
 
     @property
     def tables(self) -> SinkTables | None:
-        """What the driver commits; None: its tasks leave nothing to commit."""
+        """Its tables, which the driver commits to; None: its tasks leave nothing to commit."""
         ...
 
     def open(self) -> None:
-        """Reach the server, and make what must be there before events come. May be repeated.
+        """Connect to the server, and create what the first event needs. May be repeated.
 
         Raises:
             CalveError: It does not answer, or refuses.
@@ -166,19 +166,19 @@ class Sink(Protocol):
         ...
 
     def begin_batch(self, tables: Sequence[SourceTable]) -> None:
-        """Prepare for a batch whose events are rows of these tables; none: of no Iceberg table.
+        """Prepare for a batch whose events are rows of these Iceberg tables, if any.
 
         Raises:
-            CalveError: The batch cannot be written, or its rejects cannot.
+            CalveError: The batch or its dead letters cannot be written.
         """
         ...
 
     def job(self, moment: int, prefix: str, replays: bool) -> SinkJob:
-        """Make its part of the job of a batch.
+        """Return its part of the job of a batch.
 
         Args:
-            moment: The batch's (`Planned.moment`).
-            prefix: Begins names and ids of what tasks make; unique to the state and the sink.
-            replays: Whether dead letters are sent again.
+            moment: The batch's time (`Planned.moment`).
+            prefix: The prefix of names and ids that tasks create; unique to the state and the sink.
+            replays: Whether this is a replay of dead letters.
         """
         ...

@@ -1,4 +1,4 @@
-"""The Arrow schema of a table's rows, variants and all."""
+"""The Arrow schema of a table's rows, with variants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calve.table.schema import VariantType
 __all__ = ["METADATA", "VALUE", "VARIANT", "arrow_schema"]
 
 METADATA, VALUE = "metadata", "value"
-"""The two parts of a variant, as Parquet calls them."""
+"""The two parts of a variant, by their Parquet names."""
 VARIANT = pa.struct(
     [pa.field(METADATA, pa.large_binary(), nullable=False), pa.field(VALUE, pa.large_binary(), nullable=False)]
 )
@@ -31,7 +31,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def _without_variants(kind: Any) -> Any:
-    """Put `binary` in the place of each variant."""
+    """Replace each variant by `binary`."""
     match kind:
         case VariantType():
             return iceberg.BinaryType()

@@ -1,4 +1,4 @@
-"""Tables and columns as Spark SQL writes them, to be read or to be run.
+"""Writes tables and columns as Spark SQL, to show or to run.
 
 Iceberg's `uuid`, `time`, `fixed` and nanosecond timestamps keep their Iceberg names: Spark SQL has none for them.
 """
@@ -47,25 +47,25 @@ def create_table(
 
 
 def set_identifier_fields(identifier: str, schema: Schema) -> str:
-    """Return the statement that tells a table its identifier fields, empty if the schema has none."""
+    """Return the statement that sets a table's identifier fields; empty if the schema has none."""
     names = sorted(schema.identifier_field_names())
     keys = ", ".join(".".join(map(_name, name.split("."))) for name in names)
     return f"ALTER TABLE {_dotted(identifier)} SET IDENTIFIER FIELDS {keys};" if keys else ""
 
 
 def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any]]) -> str:
-    """Return the statement that adds columns: the path of the struct each goes into, its name, its type in JSON."""
+    """Return the statement that adds columns: for each the path of its struct, its name, its type in JSON."""
     columns = [f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}" for parent, name, kind in added]
     return "\n".join([f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
 
 
 def widen_column(identifier: str, name: str, kind: str) -> str:
-    """Return the statement that gives a column, dotted where nested, a wider type, as Iceberg writes it."""
+    """Return the statement that widens a column (dotted name) to a type in Iceberg's text."""
     return f"ALTER TABLE {_dotted(identifier)} ALTER COLUMN {_dotted(name)} TYPE {type_sql(read_type(kind))};"
 
 
 def type_sql(kind: iceberg.IcebergType) -> str:
-    """Return a type in the words of Spark SQL."""
+    """Return a type as Spark SQL writes it."""
     match kind:
         case iceberg.StructType():
             fields = [

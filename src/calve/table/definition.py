@@ -29,7 +29,7 @@ def schema_from_columns(columns: Iterable[Mapping[str, Any]]) -> Schema:
     """Build a schema from `[{name, type, required}]`; `type` may be nested.
 
     Raises:
-        SettingsError: A name is missing or there twice, or a type cannot be read.
+        SettingsError: A name is missing or duplicate, or a type cannot be read.
     """
     columns = list(columns)
     nested_ids = itertools.count(len(columns) + 1)
@@ -37,8 +37,8 @@ def schema_from_columns(columns: Iterable[Mapping[str, Any]]) -> Schema:
     for number, column in enumerate(columns, 1):
         name = str(column.get("name") or "")
         if not name or any(each.name == name for each in fields):
-            what = f"the name {name!r} is there twice" if name else f"column {number} has no name"
-            raise SettingsError(f"schema.columns cannot be read: {what}", step="settings")
+            problem = f"the name {name!r} appears twice" if name else f"column {number} has no name"
+            raise SettingsError(f"schema.columns cannot be read: {problem}", step="settings")
         kind = parse_type(str(column.get("type") or ""), nested_ids.__next__)
         fields.append(iceberg.NestedField(number, name, kind, required=bool(column.get("required", False))))
     return Schema(*fields)
@@ -54,13 +54,13 @@ def partition_spec_fields(
         schema: The table's schema; `column` may be a dotted path into structs.
 
     Raises:
-        SettingsError: With what is allowed.
+        SettingsError: The message lists what is allowed.
     """
     found: list[PartitionField] = []
     for entry in entries:
         column, transform = _from_text(entry) if isinstance(entry, str) else _from_entry(entry)
         if (column, transform) in found:
-            raise _error(entry, "it is there twice")
+            raise _error(entry, "it appears twice")
         if schema is not None:
             _check(entry, column, transform, schema)
         found.append((column, transform))
@@ -70,7 +70,7 @@ def partition_spec_fields(
 def _from_entry(entry: Mapping[str, Any]) -> PartitionField:
     column = str(entry.get("column") or "").strip()
     if not column:
-        raise _error(dict(entry), "it names no column")
+        raise _error(dict(entry), "it has no `column`")
     return column, _transform(entry, str(entry.get("transform") or "identity"))
 
 
@@ -92,7 +92,7 @@ def _transform(entry: object, text: str) -> str:
         return name
     sized = _SIZED(name)
     if sized is None or not 0 < int(sized[2]) < 2**31:
-        raise _error(entry, f"{text!r} is no transform")
+        raise _error(entry, f"{text!r} is not a transform")
     return f"{sized[1]}[{int(sized[2])}]"
 
 
@@ -109,6 +109,6 @@ def _check(entry: object, column: str, transform: str, schema: Schema) -> None:
         raise _error(entry, f"{column} is a {kind}: {why}; use bucket[N], or make the column binary")
 
 
-def _error(entry: object, what: str) -> SettingsError:
+def _error(entry: object, problem: str) -> SettingsError:
     hint = f"Allowed: {', '.join(ALLOWED_TRANSFORMS)}, as {{column: ts, transform: day}} or day(ts), bucket(16, id)"
-    return SettingsError(f"The partition field {entry!r} cannot be used: {what}", step="settings", hint=hint)
+    return SettingsError(f"The partition field {entry!r} cannot be used: {problem}", step="settings", hint=hint)

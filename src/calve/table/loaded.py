@@ -1,4 +1,4 @@
-"""One Iceberg table as the executors need it: the plain values of a table that was loaded in the JVM."""
+"""One Iceberg table for the executors: the plain values of a table that was loaded in the JVM."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from calve.table.schema import read_schema
 __all__ = ["INFERRED", "MARK", "Absent", "Table"]
 
 MARK = "calve.mark."
-"""How the properties of a table begin in which pipelines say what it has of them."""
+"""The prefix of the table properties that hold the marks of pipelines."""
 
 _COLUMNS = "calve.columns"
 INFERRED = {_COLUMNS: "inferred"}
-"""The property of a table that Calve created with columns inferred from values."""
+"""The property of tables that Calve created with columns inferred from values."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Table:
         properties: The table's properties.
         sort_order_json: The default sort order.
         has_other_specs: Whether there are partition specs beside the default one.
-        free_spec_id: The id of a spec without partitions, None if the table has none.
-        io_properties: What a FileIO needs to write there (`table.io().properties()`).
-        metadata_location: Where the metadata was that all of this is from; empty where no file holds it.
+        unpartitioned_spec_id: The id of an unpartitioned spec, None if the table has none.
+        io_properties: The properties of a FileIO that can write there (`table.io().properties()`).
+        metadata_location: The metadata file that these values come from; empty if there is no file.
     """
 
     identifier: str
@@ -51,7 +51,7 @@ class Table:
     io_properties: dict[str, str] = field(default_factory=dict)
     sort_order_json: str = '{"order-id":0,"fields":[]}'
     has_other_specs: bool = False
-    free_spec_id: int | None = None
+    unpartitioned_spec_id: int | None = None
     metadata_location: str = ""
 
     @cached_property
@@ -61,11 +61,11 @@ class Table:
 
     @cached_property
     def columns_json(self) -> str:
-        """The current schema without its number: tables of which it is the same have the same columns."""
+        """The current schema without its id: equal texts mean equal columns."""
         return re.sub(r'"schema-id":\s*\d+,?\s*', "", self.schema_json, count=1)
 
     def differs_by_marks_only(self, other: Table) -> bool:
-        """Return whether a table is the same for its writers: a commit changes its marks and its metadata's place."""
+        """Return whether a table is the same for its writers: a commit changes only its marks and metadata location."""
         unmarked = {key: value for key, value in other.properties.items() if not key.startswith(MARK)}
         return replace(other, properties=unmarked, metadata_location="") == replace(
             self,
@@ -91,7 +91,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Absent:
-    """A table that is not there and will not be created: the code and the reason with which its events are rejected."""
+    """A table that does not exist and will not be created: the code and the reason of its rejected events."""
 
     code: str
     reason: str

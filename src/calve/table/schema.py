@@ -1,7 +1,7 @@
 """Iceberg schemas with the one type that PyIceberg lacks: `variant` (Iceberg specification, version 3).
 
-PyIceberg takes types that are objects already, so that a schema's JSON is read with `VariantType` put in where it says
-`variant`; nothing of the library is changed.
+PyIceberg accepts types that are objects already: `read_schema` puts a `VariantType` into the JSON wherever it says
+`variant`. The library is not patched.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ __all__ = ["VariantType", "is_variant", "path_of", "read_schema", "read_type"]
 
 
 class VariantType(iceberg.PrimitiveType):
-    """A variant. PyIceberg's visitors know leaves as primitives only; for Iceberg it is none, and no key."""
+    """A variant. It extends the primitive type because PyIceberg's visitors accept no other leaves."""
 
     root: Literal["variant"] = Field(default="variant")
 
     @property
     def is_primitive(self) -> bool:
-        """Always false: a variant is neither a key nor divides or sorts rows."""
+        """Always false: a variant cannot be a key, a partition source or a sort column."""
         return False
 
     def minimum_format_version(self) -> Literal[3]:
-        """Return the first version of the format that has the type."""
+        """Return the first format version with the type."""
         return 3
 
 
@@ -38,23 +38,23 @@ def read_schema(text: str) -> Schema:
     """Read a schema (Iceberg specification, appendix C).
 
     Raises:
-        ValueError: It has a type that is not known.
+        ValueError: It has an unknown type.
     """
     return Schema.model_validate(_with_variants(json.loads(text)))
 
 
 def read_type(kind: Any) -> iceberg.IcebergType:
-    """Read a type from its JSON value, which only a field's parser reads.
+    """Read a type from its JSON value, through the parser of a field.
 
     Raises:
-        ValueError: The type is not known.
+        ValueError: The type is unknown.
     """
     field = {"id": 1, "name": "field", "required": False, "type": _with_variants(kind)}
     return iceberg.NestedField.model_validate(field).field_type
 
 
 def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
-    """Return the names that lead through structs to a field; a name may have dots itself, so a dotted path says less.
+    """Return the path of names through structs to a field; a dotted name is ambiguous, because names may contain dots.
 
     Raises:
         ValueError: There is no such field, or it is inside a list or a map.
@@ -82,7 +82,7 @@ _IN_SCHEMAS = ("type", "element", "value", "key")
 
 
 def _with_variants(data: Any) -> Any:
-    """Put the type in where JSON names it: a field may have any name, but a type only follows these keys."""
+    """Replace `variant` where JSON has a type: only after these keys, because a field may have any name."""
     if isinstance(data, list):
         return [_with_variants(each) for each in data]
     if not isinstance(data, dict):

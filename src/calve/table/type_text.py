@@ -1,4 +1,4 @@
-"""Iceberg types as people write them: `long`, `decimal(9,2)`, `struct<a: int, b: list<string>>`."""
+"""Reads Iceberg types as users write them: `long`, `decimal(9,2)`, `struct<a: int, b: list<string>>`."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def parse_type(text: str, next_id: Callable[[], int] | None = None) -> iceberg.I
 
     Args:
         text: The type.
-        next_id: Gives the ids of nested fields.
+        next_id: Returns the next id of a nested field.
 
     Raises:
-        SettingsError: With the place and what is allowed.
+        SettingsError: The message has the position and the allowed types.
     """
     parser = _Parser(text, next_id or itertools.count(1).__next__)
     kind = parser.type()
@@ -61,7 +61,7 @@ class _Parser:
     def type(self) -> iceberg.IcebergType:
         name = self._word("a type").lower()
         if name == "variant" and self._repeated:
-            raise self._error("Spark cannot read variants in a list or map; let the whole column be a variant")
+            raise self._error("Spark cannot read variants in a list or map; make the whole column a variant")
         if name in _PLAIN:
             return _PLAIN[name]()
         nested = {"struct": self._struct, "list": self._list, "map": self._map}.get(name)
@@ -77,11 +77,11 @@ class _Parser:
             length = self._number(1, 2**31 - 1)
             self._sign("]")
             return iceberg.FixedType(length)
-        raise self._error(f"{name!r} is no type")
+        raise self._error(f"{name!r} is not a type")
 
     def end(self) -> None:
         if self._text[self._at :].strip():
-            raise self._error(f"{self._text[self._at :].strip()!r} is left over")
+            raise self._error(f"unexpected {self._text[self._at :].strip()!r}")
 
     def _struct(self) -> iceberg.IcebergType:
         fields: list[iceberg.NestedField] = []
@@ -91,9 +91,9 @@ class _Parser:
             number, kind = self._next_id(), self.type()
             required = self._peek() == "required" and bool(self._word("required"))
             if required and isinstance(kind, iceberg.UnknownType):
-                raise self._error("unknown holds nothing but null, and so is not required")
+                raise self._error("a field of type unknown is always null and cannot be required")
             if any(each.name == name for each in fields):
-                raise self._error(f"the field {name!r} is there twice")
+                raise self._error(f"the field {name!r} appears twice")
             fields.append(iceberg.NestedField(number, name, kind, required=required))
             if self._peek() != ",":
                 return iceberg.StructType(*fields)
@@ -145,9 +145,9 @@ class _Parser:
     def _number(self, low: int, high: int) -> int:
         word = self._word("a number")
         if not word.isascii() or not word.isdigit() or not low <= int(word) <= high:
-            raise self._error(f"{word!r} is no number from {low} to {high}")
+            raise self._error(f"{word!r} is not a number from {low} to {high}")
         return int(word)
 
-    def _error(self, what: str) -> SettingsError:
-        message = f"The type {self._text!r} cannot be read: {what} at character {self._at + 1}"
+    def _error(self, problem: str) -> SettingsError:
+        message = f"The type {self._text!r} cannot be read: {problem} at character {self._at + 1}"
         return SettingsError(message, step="settings", hint=f"Allowed: {', '.join(ALLOWED_TYPES)}")

@@ -1,1 +1,1 @@
-"""Data files, and the receipts that executors return for them."""
+"""Writes data files on executors, and describes them."""

@@ -1,4 +1,4 @@
-"""Bloom filters of a Parquet file, sized for its rows and bounded as the table wants it."""
+"""Bloom filters of a Parquet file, sized for its rows, within the table's limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calve.write.properties import Bloom
 __all__ = ["bloom_options"]
 
 _LEAST_BYTES = 32
-"""A split-block filter has whole blocks of 32 bytes, and a power of two of them (Parquet, "Bloom Filter")."""
+"""A split-block filter has blocks of 32 bytes; their number is a power of two (Parquet, "Bloom Filter")."""
 
 
 def bloom_options(
@@ -23,9 +23,9 @@ def bloom_options(
 
     Args:
         blooms: By column.
-        max_bytes: The most that one filter takes.
-        rows: The first row group: there are no more distinct values than rows.
-        paths: Parquet paths of the columns; others have no filter, nor have booleans, which Parquet does not allow.
+        max_bytes: The largest size of one filter.
+        rows: The first row group; it has at most as many distinct values as rows.
+        paths: Parquet paths of the columns that may have a filter; Parquet allows none for booleans.
     """
     options = {}
     for column, bloom in blooms.items():
@@ -36,7 +36,7 @@ def bloom_options(
 
 
 def _most_values(max_bytes: int, fpp: float) -> int:
-    """How many values fit into the largest filter that is allowed."""
+    """Return how many values fit into the largest allowed filter."""
     size = 1 << (max(max_bytes, _LEAST_BYTES).bit_length() - 1)
     return int(-size * math.log(1 - fpp ** (1 / 8)))
 

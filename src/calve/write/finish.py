@@ -1,4 +1,4 @@
-"""Finishes files side by side, so that a task does not wait for its disk or its object store file by file."""
+"""Finishes files in parallel, so that a task does not wait for its disk or object store file by file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["Finishing"]
 
 _THREADS = 8
 _BYTES = 64 << 20
-"""Rows that files which are being finished may hold, beyond those of one file."""
+"""The most bytes of rows in unfinished files, beyond one file."""
 T = TypeVar("T")
 
 
 class Finishing(Generic[T]):
-    """A bounded queue of work on other threads, whose results are taken on the caller's.
+    """A bounded queue of work on other threads; results are handled on the caller's thread.
 
     Args:
-        done: Takes each result, in the order of `submit`.
+        done: Called with each result, in the order of `submit`.
     """
 
     def __init__(self, done: Callable[[T], None]) -> None:
@@ -29,10 +29,10 @@ class Finishing(Generic[T]):
         self._bytes = 0
 
     def submit(self, size_bytes: int, work: Callable[[], T]) -> None:
-        """Do work that keeps so many bytes in memory; waits for earlier work while there is too much of it.
+        """Start work that keeps `size_bytes` in memory; wait for earlier work while there is too much.
 
         Raises:
-            CalveError: What earlier work raised.
+            CalveError: Earlier work failed.
         """
         self._queue.append((self._pool.submit(work), size_bytes))
         self._bytes += size_bytes
@@ -43,14 +43,14 @@ class Finishing(Generic[T]):
         """Wait for all work.
 
         Raises:
-            CalveError: What work raised.
+            CalveError: Work failed.
         """
         while self._queue:
             self._settle()
         self._pool.shutdown()
 
     def abandon(self) -> None:
-        """Wait until no work goes on, whatever becomes of it."""
+        """Wait for all work, and ignore its results."""
         self._pool.shutdown(cancel_futures=True)
         self._queue.clear()
 

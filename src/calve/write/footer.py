@@ -1,7 +1,7 @@
-"""Marks the variants in the footer of a Parquet file: pyarrow has no way to write their logical type.
+"""Marks the variants in the footer of a Parquet file, because pyarrow cannot write their logical type.
 
-A footer is Thrift in the compact protocol. Its schema is walked, seven bytes are put into each column that is a
-variant, and everything else is left as it was (parquet-format, `FileMetaData`; Thrift, "Compact protocol encoding").
+A footer is Thrift in the compact protocol. This module inserts seven bytes into the schema element of each variant, and
+copies all other bytes (parquet-format, `FileMetaData`; Thrift, "Compact protocol encoding").
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ _VARIANT = bytes([_STRUCT, 16 << 1, 1 << 4 | _BYTE, 1, _STOP, _STOP])
 
 
 class Marking:
-    """A sink that passes everything on, and from `hold` on keeps it until `release`; the footer is then marked.
+    """A file that writes to another one. Bytes after `hold` wait until `release`, which marks the footer.
 
     Args:
-        sink: Where the file goes.
-        field_ids: Those of the variants.
+        sink: The file to write to.
+        field_ids: The field ids of the variants.
     """
 
     def __init__(self, sink: Any, field_ids: Collection[int]) -> None:
         self._sink = sink
         self._field_ids = field_ids
-        self._held: bytearray | None = None
+        self._kept_end: bytearray | None = None
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Take bytes."""
-        if self._held is None:
+        """Write or keep bytes."""
+        if self._kept_end is None:
             self._sink.write(data)
         else:
-            self._held += data
+            self._kept_end += data
         return len(data)
 
     def tell(self) -> int:
         """Return the position in the file."""
-        return int(self._sink.tell()) + len(self._held or b"")
+        return int(self._sink.tell()) + len(self._kept_end or b"")
 
     def flush(self) -> None:
-        """Do nothing: the sink is closed by who opened it."""
+        """Do nothing: whoever opened the file flushes it."""
 
     def hold(self) -> None:
-        """Keep what follows, which ends with the footer."""
-        self._held = bytearray()
+        """Keep the following bytes, which end with the footer."""
+        self._kept_end = bytearray()
 
     def release(self) -> None:
-        """Pass on what was kept, its footer marked."""
-        end, self._held = bytes(self._held or b""), None
+        """Write the kept bytes with a marked footer."""
+        end, self._kept_end = bytes(self._kept_end or b""), None
         self._sink.write(marked(end, self._field_ids))
 
 
 def marked(end: bytes, field_ids: Collection[int]) -> bytes:
-    """Return the end of a Parquet file with the logical type at the groups of these field ids.
+    """Return the end of a Parquet file, with the logical type added to the groups of these field ids.
 
     Args:
-        end: The last bytes of a file, its whole footer among them.
-        field_ids: Those of the variants.
+        end: The last bytes of a file, with its complete footer.
+        field_ids: The field ids of the variants.
     """
     start = len(end) - _TAIL - int.from_bytes(end[-_TAIL:-4], "little")
     pieces, done = [end[:start]], start
@@ -78,20 +78,20 @@ def marked(end: bytes, field_ids: Collection[int]) -> bytes:
 
 def _groups(data: bytes, at: int, field_ids: Collection[int]) -> Iterator[tuple[int, int]]:
     """Return the end of each schema element of these ids, and its last field."""
-    at = next(place for field, _, place in _fields(data, at) if field == _SCHEMA)
+    at = next(start for field, _, start in _fields(data, at) if field == _SCHEMA)
     count, at = _list_size(data, at)
     for _ in range(count):
         number, last = -1, 0
-        for last, kind, place in _fields(data, at):
-            at = _skip(data, place, kind)
-            number = _zigzag(data, place) if last == _FIELD_ID else number
+        for last, kind, start in _fields(data, at):
+            at = _skip(data, start, kind)
+            number = _zigzag(data, start) if last == _FIELD_ID else number
         if number in field_ids and last < _LOGICAL_TYPE:
             yield at, last
         at += 1
 
 
 def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """Return number, type and place of each field of a struct."""
+    """Yield number, type and offset of each field of a struct."""
     number = 0
     while data[at] != _STOP:
         delta, kind = data[at] >> 4, data[at] & 15
@@ -105,12 +105,12 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _skip(data: bytes, at: int, kind: int) -> int:
-    """Return the place after a value of a schema element; there are no lists in it."""
+    """Return the offset after a value of a schema element; it contains no lists."""
     if kind in _FIXED_BYTES:
         return at + _FIXED_BYTES[kind]
     if kind == _STRUCT:
-        for _, inner, place in _fields(data, at):
-            at = _skip(data, place, inner)
+        for _, inner, start in _fields(data, at):
+            at = _skip(data, start, inner)
         return at + 1
     size, at = _varint(data, at)
     return at + size if kind == _BINARY else at

@@ -1,4 +1,4 @@
-"""One Parquet data file that is being written."""
+"""Writes one Parquet data file."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ from calve.write.stored import stored
 __all__ = ["ParquetFile", "ParquetLayout", "remove", "storage_error", "try_writing"]
 
 _GROUP_BYTES = 32 << 20
-"""Rows are gathered up to this size before they become a row group, where the table leaves it to the writer."""
+"""The size of gathered rows that become a row group, unless the table sets it."""
 _MOST_GROUP_BYTES = 128 << 20
-"""The same where the table asks for more: memory is bounded."""
+"""The largest such size; the table cannot exceed it, because memory is bounded."""
 _SAMPLE_ROWS = 8192
 _FEW_ROWS = 2048
-"""So few rows are as small without a dictionary, and written in half of the time."""
+"""Up to this number, rows are as small without a dictionary, and are written in half of the time."""
 _BUFFER_BYTES = 64 << 10
-"""A small file is written to disk at once."""
+"""The buffer of a local file, so that a small file needs one write."""
 _FEW = 0.3
 """A column whose sample has at most this share of distinct values gets a dictionary (design, section 9)."""
 _AROUND = re.compile(r"^When .*?: (?=AWS Error)|; Details: .*")
-"""What Arrow's object stores say around the reason: the key, which is another one each time, and the reason again."""
+"""Text around the reason in errors of Arrow's object stores: the key, which differs each time, and repetitions."""
 
 
 _AWS_ERROR = re.compile(r"AWS Error (\w+)")
 _LASTING_AWS = frozenset(
     ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_SIGNATURE")
 )
-"""Codes of the AWS SDK; Arrow has them in its text alone. Trying again does not help."""
+"""Codes of the AWS SDK for which a retry does not help; Arrow has them only in its text."""
 
 
 @dataclass(frozen=True)
 class ParquetLayout:
-    """How the files of a table look.
+    """The layout of a table's files.
 
     Attributes:
         schema: Their columns.
         paths: The Parquet paths of the columns by Iceberg's dotted names.
-        bounded: The Parquet paths of those that get statistics.
-        properties: What the table asks for.
+        bounded: The Parquet paths of the columns that get statistics.
+        properties: The table's write properties.
         sorter: Sorts each row group.
-        variants: The Parquet paths of the variants, which are in no other list, by field id.
-        dictionaries: The columns that get one, once a file had enough rows to tell.
+        variants: The Parquet paths of the variants by field id; no other attribute has them.
+        dictionaries: The columns that get a dictionary; known after the first file with enough rows.
     """
 
     schema: pa.Schema
@@ -74,25 +74,25 @@ class ParquetLayout:
 
     @property
     def group_bytes(self) -> int:
-        """The size at which gathered rows become a row group."""
+        """The size of gathered rows that become a row group."""
         return min(self.properties.group_bytes or _GROUP_BYTES, _MOST_GROUP_BYTES)
 
     def dictionary_columns(self, rows: pa.Table) -> list[str]:
-        """Choose the columns of a file that get a dictionary by its first rows, or as for the files before it.
+        """Choose the columns of a file that get a dictionary: by its first rows, or as in the previous file.
 
-        The names in a variant always do: many rows have the same ones.
+        The names in a variant always get one: many rows have the same names.
         """
         names = [f"{path}.{METADATA}" for path in self.variants.values()]
         if len(rows) <= _FEW_ROWS:
-            asked = self.properties.dictionaries
-            return names + [self.paths[one] for one, wanted in asked.items() if wanted and one in self.paths]
+            requested = self.properties.dictionaries
+            return names + [self.paths[one] for one, wanted in requested.items() if wanted and one in self.paths]
         if not self.dictionaries:
             self.dictionaries.append(names + _dictionary_columns(rows, self.properties.dictionaries, self.paths))
         return self.dictionaries[0]
 
 
 class ParquetFile:
-    """Gathers rows of one partition, writes them in row groups, and makes the file durable when it is closed."""
+    """Gathers rows of one partition, writes them in row groups, and makes the file durable on `close`."""
 
     def __init__(self, path: str, layout: ParquetLayout, io_properties: dict[str, str]) -> None:
         self.path = path
@@ -109,16 +109,16 @@ class ParquetFile:
 
     @property
     def size_bytes(self) -> int:
-        """How long the file is so far, without what is gathered."""
+        """The length of the file so far, without gathered rows."""
         return int(self._sink.tell()) if self._sink is not None else 0
 
     @property
     def is_open(self) -> bool:
-        """Whether something of it is written, so that it takes more than memory."""
+        """Whether a part of it is written, so that it uses more than memory."""
         return self._sink is not None
 
     def add(self, rows: pa.Table) -> int:
-        """Take rows of the table's Arrow schema; give their size."""
+        """Add rows of the table's Arrow schema; return their size."""
         size_bytes = int(rows.nbytes)
         self._pending.append(rows)
         self.pending_bytes += size_bytes
@@ -128,13 +128,13 @@ class ParquetFile:
         return size_bytes
 
     def take(self, less_than_bytes: int) -> list[pa.Table] | None:
-        """Drop the rows if they are so few and nothing of the file was written: then there is no file."""
+        """Remove and return the rows if they are smaller than this and nothing was written: then there is no file."""
         if self._writer is not None or self._sink is not None or self.pending_bytes >= less_than_bytes:
             return None
         return self._pending
 
     def flush(self) -> None:
-        """Write what is gathered, sorted, as a row group; as several where it is larger than one may be."""
+        """Sort and write the gathered rows as a row group, or as several if they are too large."""
         if not self._pending:
             return
         rows = stored(self._layout.sorter.sort(pa.concat_tables(self._pending)), self._layout.schema)
@@ -145,13 +145,13 @@ class ParquetFile:
             if self._writer is None:
                 self._open(rows)
             self._writer.write_table(rows, row_group_size=max(-(-len(rows) // groups), 1))
-        except OSError as error:  # Arrow's own errors lie in the rows
+        except OSError as error:  # Arrow's own errors come from the rows
             raise _failed(self.path, error) from error
 
     def close(self) -> Closed:
-        """Finish the file; a local one is then on disk, but for its name: `durable.sync`.
+        """Finish the file. A local file is then durable, except for its name: see `durable.sync`.
 
-        It is sorted if all its rows were sorted together.
+        The result has a sort order if all rows were sorted together.
         """
         self.flush()
         try:
@@ -161,7 +161,7 @@ class ParquetFile:
                 self._sink.flush()
                 os.fsync(self._sink.fileno())
             self._sink.close()
-        except OSError as error:  # Arrow's own errors lie in the rows
+        except OSError as error:  # Arrow's own errors come from the rows
             raise _failed(self.path, error) from error
         order = self._layout.sorter.order_id if self._flushes == 1 else UNSORTED
         return Closed(size, self._writer.writer.metadata, order)
@@ -176,11 +176,11 @@ class ParquetFile:
         self._marking.release()
 
     def discard(self) -> None:
-        """Abandon the file; what is there of it is removed if possible."""
+        """Abandon the file, and remove it if possible."""
         self._pending = []
         if self._sink is not None:
             for undo in (self._sink.close, lambda: remove(self.path, self._io_properties)):
-                with contextlib.suppress(Exception):  # it stays for orphan removal; the first error is what counts
+                with contextlib.suppress(Exception):  # left for orphan removal; only the first error matters
                     undo()
 
     def _open(self, rows: pa.Table) -> None:
@@ -210,7 +210,7 @@ class ParquetFile:
 
 
 def _created(path: Path) -> BinaryIO:
-    """Create a local file that was not there, and its folder if need be; small pieces are gathered before writing."""
+    """Create a new local file, and its folder if it is missing; writes are buffered."""
     try:
         return path.open("xb", _BUFFER_BYTES)
     except FileNotFoundError:
@@ -219,7 +219,7 @@ def _created(path: Path) -> BinaryIO:
 
 
 def remove(path: str, io_properties: dict[str, str]) -> None:
-    """Remove one file; one that is not there is no error."""
+    """Remove one file, if it exists."""
     local = local_path(path)
     if local is not None:
         local.unlink(missing_ok=True)
@@ -230,11 +230,11 @@ def remove(path: str, io_properties: dict[str, str]) -> None:
 
 
 def try_writing(location: str, io_properties: Mapping[str, str]) -> None:
-    """See whether a task could write files to a table's location; nothing is left of it.
+    """Check that a task could write files to a table's location; nothing remains of the check.
 
     Raises:
-        SetupError: It never could.
-        WriteError: It could not now.
+        SetupError: It cannot, and a retry cannot help.
+        WriteError: It cannot at the moment.
     """
     folder = local_path(location)
     if folder is not None:
@@ -250,13 +250,13 @@ def try_writing(location: str, io_properties: Mapping[str, str]) -> None:
         raise storage_error(location, error) from error
 
 
-def _dictionary_columns(rows: pa.Table, asked: Mapping[str, bool], paths: Mapping[str, str]) -> list[str]:
-    """Choose the columns where few values repeat: a dictionary helps these and slows the rest. The table knows best."""
+def _dictionary_columns(rows: pa.Table, requested: Mapping[str, bool], paths: Mapping[str, str]) -> list[str]:
+    """Choose the columns with few distinct values: a dictionary helps only these. The table's settings come first."""
     sample = rows.slice(0, _SAMPLE_ROWS)
-    chosen = [paths[column] for column, wanted in asked.items() if wanted and column in paths]
+    chosen = [paths[column] for column, wanted in requested.items() if wanted and column in paths]
     for each in sample.schema:
         if (
-            each.name in asked
+            each.name in requested
             or pa.types.is_nested(each.type)
             or pa.types.is_boolean(each.type)
             or isinstance(each.type, pa.BaseExtensionType)
@@ -268,22 +268,22 @@ def _dictionary_columns(rows: pa.Table, asked: Mapping[str, bool], paths: Mappin
 
 
 def _failed(path: str, error: Exception) -> CalveError:
-    """Name the folder, not the file: each attempt has its own, and the same failure is told once."""
+    """Return the error for the folder, not the file: files differ per attempt, and equal failures are logged once."""
     return storage_error(path.rpartition("/")[0], error)
 
 
 def storage_error(folder: str, error: Exception, step: str = "write") -> CalveError:
-    """Return the error for a folder or a prefix that files cannot be written to; with a verdict by the error's code."""
+    """Return the error for a folder or prefix that cannot be written; the error's code decides the verdict."""
     reason = getattr(error, "strerror", None) or _AROUND.sub("", str(error).splitlines()[0])
     is_local = local_path(folder) is not None
     code = _AWS_ERROR.match(reason)
     if (code and code[1] in _LASTING_AWS) or (isinstance(error, OSError) and is_local and is_lasting(error)):
         kind: type[CalveError] = SetupError
-        hint = "Change the permissions there, or store it elsewhere"
+        hint = "Change the permissions there, or set another location"
         if not is_local:
-            hint = "Check the bucket, the region and the keys of `catalog:`, and what they may do there"
+            hint = "Check the bucket, the region, and the keys of `catalog:` and their permissions"
     else:
         kind = WriteError
-        check = "space and permissions there" if is_local else "that the storage is up and may be written to"
-        hint = f"Check {check}; the batch is tried again"
+        check = "space and permissions there" if is_local else "that the storage is up and writable"
+        hint = f"Check {check}; Calve retries the batch"
     return kind(f"Cannot write to {folder}: {reason}", step=step, target=folder, hint=hint)

@@ -26,7 +26,7 @@ __all__ = ["UNPARTITIONED", "Partition", "Partitioner", "json_value"]
 _EPOCH = datetime.date(1970, 1, 1)
 _EPOCH_MOMENT = datetime.datetime(1970, 1, 1)
 _LONGEST_PART = 128
-"""Bytes of a part of a path: local file systems take 255, object stores 1,024 for all parts."""
+"""The most bytes of a path's part: local file systems allow 255, object stores 1,024 for all parts."""
 _HALF_ESCAPE = re.compile("%.?$")
 _NANOS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 
@@ -44,7 +44,7 @@ class Partition:
     path: str
 
     def to_path(self) -> str:
-        """Return the path under the name that PyIceberg's location providers ask for."""
+        """Return the path; PyIceberg's location providers call this method."""
         return self.path
 
 
@@ -57,7 +57,7 @@ class Partitioner:
     def __init__(self, table: Table) -> None:
         self._schema = table.schema
         self._spec = table.spec
-        self._known: dict[tuple[Any, ...], Partition] = {}
+        self._partitions: dict[tuple[Any, ...], Partition] = {}
         self._columns = [Transformed(self._schema, field.source_id, field.transform) for field in self._spec.fields]
 
     def divide(self, rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
@@ -80,12 +80,12 @@ class Partitioner:
                 yield self._partition(key), part
 
     def _partition(self, key: tuple[Any, ...]) -> Partition:
-        known = self._known.get(key)
-        if known is None:
+        partition = self._partitions.get(key)
+        if partition is None:
             values = tuple(self._value(number, value) for number, value in enumerate(key))
             path = _short(self._spec.partition_to_path(Record(*map(_internal, values)), self._schema))
-            known = self._known[key] = Partition(tuple(json_value(value) for value in values), path)
-        return known
+            partition = self._partitions[key] = Partition(tuple(json_value(value) for value in values), path)
+        return partition
 
     def _value(self, number: int, value: Any) -> Any:
         """Convert a transformed value to the Python type of the transform's result."""
@@ -100,18 +100,18 @@ class Partitioner:
 
 
 def _short(path: str) -> str:
-    """Return a path with parts that every file system takes as names; readers take the values from the metadata."""
+    """Shorten the parts of a path for every file system; readers get the values from the metadata."""
     return "/".join(part if len(part) <= _LONGEST_PART else _cut(part) for part in path.split("/"))
 
 
 def _cut(part: str) -> str:
-    """Return the beginning of a part, without half an escape at its end, and a hash of the whole."""
+    """Return the start of a part, without half an escape at its end, and a hash of the complete part."""
     begin = _HALF_ESCAPE.sub("", part[: _LONGEST_PART - 17])
     return f"{begin}-{hashlib.sha256(part.encode()).hexdigest()[:16]}"
 
 
 def _key(column: pa.Array) -> pa.Array:
-    """Return a column as what Python can hold: its datetimes have no nanoseconds."""
+    """Convert a column to types that Python has: its datetimes have no nanoseconds."""
     return column.view(pa.int64()) if column.type in _NANOS else column
 
 
@@ -121,7 +121,7 @@ def _nanos_text(value: int) -> str:
 
 
 def _internal(value: Any) -> Any:
-    """Return a value as Iceberg keeps it: days and microseconds since the epoch."""
+    """Convert a value to Iceberg's form: days and microseconds since the epoch."""
     if isinstance(value, datetime.datetime):
         return datetime_to_micros(value)
     if isinstance(value, datetime.date):
@@ -130,7 +130,7 @@ def _internal(value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """Return a single value as JSON (Iceberg specification, "JSON single-value serialization").
+    """Convert a single value to JSON (Iceberg specification, "JSON single-value serialization").
 
     JSON has no infinity and no NaN: these become `["Infinity"]`, which `catalog.attempt` reads.
     """

@@ -1,4 +1,4 @@
-"""What a table's properties ask of the writer of its data files (Iceberg 1.12, `TableProperties`)."""
+"""The table properties that configure the writer of data files (Iceberg 1.12, `TableProperties`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OBJECTS = ("write.object-storage.enabled", "write.object-storage.partitioned-pa
 
 @dataclass(frozen=True)
 class Bloom:
-    """A column's Bloom filter: its false-positive probability, and how many distinct values it expects, if told."""
+    """A column's Bloom filter: its false-positive probability, and the expected number of distinct values, if set."""
 
     fpp: float = 0.01
     ndv: int | None = None
@@ -30,16 +30,16 @@ class Bloom:
 
 @dataclass(frozen=True)
 class WriteProperties:
-    """The wishes of a table, read and checked; None stands for what a table leaves to the writer.
+    """The write properties of a table, read and checked; None for properties that it does not set.
 
     Attributes:
-        codec: As pyarrow calls it.
+        codec: Its name in pyarrow.
         metrics: The properties of the metrics modes.
-        places: The properties for a location provider.
+        location_properties: The properties for a location provider.
         blooms: Bloom filters by column.
         dictionaries: Columns that must or must not have a dictionary.
         unbounded: Columns without Parquet statistics.
-        complaints: A sentence for each value that cannot be read; its default is used.
+        complaints: A sentence for each invalid value; Calve uses its default instead.
     """
 
     codec: str = "zstd"
@@ -51,7 +51,7 @@ class WriteProperties:
     dictionary_bytes: int | None = None
     page_version: str = "1.0"
     metrics: dict[str, str] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    location_properties: dict[str, str] = field(default_factory=dict)
     blooms: dict[str, Bloom] = field(default_factory=dict)
     bloom_bytes: int = 1 << 20
     dictionaries: dict[str, bool] = field(default_factory=dict)
@@ -60,40 +60,40 @@ class WriteProperties:
 
     @staticmethod
     def read(table: str, properties: Mapping[str, str]) -> WriteProperties:
-        """Read the properties of a table, with the sink's `write_properties` laid over them.
+        """Read the properties of a table, overridden by the sink's `write_properties`.
 
         Args:
             table: Its identifier, for errors.
-            properties: Keys and values as Iceberg has them.
+            properties: Keys and values as in Iceberg.
 
         Raises:
-            UnsupportedError: It asks for files that Calve cannot write.
+            UnsupportedError: It requires files that Calve cannot write.
         """
         _refuse(table, properties)
-        wishes = _Wishes(properties)
+        reader = _Reader(properties)
         codec = _codec(table, properties.get(f"{_PARQUET}compression-codec") or "zstd")
-        flags = wishes.flags(f"{_PARQUET}stats-enabled.column.")
+        flags = reader.flags(f"{_PARQUET}stats-enabled.column.")
         return WriteProperties(
             codec=codec,
-            level=wishes.level(codec),
-            target_bytes=wishes.number("write.target-file-size-bytes") or WriteProperties.target_bytes,
-            group_bytes=wishes.number(f"{_PARQUET}row-group-size-bytes"),
-            page_bytes=wishes.number(f"{_PARQUET}page-size-bytes"),
-            page_rows=wishes.number(f"{_PARQUET}page-row-limit"),
-            dictionary_bytes=wishes.number(f"{_PARQUET}dict-size-bytes"),
-            page_version=wishes.page_version(),
-            metrics=wishes.metrics(),
-            places=wishes.places(),
-            blooms=wishes.blooms(),
-            bloom_bytes=wishes.number(f"{_PARQUET}bloom-filter-max-bytes") or WriteProperties.bloom_bytes,
-            dictionaries=wishes.flags(f"{_PARQUET}dict-encoding-enabled.column."),
+            level=reader.level(codec),
+            target_bytes=reader.number("write.target-file-size-bytes") or WriteProperties.target_bytes,
+            group_bytes=reader.number(f"{_PARQUET}row-group-size-bytes"),
+            page_bytes=reader.number(f"{_PARQUET}page-size-bytes"),
+            page_rows=reader.number(f"{_PARQUET}page-row-limit"),
+            dictionary_bytes=reader.number(f"{_PARQUET}dict-size-bytes"),
+            page_version=reader.page_version(),
+            metrics=reader.metrics(),
+            location_properties=reader.location_properties(),
+            blooms=reader.blooms(),
+            bloom_bytes=reader.number(f"{_PARQUET}bloom-filter-max-bytes") or WriteProperties.bloom_bytes,
+            dictionaries=reader.flags(f"{_PARQUET}dict-encoding-enabled.column."),
             unbounded=frozenset(column for column, wanted in flags.items() if not wanted),
-            complaints=tuple(wishes.complaints),
+            complaints=tuple(reader.complaints),
         )
 
 
-class _Wishes:
-    """Reads single properties; what cannot be read becomes a complaint and its default."""
+class _Reader:
+    """Reads single properties; an invalid value becomes a complaint and the default."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = {key: value for key, value in properties.items() if value is not None}
@@ -104,7 +104,7 @@ class _Wishes:
         if text is None:
             return None
         if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
-            self._complain(key, "is no whole number above 0")
+            self._complain(key, "is not an integer above 0")
             return None
         return min(int(text), (1 << 31) - 1) if key != "write.target-file-size-bytes" else int(text)
 
@@ -126,7 +126,7 @@ class _Wishes:
             return None
         least, most = pa.Codec.minimum_compression_level(codec), pa.Codec.maximum_compression_level(codec)
         if not re.fullmatch(r"-?[0-9]{1,9}", text) or not least <= int(text) <= most:
-            self._complain(key, f"is no level of {codec} ({least} to {most})")
+            self._complain(key, f"is not a level of {codec} ({least} to {most})")
             return None
         return int(text)
 
@@ -148,10 +148,10 @@ class _Wishes:
             elif _MODE.fullmatch(text):
                 modes[key] = text.strip().lower()
             else:
-                self._complain(key, "is none of none, counts, full, truncate(length)")
+                self._complain(key, "is not one of none, counts, full, truncate(length)")
         return modes
 
-    def places(self) -> dict[str, str]:
+    def location_properties(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for key in _OBJECTS:
             if (wanted := self.flag(key)) is not None:
@@ -175,7 +175,7 @@ class _Wishes:
         if text is None:
             return Bloom.fpp
         if not re.fullmatch(r"0?\.[0-9]+|[0-9.]+[eE]-[0-9]+", text) or not 0 < (share := _float(text)) < 1:
-            self._complain(key, "is no number between 0 and 1")
+            self._complain(key, "is not a number between 0 and 1")
             return Bloom.fpp
         return share
 
@@ -183,7 +183,7 @@ class _Wishes:
         return [key.removeprefix(prefix) for key in self._properties if key.startswith(prefix)]
 
     def _complain(self, key: str, reason: str) -> None:
-        self.complaints.append(f"{key}: {self._properties[key][:40]!r} {reason}; Iceberg's default is used")
+        self.complaints.append(f"{key}: {self._properties[key][:40]!r} {reason}; Calve uses Iceberg's default")
 
 
 def _float(text: str) -> float:
@@ -212,9 +212,9 @@ def _refuse(table: str, properties: Mapping[str, str]) -> None:
             raise _unsupported(table, f"the location provider {provider}", f'{key}: ""', "Iceberg's own layouts")
 
 
-def _unsupported(table: str, wish: str, setting: str, known: str) -> UnsupportedError:
+def _unsupported(table: str, feature: str, setting: str, supported: str) -> UnsupportedError:
     return UnsupportedError(
-        f"Table {table} asks for {wish}, and Calve writes only {known}",
+        f"Table {table} requires {feature}, but Calve writes only {supported}",
         step="write",
         target=table,
         hint=f"Change the table, or set write_properties: {{{setting}}}" if setting else "Write it with another engine",

@@ -1,4 +1,4 @@
-"""Small parts of partitions, kept back from a task's own files to be written together with those of other tasks."""
+"""Collects small parts of partitions, which other tasks write together with theirs."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ _STREAM = msgspec.json.Decoder(Stream)
 
 
 class Shuffle:
-    """What one task hands on; runs on an executor.
+    """The rows that one task hands on; runs on an executor.
 
     Args:
-        buckets: How many tasks write it.
-        limits: By sink: parts of less bytes are handed on.
+        buckets: How many tasks write them.
+        limits: For each sink: parts with less bytes are handed on.
 
     Attributes:
-        buckets: How many tasks write it.
-        parts: How many it took.
+        buckets: How many tasks write them.
+        parts: The number of parts handed on.
     """
 
     def __init__(self, buckets: int, limits: Sequence[int]) -> None:
         self.parts = 0
         self.buckets = buckets
         self._limits = limits
-        self._held: dict[tuple[Stream, int], list[pa.Table]] = {}
+        self._rows: dict[tuple[Stream, int], list[pa.Table]] = {}
         self._messages: list[tuple[int, Stream, bytes]] = []
 
     def limit(self, stream: Stream) -> int:
-        """Return the size in bytes from which on a part of a table is written by the task itself."""
+        """Return the size in bytes from which the task itself writes a part of a table."""
         return self._limits[stream.sink]
 
     def add(self, stream: Stream, partition: str, rows: list[pa.Table]) -> None:
-        """Hand on the rows of one partition; all tasks send those of a partition to the same one.
+        """Hand on the rows of one partition; all tasks send the rows of a partition to the same task.
 
         Args:
-            stream: What the rows are of.
+            stream: The stream of the rows.
             partition: The partition's path.
-            rows: Columns as the table's files have them.
+            rows: Columns as in the table's files.
         """
         self.parts += 1
         bucket = zlib.crc32(msgspec.json.encode([stream, partition])) % self.buckets
-        self._held.setdefault((stream, bucket), []).extend(rows)
+        self._rows.setdefault((stream, bucket), []).extend(rows)
 
     def post(self, bucket: int, stream: Stream, rows: pa.Table) -> None:
         """Hand on rows to one task."""
         self._messages.append((bucket, stream, _packed(stream, rows)))
 
     def post_misfit(self) -> None:
-        """Tell every task that some table does not fit, and so the pass over all changes is made again."""
+        """Tell every task that a table must be created or evolved, so the pass over all changes is repeated."""
         for bucket in range(self.buckets):
             self.post(bucket, Stream(0, "", Role.MISFIT), pa.table({}))
 
     def pack(self) -> None:
-        """Let go of the rows that it was given; what they were cut out of may be much larger."""
-        while self._held:
-            (stream, bucket), tables = self._held.popitem()
+        """Serialize the rows, to free the larger tables that they are slices of."""
+        while self._rows:
+            (stream, bucket), tables = self._rows.popitem()
             self._messages.append((bucket, stream, _packed(stream, pa.concat_tables(tables))))
 
     def records(self, leaving_out: Collection[TableRef]) -> Iterator[tuple[int, bytes]]:
-        """Yield each bucket with messages for it, and forget them.
+        """Yield each bucket with its messages, and forget them.
 
         Args:
-            leaving_out: Tables whose rows are not to be written.
+            leaving_out: Tables whose rows must not be written.
         """
         self.pack()
         while self._messages:
@@ -80,7 +80,7 @@ class Shuffle:
 
 
 def opened(message: bytes) -> tuple[Stream, pa.Table]:
-    """Return the stream and the rows of a message."""
+    """Read the stream and the rows of a message."""
     end = _LENGTH_BYTES + int.from_bytes(message[:_LENGTH_BYTES], "big")
     stream = _STREAM.decode(message[_LENGTH_BYTES:end])
     with pa.ipc.open_stream(pa.py_buffer(message)[end:]) as reader:
@@ -88,7 +88,7 @@ def opened(message: bytes) -> tuple[Stream, pa.Table]:
 
 
 def _packed(stream: Stream, rows: pa.Table) -> bytes:
-    """Return rows as bytes: the length of the JSON of what they are of, the JSON, an Arrow stream."""
+    """Write rows as bytes: the length of the stream's JSON, the JSON, an Arrow stream."""
     name = msgspec.json.encode(stream)
     sink = pa.BufferOutputStream()
     sink.write(len(name).to_bytes(_LENGTH_BYTES, "big") + name)

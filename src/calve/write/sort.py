@@ -14,7 +14,7 @@ from calve.write.transform import Transformed
 __all__ = ["UNSORTED", "Sorter"]
 
 UNSORTED = 0
-"""The order id of a file without an order."""
+"""The order id of an unsorted file."""
 _LAST = (1 << 63) - 1
 
 
@@ -22,9 +22,9 @@ class Sorter:
     """Sorts Arrow tables of one Iceberg table; runs on executors.
 
     Attributes:
-        order_id: What a file that was sorted as a whole may claim; `UNSORTED` where the table has no order, or one
-            that engines read in different ways (Iceberg's Java compares UUIDs as signed numbers).
-        columns: The sorted columns whose own order is kept, which is not so after `bucket`.
+        order_id: The order id of a completely sorted file; `UNSORTED` if the table has no order, or an ambiguous one
+            (Iceberg's Java compares UUIDs as signed numbers).
+        columns: The columns whose own values are sorted; `bucket` does not preserve their order.
     """
 
     def __init__(self, table: Table) -> None:
@@ -47,7 +47,7 @@ class Sorter:
         ]
 
     def sort(self, rows: pa.Table) -> pa.Table:
-        """Return the rows in the table's order; equal ones keep theirs."""
+        """Sort rows by the table's order; the sort is stable."""
         if not self._keys:
             return rows
         keys = pa.table({str(number): _comparable(key(rows)) for number, key in enumerate(self._keys)})
@@ -55,7 +55,7 @@ class Sorter:
 
 
 def _keys(table: Table) -> list[Transformed]:
-    """Return what rows are sorted by; nothing where a column was dropped, or a transform is of a later Iceberg."""
+    """Return the sort keys; none if a column was dropped, or a transform is unknown."""
     try:
         return [Transformed(table.schema, field.source_id, field.transform) for field in table.sort_order.fields]
     except (UnsupportedError, ValueError):
@@ -63,7 +63,7 @@ def _keys(table: Table) -> list[Transformed]:
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    """Floating-point numbers as whole ones in Iceberg's order: -0 before 0, NaN after all; Arrow sorts NaN as null."""
+    """Convert floats to integers in Iceberg's order: -0 before 0, NaN last; Arrow sorts NaN as null."""
     if not pa.types.is_floating(column.type):
         return column
     bits = column.cast(pa.float64()).view(pa.int64())

@@ -1,4 +1,4 @@
-"""The statistics of a data file by its Parquet metadata (Iceberg specification, "Data File Fields" and appendix D)."""
+"""Statistics of a data file from its Parquet metadata (Iceberg specification, "Data File Fields" and appendix D)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Gauge", "Statistics"]
 
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
-"""Code points that UTF-8 has no bytes for."""
+"""Code points that UTF-8 cannot encode."""
 
 
 class Statistics(NamedTuple):
-    """What Iceberg keeps of a file, by field id; bounds are single values as bytes."""
+    """The statistics of a file by field id; bounds are Iceberg's single values as bytes."""
 
     rows: int
     sizes: dict[int, int]
@@ -29,13 +29,13 @@ class Statistics(NamedTuple):
 
 
 class _Bounds(NamedTuple):
-    """How the bounds of a column come from Parquet's physical values.
+    """Computes the bounds of a column from Parquet's physical values.
 
     Attributes:
-        value: Gives what values are compared by.
-        lower: Gives a lower bound from the least value.
-        upper: Gives an upper bound from the greatest, None if there is none so short.
-        has_nan: Whether values may be NaN, of which neither Parquet nor Iceberg has bounds.
+        value: Returns the sort key of a value.
+        lower: Returns a lower bound for the least value.
+        upper: Returns an upper bound for the greatest value, None if none is short enough.
+        has_nan: Whether values may be NaN, which bounds ignore in Parquet and in Iceberg.
     """
 
     value: Callable[[Any], Any] | None
@@ -51,11 +51,11 @@ class _Column(NamedTuple):
 
 
 class Gauge:
-    """Reads the statistics of files with the same columns; what depends on the columns alone is worked out once.
+    """Reads the statistics of files with the same columns.
 
     Args:
-        plan: What is wanted, by field id.
-        paths: The field ids by Parquet path; several paths of one field have their sizes added up.
+        plan: The statistics to collect, by field id.
+        paths: The field ids by Parquet path; the sizes of several paths of one field are added.
     """
 
     def __init__(self, plan: Mapping[int, StatisticsCollector], paths: Mapping[str, int]) -> None:
@@ -82,35 +82,35 @@ class Gauge:
 
 
 def _start(chunk: Any) -> int:
-    """Return where a row group begins, by its first column."""
+    """Return the start of a row group, from its first column."""
     data: int = chunk.data_page_offset
     return min(chunk.dictionary_page_offset, data) if chunk.has_dictionary_page else data
 
 
 def _measure(column: _Column, chunks: Sequence[Any], found: Statistics) -> None:
-    """Count a column's values, and bound them; what one row group does not tell is not told of the file."""
+    """Count and bound a column's values; a figure that one row group lacks is left out."""
     key = column.field_id
     found.values[key] = sum([chunk.num_values for chunk in chunks])
-    told = [chunk.statistics for chunk in chunks]
-    if not all(each is not None and each.has_null_count for each in told):
+    statistics = [chunk.statistics for chunk in chunks]
+    if not all(each is not None and each.has_null_count for each in statistics):
         return
-    found.nulls[key] = sum([each.null_count for each in told])
-    if column.bounds is None or (ends := _ends(told, column.bounds)) is None:
+    found.nulls[key] = sum([each.null_count for each in statistics])
+    if column.bounds is None or (ends := _ends(statistics, column.bounds)) is None:
         return
     found.lower[key] = column.bounds.lower(ends[0])
     if (upper := column.bounds.upper(ends[1])) is not None:
         found.upper[key] = upper
 
 
-def _ends(told: Sequence[Any], bounds: _Bounds) -> tuple[Any, Any] | None:
+def _ends(statistics: Sequence[Any], bounds: _Bounds) -> tuple[Any, Any] | None:
     """Return the least and the greatest value; None if there is none, or if a row group has values without statistics.
 
-    Of values above 4 kB Arrow tells none: bounds of the other row groups would not hold for these.
+    Arrow has none for values above 4 kB; bounds from the other row groups would be wrong for these.
     """
-    known = [each for each in told if each.has_min_max]
-    if not known or not (bounds.has_nan or all(each.has_min_max or each.num_values == 0 for each in told)):
+    bounded = [each for each in statistics if each.has_min_max]
+    if not bounded or not (bounds.has_nan or all(each.has_min_max or each.num_values == 0 for each in statistics)):
         return None
-    least, greatest = [each.min_raw for each in known], [each.max_raw for each in known]
+    least, greatest = [each.min_raw for each in bounded], [each.max_raw for each in bounded]
     if bounds.value is not None:
         least, greatest = list(map(bounds.value, least)), list(map(bounds.value, greatest))
     return min(least), max(greatest)
@@ -124,7 +124,7 @@ def _column(wanted: StatisticsCollector) -> _Column:
 
 
 def _bounds(kind: iceberg.PrimitiveType, length: int | None) -> _Bounds | None:
-    """Return how a type is bounded; None for one that is not (the specification has its own bounds for geometries)."""
+    """Return the bounds of a type; None for a type without (the specification has special bounds for geometries)."""
     match kind:
         case iceberg.BooleanType():
             return _packed("<?")
@@ -156,7 +156,7 @@ _LONGS = (
 
 
 def _packed(form: str, *, has_nan: bool = False) -> _Bounds:
-    """Numbers; Arrow tells zeros of floating point as -0.0 where they are the least and as 0.0 where the greatest."""
+    """Return the bounds of numbers; for floats Arrow has a zero as -0.0 if it is the least, as 0.0 if the greatest."""
     pack = Struct(form).pack
     return _Bounds(None, pack, pack, has_nan)
 
@@ -167,7 +167,7 @@ def _unscaled(value: int | bytes) -> int:
 
 
 def _shortest(value: int) -> bytes:
-    """Return two's complement in as few bytes as hold it, big-endian."""
+    """Return two's complement in the fewest bytes, big-endian."""
     bits = (value if value >= 0 else ~value).bit_length()
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
 

@@ -1,4 +1,4 @@
-"""What of typed rows is stored: all but columns of type `unknown`, which files leave out (Iceberg specification)."""
+"""Selects the stored columns: all but those of type `unknown`, which files leave out (Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ __all__ = ["stored", "stored_schema"]
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that are stored, in structs too; where there would be none, all of them are."""
-    return pa.schema(_kept(schema))
+    """Return the stored columns, in structs too; all columns if none would remain."""
+    return pa.schema(_stored(schema))
 
 
 def stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows as they are stored; without a copy where that is all of them."""
+    """Return the stored columns of rows; without a copy if these are all columns."""
     return rows if rows.schema.equals(schema) else rows.select(schema.names).cast(schema)
 
 
-def _kept(fields: Iterable[pa.Field]) -> list[pa.Field]:
-    known = [each for each in fields if not pa.types.is_null(each.type)]
+def _stored(fields: Iterable[pa.Field]) -> list[pa.Field]:
+    storable = [each for each in fields if not pa.types.is_null(each.type)]
     return [
-        each.with_type(pa.struct(_kept(each.type.fields))) if pa.types.is_struct(each.type) else each for each in known
+        each.with_type(pa.struct(_stored(each.type.fields))) if pa.types.is_struct(each.type) else each
+        for each in storable
     ] or list(fields)

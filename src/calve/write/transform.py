@@ -1,4 +1,4 @@
-"""One column of typed rows under one of Iceberg's transforms (Iceberg specification, "Partition Transforms")."""
+"""Applies Iceberg's transforms to a column of typed rows (Iceberg specification, "Partition Transforms")."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_MICROS: dict[IcebergType, IcebergType] = {
 
 
 class Transformed:
-    """A function from rows to the transformed values of a column, nested ones included.
+    """A function from rows to the transformed values of a column, which may be nested.
 
     Attributes:
         name: The column's dotted name.
@@ -34,13 +34,13 @@ class Transformed:
         self.name = schema.find_column_name(source_id) or ""
         self.result: IcebergType = transform.result_type(source)
         self._path = path_of(schema, source_id)
-        # All others are defined on microseconds, rounded down; pyiceberg-core rounds towards the epoch, or refuses.
+        # All others are defined on microseconds, rounded down; pyiceberg-core rounds towards the epoch, or fails.
         self._in_micros = source in _IN_MICROS and not isinstance(transform, (IdentityTransform, VoidTransform))
         try:
             self._transform = transform.pyarrow_transform(_IN_MICROS[source] if self._in_micros else source)
         except NotImplementedError as error:
             raise UnsupportedError(
-                f"Column {self.name} is divided or sorted by {transform}, which Calve does not know",
+                f"Column {self.name} is partitioned or sorted by {transform}, which Calve does not support",
                 step="write",
                 target=self.name,
                 hint="Use a transform of Iceberg's specification, version 3",
@@ -52,14 +52,14 @@ class Transformed:
         for name in self._path[1:]:
             column = pc.struct_field(column, name)
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
+        if isinstance(column, pa.ChunkedArray):  # no chunk, or too large for one chunk
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
         column = _plain(column)
         return self._transform(_micros(column) if self._in_micros else column)
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Cast a column to the type that the transforms know."""
+    """Cast a column to the type that the transforms expect."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     return column.cast(pa.binary()) if pa.types.is_large_binary(column.type) else column

@@ -1,4 +1,4 @@
-"""Writes typed rows of many tables into data files, with bounded memory and a bounded number of them open."""
+"""Writes typed rows of many tables into data files, with bounded memory and a bounded number of open files."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from calve.write.stored import stored_schema
 __all__ = ["UnwrittenFileError", "Writers", "Written", "check"]
 
 _KEPT_BYTES = 256 << 20
-"""Rows that may wait in the memory of a task until they are written."""
+"""The most bytes of rows that wait in the memory of a task."""
 _PART_BYTES = 4096
-"""What keeping any rows costs, however few they are."""
-_ASKING = ("write.", "encryption.")
-"""How the properties begin that ask something of the writer."""
+"""The overhead of each waiting part."""
+_PREFIXES = ("write.", "encryption.")
+"""The prefixes of the properties that configure the writer."""
 _Key = tuple[Stream, Partition]
 
 
 class UnwrittenFileError(Exception):
-    """A file of a stream (`key`) could not be finished, for a reason that nobody foresaw (its cause)."""
+    """A file of a stream (`key`) could not be finished, for an unexpected reason (its cause)."""
 
     def __init__(self, key: Stream) -> None:
         super().__init__(key)
@@ -46,7 +46,7 @@ class UnwrittenFileError(Exception):
 
 @dataclass
 class Written:
-    """What one task wrote into one table: content files as JSON (a quarter of the memory), rows and bytes."""
+    """The files that one task wrote for one table: as JSON (a quarter of the memory), with rows and bytes."""
 
     table: Table
     files: list[msgspec.Raw] = field(default_factory=list)
@@ -54,37 +54,37 @@ class Written:
     size_bytes: int = 0
 
 
-class _Alike:
-    """What the files of tables have in common that have the same columns, partitions, order and wishes."""
+class _Plan:
+    """How to write files: shared by all tables with the same columns, partitions, sort order and properties."""
 
-    def __init__(self, table: Table, wishes: WriteProperties, equality_ids: Sequence[int]) -> None:
+    def __init__(self, table: Table, wanted: WriteProperties, equality_ids: Sequence[int]) -> None:
         self.partitioner = Partitioner(table)
         sorter = Sorter(table)
-        self.described = Described(table, wishes, sorter.columns, equality_ids)
+        self.described = Described(table, wanted, sorter.columns, equality_ids)
         paths = {table.schema.find_column_name(key) or "": path for path, key in self.described.plain.items()}
         schema = stored_schema(arrow_schema(table.schema))
-        self.layout = ParquetLayout(schema, paths, self.described.bounded, wishes, sorter, self.described.variants)
-        self.target_bytes = wishes.target_bytes
-        self.places = wishes.places
+        self.layout = ParquetLayout(schema, paths, self.described.bounded, wanted, sorter, self.described.variants)
+        self.target_bytes = wanted.target_bytes
+        self.location_properties = wanted.location_properties
 
 
 class _TableWriter(NamedTuple):
     table: Table
     locations: LocationProvider
-    alike: _Alike
+    plan: _Plan
 
 
 def check(table: Table, properties: dict[str, str]) -> tuple[str, ...]:
-    """Return what of a table's properties cannot be read, before any file is written; runs on the driver.
+    """Return complaints about a table's properties, before any file is written; runs on the driver.
 
     Args:
         table: The table.
-        properties: Its properties with `write_properties` laid over them.
+        properties: Its properties, overridden by `write_properties`.
 
     Raises:
-        UnsupportedError: It asks for files that Calve cannot write.
+        UnsupportedError: It requires files that Calve cannot write.
     """
-    fresh = replace(table)  # what is parsed here is not pickled into tasks
+    fresh = replace(table)  # cached parse results must not be pickled into tasks
     if fresh.spec.fields:
         Partitioner(fresh)
     return WriteProperties.read(table.identifier, properties).complaints
@@ -93,22 +93,22 @@ def check(table: Table, properties: dict[str, str]) -> tuple[str, ...]:
 class Writers:
     """All data files of one task attempt; runs on an executor.
 
-    Rows wait in memory for as long as there is room, so that each file is written as a whole if it can be.
+    Rows wait in memory as long as there is space, so that most files are written at once.
 
     Args:
-        name: Makes file names unique for this pipeline, batch, task and attempt; never the same twice.
-        max_open: Files open at once; beyond it the one that was used longest ago is closed.
-        shuffle: Takes the rows of files that would be small.
+        name: The prefix of file names; unique for this pipeline, batch, task and attempt.
+        max_open: The most open files; beyond it the least recently used one is closed.
+        shuffle: Gets the rows of files that would be small.
     """
 
     def __init__(self, name: str, max_open: int, shuffle: Shuffle | None = None) -> None:
         self._name = name
         self._shuffle = shuffle
         self._max_open = max_open
-        self._alike: dict[Hashable, _Alike] = {}
+        self._plans: dict[Hashable, _Plan] = {}
         self._tables: dict[Stream, _TableWriter] = {}
         self._files: dict[_Key, ParquetFile] = {}
-        self._open: dict[_Key, None] = {}  # those that have something on disk, in the order of their last use
+        self._open: dict[_Key, None] = {}  # files that are partly on disk, least recently used first
         self._kept_bytes = 0
         self._written: dict[Stream, Written] = {}
         self._count = 0
@@ -127,16 +127,16 @@ class Writers:
         """Write typed rows of one table.
 
         Args:
-            key: What the rows are.
-            table: The table; the same one for a stream each time.
-            properties: The table's properties with `write_properties` laid over them.
-            rows: Columns as `arrow_schema(table.schema)` gives them; perhaps a part of many tables' rows.
+            key: The stream of the rows.
+            table: The table; always the same for a stream.
+            properties: The table's properties, overridden by `write_properties`.
+            rows: Columns as in `arrow_schema(table.schema)`; may be a slice of many tables' rows.
             equality_ids: For equality deletes: the field ids of the key, which `table` is reduced to.
         """
         writer = self._tables.get(key)
         if writer is None:
             writer = self._tables[key] = self._writer(table, properties, equality_ids)
-        for partition, part in writer.alike.partitioner.divide(rows):
+        for partition, part in writer.plan.partitioner.divide(rows):
             self._add((key, partition), writer, part)
             reach("task.in-write")
         if self._kept_bytes > _KEPT_BYTES:
@@ -153,7 +153,7 @@ class Writers:
         return self._written
 
     def discard(self) -> None:
-        """Remove what this attempt made: it is not staged, so nothing can refer to it."""
+        """Remove the files of this attempt: they are not staged, so nothing refers to them."""
         self._finishing.abandon()
         for file in self._files.values():
             file.discard()
@@ -165,13 +165,13 @@ class Writers:
         self._files.clear()
 
     def _writer(self, table: Table, properties: dict[str, str], equality_ids: Sequence[int]) -> _TableWriter:
-        asked = tuple(sorted(one for one in properties.items() if one[0].startswith(_ASKING)))
-        own = table.columns_json, table.spec_json, table.sort_order_json, tuple(equality_ids), asked
-        alike = self._alike.get(own)
-        if alike is None:
-            wishes = WriteProperties.read(table.identifier, properties)
-            alike = self._alike[own] = _Alike(table, wishes, equality_ids)
-        return _TableWriter(table, load_location_provider(table.location, alike.places), alike)
+        writer_properties = tuple(sorted(one for one in properties.items() if one[0].startswith(_PREFIXES)))
+        plan_key = table.columns_json, table.spec_json, table.sort_order_json, tuple(equality_ids), writer_properties
+        plan = self._plans.get(plan_key)
+        if plan is None:
+            write_properties = WriteProperties.read(table.identifier, properties)
+            plan = self._plans[plan_key] = _Plan(table, write_properties, equality_ids)
+        return _TableWriter(table, load_location_provider(table.location, plan.location_properties), plan)
 
     def _add(self, key: _Key, writer: _TableWriter, rows: pa.Table) -> None:
         file = self._files.get(key)
@@ -180,15 +180,15 @@ class Writers:
         self._kept_bytes += file.add(rows) + _PART_BYTES
         if file.is_open:
             self._opened(key)
-        if file.size_bytes + file.pending_bytes // 4 >= writer.alike.target_bytes:  # zstd leaves about a quarter
+        if file.size_bytes + file.pending_bytes // 4 >= writer.plan.target_bytes:  # zstd leaves about a quarter
             self._close(key)
 
     def _new_file(self, key: _Key, writer: _TableWriter) -> ParquetFile:
         name = f"{self._name}-{self._count:05d}.parquet"
         self._count += 1
-        partition: Any = key[1] if key[1].path else None  # it has the one method that the providers ask for
+        partition: Any = key[1] if key[1].path else None  # it has the only method that the providers call
         path = writer.locations.new_data_location(name, partition)
-        return ParquetFile(path, writer.alike.layout, writer.table.io_properties)
+        return ParquetFile(path, writer.plan.layout, writer.table.io_properties)
 
     def _opened(self, key: _Key) -> None:
         self._open.pop(key, None)
@@ -197,10 +197,10 @@ class Writers:
             self._close(next(iter(self._open)))
 
     def _flush(self) -> None:
-        """Let no row wait any more. Rows of many tables share memory, which is free only when none of them waits."""
+        """Write all waiting rows. Rows of many tables share memory, which is freed only when none of them waits."""
         self._hand_on(list(self._files))
         for key, file in sorted(self._files.items(), key=lambda one: -one[1].pending_bytes):
-            if file.pending_bytes and key in self._files:  # it may have been closed to make room for another one
+            if file.pending_bytes and key in self._files:  # it may have been closed because too many files were open
                 file.flush()
                 self._opened(key)
         self._kept_bytes = 0
@@ -228,7 +228,7 @@ class Writers:
             meet("task.finish", lambda: [file.path])
             closed = file.close()
             self._made.append((file.path, writer.table.io_properties))
-            described = data_file(file.path, closed, key[1], writer.alike.described)
+            described = data_file(file.path, closed, key[1], writer.plan.described)
             return key, file, closed.size_bytes, msgspec.Raw(msgspec.json.encode(described))
         except (CalveError, OSError):
             file.discard()

@@ -12,31 +12,12 @@ import pytest
 
 from calve.compiled.library import missing
 from calve.event.envelope import decoder
-from calve.event.envelope.decoder import Decoded, Decoder, Envelopes
-from calve.event.envelope.exact import Wanted, decode, text_of
+from calve.event.envelope.decoder import Decoder, Envelopes
+from calve.event.envelope.exact import decode, text_of
 from calve.event.envelope.schema import field_of
 from calve.event.envelope.shape import SHAPES
-from compiled_core import needs_core
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
-
-ABOUT = frozenset({"debezium_source_db", "debezium_source_table", "debezium_source_ts_ms", "debezium_op"})
-WANTED = Wanted(ABOUT, frozenset({"id"}))
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
-TOAST = "__debezium_unavailable_value"
-
-
-def events(values: list[bytes | None], keys: list[str | None] | None = None) -> pa.Table:
-    columns = {"event": pa.array(values, pa.binary())}
-    return pa.table(columns | ({"kafka_key": pa.array(keys, pa.string())} if keys else {}))
-
-
-def decoded(values: list[Any], keys: list[str | None] | None = None, form: str = "debezium") -> Decoded:
-    written = [one if one is None or isinstance(one, bytes) else text(one) for one in values]
-    return Decoder(Envelopes(form, WANTED)).decode(events(written, keys))
-
-
-def changes(found: Decoded) -> list[tuple[str, Any]]:
-    return [(one["operation"], json.loads(one["event"])) for one in found.rows.to_pylist()]
+from event.envelope.decoding import ABOUT, DECIMAL, EXACT, WANTED, changes, decoded, events
 
 
 @pytest.mark.parametrize("with_schema", [False, True])
@@ -115,163 +96,6 @@ def test_a_change_of_the_key_is_a_delete_and_an_update_and_order_stays() -> None
         ("delete", {"id": 2}),
     ]
     assert found.rows["row"].to_pylist() == [0, 1, 1, 2, 3]
-
-
-EXACT = {
-    "date": ("int32", "io.debezium.time.Date", 20454, "2026-01-01"),
-    "early": ("int32", "io.debezium.time.Date", -719162, "0001-01-01"),
-    "millis_of_day": ("int32", "io.debezium.time.Time", 45296789, "12:34:56.789"),
-    "micros_of_day": ("int64", "io.debezium.time.MicroTime", 45296789012, "12:34:56.789012"),
-    "nanos_of_day": ("int64", "io.debezium.time.NanoTime", 45296789012345, "12:34:56.789012345"),
-    "negative_time": ("int64", "io.debezium.time.MicroTime", -1, "-1"),
-    "millis": ("int64", "io.debezium.time.Timestamp", 1529507596945, "2018-06-20T15:13:16.945"),
-    "micros": ("int64", "io.debezium.time.MicroTimestamp", 1529507596945104, "2018-06-20T15:13:16.945104"),
-    "whole": ("int64", "io.debezium.time.MicroTimestamp", 1529507596000000, "2018-06-20T15:13:16"),
-    "before_1970": ("int64", "io.debezium.time.MicroTimestamp", -1, "1969-12-31T23:59:59.999999"),
-    "nanos": ("int64", "io.debezium.time.NanoTimestamp", 1529507596945104001, "2018-06-20T15:13:16.945104001"),
-    "infinity": ("int64", "io.debezium.time.MicroTimestamp", 9223371331200000000, "9223371331200000000"),
-    "zoned": ("string", "io.debezium.time.ZonedTimestamp", "2018-06-20T13:37:03.123456Z", "2018-06-20T13:37:03.123456Z"),
-    "zoned_time": ("string", "io.debezium.time.ZonedTime", "13:37:03.123Z", "13:37:03.123"),
-    "zoned_offset": ("string", "io.debezium.time.ZonedTime", "13:37:03+00:00", "13:37:03"),
-    "connect_date": ("int32", "org.apache.kafka.connect.data.Date", 0, "1970-01-01"),
-    "connect_time": ("int32", "org.apache.kafka.connect.data.Time", 1, "00:00:00.001"),
-    "connect_timestamp": ("int64", "org.apache.kafka.connect.data.Timestamp", 253402300799999, "9999-12-31T23:59:59.999"),
-    "json": ("string", "io.debezium.data.Json", '{"a": [1, "é"]}', '{"a": [1, "é"]}'),
-    "uuid": ("string", "io.debezium.data.Uuid", "0f8fad5b-d9cb-469f-a165-70867728950e", "0f8fad5b-d9cb-469f-a165-70867728950e"),
-    "enum": ("string", "io.debezium.data.Enum", "red", "red"),
-    "double": ("double", None, 12.5, 12.5),
-    "null": ("int64", "io.debezium.time.MicroTimestamp", None, None),
-}  # fmt: skip
-
-
-def test_logical_types_come_out_exactly() -> None:
-    columns = [field(name, kind, logical) for name, (kind, logical, _, _) in EXACT.items()]
-    row = {name: given for name, (_, _, given, _) in EXACT.items()}
-    found = decoded([wrapped(columns, envelope("c", None, row)), wrapped(columns, envelope("d", row))])
-    wanted = {name: meant for name, (_, _, _, meant) in EXACT.items()}
-    assert changes(found) == [("insert", wanted), ("delete", wanted)]
-
-
-def test_without_a_schema_values_are_what_they_are() -> None:
-    row = {name: given for name, (_, _, given, _) in EXACT.items()}
-    assert changes(decoded([envelope("c", None, row)])) == [("insert", row)]
-
-
-@pytest.mark.parametrize("number", [0, 1, -1, 127, 128, -128, -129, 255, 10**17, -(10**17), 10**30, 10**37, -(10**45)])
-@pytest.mark.parametrize("scale", [0, 2, 20])
-def test_decimals_keep_every_digit(number: int, scale: int) -> None:
-    columns = [
-        field("fixed", "bytes", DECIMAL, parameters={"scale": str(scale), "connect.decimal.precision": "38"}),
-        field("free", "struct", "io.debezium.data.VariableScaleDecimal", fields=[field("scale", "int32"), field("value", "bytes")]),
-    ]  # fmt: skip
-    row = {"fixed": unscaled(number), "free": {"scale": scale, "value": unscaled(number)}}
-    [(_, found)] = changes(decoded([wrapped(columns, envelope("c", None, row))]))
-    digits = str(abs(number)).rjust(scale + 1, "0")
-    whole = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
-    assert found == {"fixed": ("-" * (number < 0)) + whole, "free": ("-" * (number < 0)) + whole}
-
-
-def test_decimals_as_text_and_as_number_stay_what_they_are() -> None:
-    as_text = [field("price", "string")]
-    [(_, row)] = changes(decoded([wrapped(as_text, envelope("c", None, {"price": "12.50"}))]))
-    assert row == {"price": "12.50"}
-    exact = b'{"before":null,"after":{"id":1,"price":12345678901234567890.123456789},"source":{},"op":"c"}'
-    numeric = [field("id", "int32"), field("price", "bytes", DECIMAL, parameters={"scale": "9"})]
-    schema = text(wrapped(numeric, 0)).removesuffix(b"0}")
-    for value in (exact, schema + exact + b"}"):
-        [found] = decoded([value]).rows["event"].to_pylist()
-        assert found == b'{"id":1,"price":12345678901234567890.123456789}'
-
-
-def test_logical_types_are_found_in_structs_arrays_and_maps() -> None:
-    day = {"type": "int32", "optional": True, "name": "io.debezium.time.Date"}
-    columns = [
-        field("person", "struct", fields=[field("born", "int32", "io.debezium.time.Date"), field("name", "string")]),
-        field("days", "array", items=day),
-        field("by_name", "map", keys={"type": "string"}, values=day),
-    ]
-    row = {"person": {"born": 1, "name": "a"}, "days": [0, None], "by_name": {"x": 2}}
-    told = [envelope("c", None, row), envelope("c", None, {"person": None, "days": None, "by_name": None})]
-    first, second = changes(decoded([wrapped(columns, one) for one in told]))
-    assert first[1] == {
-        "person": {"born": "1970-01-02", "name": "a"},
-        "days": ["1970-01-01", None],
-        "by_name": {"x": "1970-01-03"},
-    }
-    assert second[1] == {"person": None, "days": None, "by_name": None}
-
-
-def test_a_value_that_postgres_did_not_tell_is_absent() -> None:
-    columns = [field("id", "int64"), field("note", "string"), field("tags", "array", items={"type": "string"})]
-    row = {"id": 1, "note": TOAST, "tags": [TOAST]}
-    for one in (envelope("u", None, row), wrapped(columns, envelope("u", None, row))):
-        assert changes(decoded([one])) == [("update", {"id": 1})]
-
-
-@needs_core
-def test_rows_that_postgres_told_in_part_are_decoded_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = [field("id", "int64"), field("note", "string"), field("day", "int32", "io.debezium.time.Date")]
-    rows = [{"id": number, "note": TOAST if number % 2 else "x", "day": 0} for number in range(10)]
-    monkeypatch.setattr(decoder, "decode", None)  # one by one would fail
-    for operation, at in (("u", "after"), ("d", "before")):
-        found = decoded([wrapped(columns, envelope(operation, **{at: row})) for row in rows])
-        assert [row for _, row in changes(found)] == [
-            {**({} if row["note"] == TOAST else {"note": "x"}), "id": row["id"], "day": "1970-01-01"} for row in rows
-        ]
-
-
-HOSTILE = [
-    {"v": {"scale": 2_000_000_000, "value": "AQ=="}},
-    {"v": {"scale": -2_000_000_000, "value": "AQ=="}},
-    {"v": {"scale": 2, "value": "A" * 40_000}},
-    {"v": {"scale": 1.5, "value": 5}},
-    {"v": [], "d": "A" * 40_000},
-    {"d": "", "t": int("9" * 4_000)},
-    {"d": "no Base64!", "t": "yesterday"},
-    {"t": 1e300, "s": []},
-    {"t": {"a": 1}, "s": {"b": {}}},
-]
-
-
-@pytest.mark.parametrize("row", HOSTILE, ids=range(len(HOSTILE)))
-def test_values_that_do_not_fit_their_schema_harm_nobody(row: dict[str, Any]) -> None:
-    columns = [
-        field("v", "struct", "io.debezium.data.VariableScaleDecimal", fields=[field("scale", "int32")]),
-        field("d", "bytes", DECIMAL, parameters={"scale": "2"}),
-        field("t", "int64", "io.debezium.time.NanoTimestamp"),
-        field("s", "struct", fields=[field("b", "int32", "io.debezium.time.Date")]),
-    ]
-    good = {"t": 1}
-    found = decoded([wrapped(columns, envelope("c", None, one)) for one in (good, row, good)])
-    wanted = {"t": "1970-01-01T00:00:00.000000001"}
-    assert [row for _, row in changes(found)][::2] == [wanted, wanted]
-    assert found.rows["row"].to_pylist() == [0, 1, 2]
-
-
-ODD_SCHEMAS = [
-    5,
-    {"type": 5},
-    {"type": "struct", "fields": 7},
-    {"type": "struct", "fields": [None, {"field": "after"}, {"type": "struct", "field": "after", "fields": {}}]},
-    {"type": "array"},
-    {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": [field("id", "array"), field("n", "map")]}]},
-    {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": [field("id", "bytes", DECIMAL, parameters={"scale": "9" * 5_000})]}]},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("odd", ODD_SCHEMAS, ids=range(len(ODD_SCHEMAS)))
-def test_a_schema_that_is_none_leaves_values_as_they_are(odd: Any) -> None:
-    one = envelope("c", None, {"id": [1], "n": {"a": 1}})
-    found = decoded([{"schema": odd, "payload": one}, one])
-    assert [row for _, row in changes(found)] == [{"id": [1], "n": {"a": 1}}] * 2
-
-
-@pytest.mark.parametrize("number", ["9" * 5_000, "1" + "0" * 400 + ".5", "1e999"])
-def test_a_number_of_any_length_harms_nobody(number: str) -> None:
-    good, long = b'{"op":"c","ts_ms":1,"after":{"id":1}}', b'{"op":"c","ts_ms":%b,"after":{"id":%b}}'
-    found = decoded([good, long.replace(b"%b", number.encode()), good])
-    assert found.rows["row"].to_pylist() == [0, 1, 2]
-    assert found.rows["event"].to_pylist()[::2] == [b'{"id":1}'] * 2
 
 
 def test_numbers_of_nested_rows_keep_every_digit() -> None:

@@ -209,7 +209,7 @@ def _expire_without_tag(world: World) -> None:
     _expire(world)
 
 
-def _make_anew(world: World) -> None:
+def _recreate(world: World) -> None:
     world.spark.sql(f"DROP TABLE {world.name}")
     world.create()
     world.insert(7)
@@ -222,11 +222,11 @@ LOST: list[tuple[Callable[[World, int], None], str, list[tuple[str, int, str]]]]
         "it has expired",
         [("INSERT", number, f"v{number}") for number in (1, 2, 3, 4)],
     ),
-    (lambda world, _: _make_anew(world), "dropped and made anew", [("INSERT", 7, "v7")]),
+    (lambda world, _: _recreate(world), "dropped and recreated", [("INSERT", 7, "v7")]),
 ]
 
 
-@pytest.mark.parametrize(("lose", "said", "reloaded"), LOST, ids=["rolled back", "expired", "made anew"])
+@pytest.mark.parametrize(("lose", "said", "reloaded"), LOST, ids=["rolled back", "expired", "recreated"])
 def test_a_lost_position_is_told_and_read_again_only_when_it_is_said_so(
     spark: SparkSession,
     lake: Catalog,

@@ -1,1 +1,1 @@
-"""Dead letters that are sent again, each once."""
+"""Replays dead letters, each once."""

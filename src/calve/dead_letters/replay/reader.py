@@ -1,4 +1,4 @@
-"""The executors' side of a replay: dead letters become the events that they were."""
+"""The executors' side of a replay: converts dead letters back to events."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from calve.sources.source import READ_BYTES, READ_ROWS, Split
 __all__ = ["REPLAYED_FROM", "Part", "RejectsReader", "table_of"]
 
 REPLAYED_FROM = "replayed_from"
-"""Metadata of an event that is sent again: file and line of its dead letter, so that a new one tells of the old."""
+"""Metadata of a replayed event: file and line of its dead letter, so that a new dead letter refers to the old one."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Entries of one file, as a split's body has them.
+    """Entries of one file, in the form of a split's body.
 
     Attributes:
-        place: The folder or the object store's prefix; of a table where its metadata is.
-        file: The file's name in it; of a table the task.
-        ranges: First byte, byte behind, line of the first entry and number of entries, for each run of entries; of a
-            table numbers in place of bytes.
+        place: The folder or the object store's prefix; for a table the location of its metadata.
+        file: The file's name in it; for a table the task.
+        ranges: First byte, end, line of the first entry and number of entries, for each run of entries; for a table
+            numbers instead of bytes.
         sink: The number of the only sink that gets them; None: every sink.
-        storage: What is needed to find a table's files, beside the credentials of the environment.
+        storage: The properties to read a table's files, beside the credentials of the environment.
     """
 
     place: str
@@ -44,11 +44,11 @@ class Part:
 
 @dataclass(frozen=True)
 class RejectsReader:
-    """Reads parts of dead-letter files, with the metadata that the events came with.
+    """Reads parts of dead-letter files, with the metadata of their events.
 
     Attributes:
-        metadata: The attributes, with the types that the pipeline's source gives them.
-        storage: By the folder of a table (`table_of`): what is needed to read it, secrets included, which no split has.
+        metadata: The attributes, with their types in the pipeline's source.
+        storage: By the folder of a table (`table_of`), the properties to read it, with secrets, which splits lack.
     """
 
     metadata: dict[str, pa.DataType]
@@ -58,34 +58,34 @@ class RejectsReader:
         """Yield the events of a part in order.
 
         Raises:
-            SourceError: The file is gone.
+            SourceError: The file no longer exists.
             SourceUnavailableError: The storage does not answer.
         """
         part = Part(**split.body)
         part = replace(part, storage=self.storage.get(table_of(part.place), part.storage))
-        held: list[tuple[str, DeadLetter]] = []
+        letters: list[tuple[str, DeadLetter]] = []
         size = 0
         for where, line in _lines(part):
-            held.append((where, msgspec.json.decode(line, type=DeadLetter)))
+            letters.append((where, msgspec.json.decode(line, type=DeadLetter)))
             size += len(line)
-            if len(held) >= READ_ROWS or size >= READ_BYTES:
-                yield self._batch(held, part.sink)
-                held, size = [], 0
-        if held:
-            yield self._batch(held, part.sink)
+            if len(letters) >= READ_ROWS or size >= READ_BYTES:
+                yield self._batch(letters, part.sink)
+                letters, size = [], 0
+        if letters:
+            yield self._batch(letters, part.sink)
 
-    def _batch(self, held: Sequence[tuple[str, DeadLetter]], sink: int | None) -> pa.RecordBatch:
-        events = [None if entry.event is None else entry.original() for _, entry in held]
-        told = [entry.metadata or {} for _, entry in held]
+    def _batch(self, letters: Sequence[tuple[str, DeadLetter]], sink: int | None) -> pa.RecordBatch:
+        events = [None if entry.event is None else entry.original() for _, entry in letters]
+        metadata = [entry.metadata or {} for _, entry in letters]
         columns = {EVENT: pa.array(events, pa.binary())}
-        columns |= {name: _column([one.get(name) for one in told], kind) for name, kind in self.metadata.items()}
-        columns[REPLAYED_FROM] = pa.array([where for where, _ in held], pa.string())
-        columns[SINK] = pa.array([sink] * len(held), pa.int32())
+        columns |= {name: _column([one.get(name) for one in metadata], kind) for name, kind in self.metadata.items()}
+        columns[REPLAYED_FROM] = pa.array([where for where, _ in letters], pa.string())
+        columns[SINK] = pa.array([sink] * len(letters), pa.int32())
         return pa.record_batch(columns)
 
 
 def table_of(place: str) -> str:
-    """Return the folder of the metadata of a table of dead letters, whichever of its versions a part was read from."""
+    """Return the metadata folder of a table of dead letters, from the location of any of its metadata files."""
     return place.rpartition("/")[0]
 
 
@@ -104,22 +104,22 @@ def _lines(part: Part) -> Iterator[tuple[str, bytes]]:
                 yield from ((f"{part.file}:{number}", line) for number, line in enumerate(lines, first))
     except FileNotFoundError as error:
         raise SourceError(
-            f"The dead letters {path} are gone, and were to be sent again",
+            f"The dead letters {path} of this replay no longer exist",
             step="read",
             target=path,
-            hint="Put the file back, and replay again",
+            hint="Restore the file, and replay again",
         ) from error
     except OSError as error:
         raise SourceUnavailableError(
             f"The dead letters {path} cannot be read: {error}",
             step="read",
             target=path,
-            hint="It is tried again; look whether its storage is well",
+            hint="Calve tries again; check the storage of the file",
         ) from error
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return values their type; null for one that a stranger has written otherwise."""
+    """Return values as an array of a type; values of other types become null: other programs may write entries, too."""
     try:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

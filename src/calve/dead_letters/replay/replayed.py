@@ -1,4 +1,4 @@
-"""Which dead letters have been sent again for good: the memory of `calve dlq replay` on the driver's disk."""
+"""Records which dead letters have been replayed: the memory of `calve dlq replay` on the driver's disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from calve.errors import WriteError
 
-__all__ = ["Span", "Spans", "Taken"]
+__all__ = ["Replayed", "Span", "Spans"]
 
 _FILE = "taken.db"
 _TABLES = """
@@ -21,13 +21,13 @@ _TABLES = """
     CREATE TABLE IF NOT EXISTS call (file TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _BEGUN = ""
-"""The row that an unfinished call has even when it knows no file."""
+"""The row of an unfinished call, even without files."""
 
 
 class Span(NamedTuple):
-    """Entries that follow each other in a file: its name, their bytes, and how many they are.
+    """Consecutive entries of a file: its name, their bytes, and their number.
 
-    The name without its folder is enough: published names are unique, and survive a folder that is moved.
+    The name without its folder is enough: published names are unique, and stay valid if the folder is moved.
     """
 
     file: str
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 
 class Spans:
-    """A set of spans that knows whether a place in a file is in it."""
+    """A set of spans that can be searched by offset."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self.entries = 0
@@ -47,56 +47,56 @@ class Spans:
             self.entries += span.entries
 
     def has(self, file: str, offset: int) -> bool:
-        """Return whether the entry that begins at this byte is in it."""
+        """Return whether the entry at this byte is in it."""
         spans = self._spans.get(file, [])
         at = bisect.bisect_right(spans, offset, key=lambda span: span[0]) - 1
         return at >= 0 and offset < spans[at][1]
 
 
-class Taken:
-    """A durable set of spans in one SQLite file, and the call that is not finished yet.
+class Replayed:
+    """A durable set of spans in one SQLite file, and the unfinished call.
 
     Args:
-        folder: `<state>/<pipeline>/replay`; made when something is remembered.
+        folder: `<state>/<pipeline>/replay`; created by the first write.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self) -> list[Span]:
-        """Return everything that was ever added."""
+        """Return all spans."""
         return [Span(*row) for row in self._read('SELECT file, start, "end", entries FROM taken')]
 
     def count(self, files: Collection[str]) -> int:
-        """Count the entries of these files that have been sent again."""
+        """Count the replayed entries of these files."""
         return sum(span.entries for span in self.load() if span.file in files)
 
     def add(self, spans: Iterable[Span]) -> None:
-        """Remember spans durably; may be repeated.
+        """Add spans durably; may be repeated.
 
         Raises:
-            WriteError: The disk refuses; try again.
+            WriteError: The disk refused; try again.
         """
         self._write("INSERT OR IGNORE INTO taken VALUES (?, ?, ?, ?)", spans)
 
     def call(self) -> set[str] | None:
-        """Return the replays' own rejects that the unfinished call found at its start; None: the last one has ended."""
+        """Return the replays' rejects that existed when the unfinished call started; None if no call is unfinished."""
         files = {str(row[0]) for row in self._read("SELECT file FROM call")}
         return files or None
 
     def begin_call(self, files: Iterable[str]) -> None:
-        """Remember what `call` gives, until `end_call`.
+        """Record the result of `call`, until `end_call`.
 
         Raises:
-            WriteError: The disk refuses; try again.
+            WriteError: The disk refused; try again.
         """
         self._write("INSERT OR IGNORE INTO call VALUES (?)", [(file,) for file in (_BEGUN, *files)])
 
     def end_call(self) -> None:
-        """Forget the call: everything that it was to send is sent.
+        """Forget the call: all of its entries are replayed.
 
         Raises:
-            WriteError: The disk refuses.
+            WriteError: The disk refused.
         """
         if self.call() is not None:
             self._write("DELETE FROM call WHERE file >= ?", [(_BEGUN,)])
@@ -114,10 +114,10 @@ class Taken:
                 database.executemany(sql, rows)
         except (sqlite3.Error, OSError) as error:
             raise WriteError(
-                f"The list of dead letters that were sent again cannot be written to {self._folder}: {error}",
+                f"The list of replayed dead letters cannot be written to {self._folder}: {error}",
                 step="acknowledge",
                 target=str(self._folder),
-                hint="Make room, or give the right to write there; nothing is lost",
+                hint="Free disk space, or allow writing there; nothing is lost",
             ) from error
 
     def _connect(self) -> sqlite3.Connection:

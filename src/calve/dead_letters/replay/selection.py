@@ -1,4 +1,4 @@
-"""Which dead letters are sent again, and to which sink."""
+"""Selects the dead letters to replay, and their sinks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Selection"]
 
 @dataclass(frozen=True)
 class Selection:
-    """What one replay takes.
+    """The dead letters of one replay.
 
     Attributes:
-        pipeline: The pipeline's name; entries of others may lie in the same folder.
-        sinks: The numbers of its sinks by every name that entries may have for them.
+        pipeline: The pipeline's name; the folder may have entries of others.
+        sinks: The numbers of its sinks, by every name that entries may use for them.
         code: Entries of this code only.
         table: Entries of this table only.
     """
@@ -28,28 +28,28 @@ class Selection:
     table: str | None = None
 
     def takes(self, entry: DeadLetter) -> bool:
-        """Return whether the entry is to be sent."""
+        """Return whether to replay an entry."""
         return entry.is_of(self.pipeline) and self.code in (None, entry.code) and self.table in (None, entry.table)
 
     def sink(self, entry: DeadLetter, where: str) -> int | None:
-        """Return the number of the sink that rejected an entry; None: it never got as far as one.
+        """Return the number of the sink that rejected an entry; None if it was rejected before any sink.
 
         Args:
             entry: The entry.
             where: Its file and line, for the message.
 
         Raises:
-            SourceError: The pipeline does not have the sink.
+            SourceError: The pipeline has no such sink.
         """
         if not entry.sink or (entry.code == "MALFORMED" and not entry.table):
             return None
         found = self.sinks.get(entry.sink)
         if found is None:
             raise SourceError(
-                f"The dead letter {where} was rejected by the sink {entry.sink}, and the pipeline {self.pipeline} "
-                f"has {', '.join(self.sinks)}",
+                f"The dead letter {where} was rejected by the sink {entry.sink}, but the pipeline {self.pipeline} "
+                f"has only {', '.join(self.sinks)}",
                 step="replay",
                 target=where,
-                hint="Replay with a configuration that has this sink in its place; --table and --code choose others",
+                hint="Replay with a configuration that has this sink; or select other entries with --table and --code",
             )
         return found

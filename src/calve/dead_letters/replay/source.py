@@ -1,4 +1,4 @@
-"""The driver's side of a replay: which dead letters wait, and which have been sent again."""
+"""The driver's side of a replay: which dead letters wait, and which have been replayed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from calve.dead_letters.reader import DeadLetter, Entry, Place, entries, found_at, names
+from calve.dead_letters.reader import DeadLetter, Entry, LetterStore, entries, names, stores_at
 from calve.dead_letters.replay.reader import Part, RejectsReader, table_of
-from calve.dead_letters.replay.replayed import Span, Spans, Taken
+from calve.dead_letters.replay.replayed import Replayed, Span, Spans
 from calve.dead_letters.replay.selection import Selection
 from calve.dead_letters.table import LetterTable
 from calve.errors import PositionLostError
@@ -21,11 +21,11 @@ from calve.sources.source import Backlog, Planned, Position, Split
 __all__ = ["PART_BYTES", "RejectsSource"]
 
 PART_BYTES = 8 << 20
-"""Bytes of entries that one task reads at a time, about."""
+"""The approximate bytes of entries in one split."""
 
 
 class _Waiting(NamedTuple):
-    """A split, and how many entries are before it and in it."""
+    """A split, and the number of entries before it and in it."""
 
     before: int
     entries: int
@@ -34,9 +34,9 @@ class _Waiting(NamedTuple):
 
 @dataclass
 class _Open:
-    """A part that grows while a file is looked through."""
+    """A part that grows while a file is read."""
 
-    place: Place
+    store: LetterStore
     file: str
     sink: int | None
     ranges: list[list[int]] = field(default_factory=list)
@@ -55,58 +55,63 @@ class _Open:
         self.entries += 1
 
     def split(self) -> Split:
-        storage = self.place.open_storage if isinstance(self.place, LetterTable) else {}
-        return Split(asdict(Part(self.place.location, self.file, self.ranges, self.sink, storage)), self.size)
+        storage = self.store.open_storage if isinstance(self.store, LetterTable) else {}
+        return Split(asdict(Part(self.store.location, self.file, self.ranges, self.sink, storage)), self.size)
 
 
 class RejectsSource:
     """Plans dead letters file by file in the order of their names, each entry once.
 
-    What has been sent again is known twice: the splits of batches under way are in the ledger, those that are
-    acknowledged in `Taken`. The files are those that `look` found: what the replay itself rejects is left for another.
+    Replayed entries are in two lists: those of uncommitted batches in the ledger, those of acknowledged batches in
+    `Replayed`. The replay reads only the files that `look` found: its own rejects are left for the next replay.
 
     Args:
         folder: `<state>/<pipeline>/replay`.
-        places: Folders and prefixes with dead letters, and with notes about tables of them.
-        selection: Which of them are sent.
-        metadata: The attributes that the pipeline's own source gives, with their types.
-        own: How the names of files begin that replays of this pipeline write.
+        locations: Folders and prefixes with dead letters, and with notes about tables of dead letters.
+        selection: Which of them to replay.
+        metadata: The metadata attributes of the pipeline's own source, with their types.
+        own: The prefix of the files that replays of this pipeline write.
     """
 
     def __init__(
-        self, folder: Path, places: Sequence[str], selection: Selection, metadata: Mapping[str, pa.DataType], own: str
+        self,
+        folder: Path,
+        locations: Sequence[str],
+        selection: Selection,
+        metadata: Mapping[str, pa.DataType],
+        own: str,
     ) -> None:
         self.reader = RejectsReader(dict(metadata))
-        self._taken = Taken(folder)
-        self._folder, self._own = folder, own
-        self._places = places
+        self._replayed = Replayed(folder)
+        self._folder, self._own_prefix = folder, own
+        self._locations = locations
         self._selection = selection
-        self._files: dict[str, Place] = {}
+        self._files: dict[str, LetterStore] = {}
         self._tables: dict[str, LetterTable] = {}
         self._waiting: list[_Waiting] = []
         self._log = Log(selection.pipeline)
 
     def know(self, tables: Collection[LetterTable]) -> None:
-        """Read these tables of dead letters as they are, with what their catalogs know of their storage."""
+        """Use these tables of dead letters, with the storage properties of their catalogs."""
         self._tables |= {table.path: table for table in tables}
         for table in tables:
             self.reader.storage[table_of(table.location)] = dict(table.storage)
 
     def look(self) -> None:
-        """Fix the files to read: all that are there now.
+        """Find the files to read: all that exist now.
 
-        When the last replay was interrupted, this one goes on with it: what that one rejected waits for the next.
+        If the last replay was interrupted, this one continues it: the rejects of both wait for the next replay.
 
         Raises:
             SourceError: A folder cannot be read.
         """
-        known = self._taken.call()
-        for file, place in self._listed().items():
-            if known is None or file in known or not file.startswith(self._own):
-                self._files[file] = place
+        started_with = self._replayed.call()
+        for file, store in self._listed().items():
+            if started_with is None or file in started_with or not file.startswith(self._own_prefix):
+                self._files[file] = store
 
     def rejected_again(self) -> list[str]:
-        """Return the files of rejects that are there since `look`.
+        """Return the files of rejects that were written after `look`.
 
         Raises:
             SourceError: A folder cannot be read.
@@ -115,41 +120,41 @@ class RejectsSource:
         return [_named(listed[file], file) for file in sorted(set(listed) - set(self._files)) if self._is_own(file)]
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
-        """Look through the files for entries that have not been sent again.
+        """Read the files for entries that have not been replayed.
 
         Raises:
-            SourceError: A file cannot be read, or an entry's sink is gone.
-            PositionLostError: Entries have been sent again, and the list of them is gone.
+            SourceError: A file cannot be read, or an entry's sink no longer exists.
+            PositionLostError: Entries have been replayed, but the list of them is lost.
         """
-        under_way = [span for planned in pending for span in _spans(planned)]
-        taken = Spans([*self._taken.load(), *under_way])
+        uncommitted = [span for planned in pending for span in _spans(planned)]
+        replayed = Spans([*self._replayed.load(), *uncommitted])
         before = _count(position)
-        if before > taken.entries:
+        if before > replayed.entries:
             raise PositionLostError(
-                f"{before} dead letters were sent again, but the list of them in {self._folder} is gone or older",
+                f"{before} dead letters were replayed, but the list of them in {self._folder} is missing or old",
                 step="read",
                 target=self._selection.pipeline,
-                hint="Put the folder back, or remove it and move away the dead letters that were sent again",
+                hint="Restore the folder; or remove it, and move the replayed dead letters away",
             )
         self._waiting = []
-        for part in self._parts(taken):
+        for part in self._parts(replayed):
             self._waiting.append(_Waiting(before, part.entries, part.split()))
             before += part.entries
-        if self._waiting and self._taken.call() is None:
-            self._taken.begin_call(file for file in self._files if self._is_own(file))
+        if self._waiting and self._replayed.call() is None:
+            self._replayed.begin_call(file for file in self._files if self._is_own(file))
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Return how many entries wait."""
-        left = self._left(position)
-        return Backlog(sum(one.entries for one in left), sum(one.split.size_bytes for one in left))
+        """Return the number and size of the waiting entries."""
+        waiting = self._after(position)
+        return Backlog(sum(one.entries for one in waiting), sum(one.split.size_bytes for one in waiting))
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Return entries up to `max_bytes`, at least a part of a file; planning again gives the same."""
+        """Plan entries up to `max_bytes`, at least a part of a file; the same position has the same plan."""
         chosen: list[_Waiting] = []
-        left = max_bytes
-        for one in self._left(position):
-            left -= one.split.size_bytes
-            if chosen and left < 0:
+        bytes_left = max_bytes
+        for one in self._after(position):
+            bytes_left -= one.split.size_bytes
+            if chosen and bytes_left < 0:
                 break
             chosen.append(one)
         if not chosen:
@@ -157,59 +162,59 @@ class RejectsSource:
         return Planned([one.split for one in chosen], {"entries": chosen[-1].before + chosen[-1].entries})
 
     def acknowledge(self, planned: Planned) -> None:
-        """Remember the entries of a committed batch for good; may be repeated.
+        """Record the entries of a committed batch as replayed; may be repeated.
 
         Raises:
-            WriteError: The disk refuses.
+            WriteError: The disk refused.
         """
-        self._taken.add(_spans(planned))
+        self._replayed.add(_spans(planned))
 
     def finish(self) -> None:
-        """Say that all that `look` found is sent: the next replay may send what this one rejected.
+        """End the replay: all entries that `look` found are replayed, and the next replay may send their new rejects.
 
         Raises:
-            WriteError: The disk refuses.
+            WriteError: The disk refused.
         """
-        self._taken.end_call()
+        self._replayed.end_call()
 
     def stop(self) -> None:
         """Nothing is open."""
 
-    def _left(self, position: Position | None) -> list[_Waiting]:
+    def _after(self, position: Position | None) -> list[_Waiting]:
         return [one for one in self._waiting if one.before >= _count(position)]
 
-    def _listed(self) -> dict[str, Place]:
-        """Return the place of each file; of one name that is in two places, the first."""
-        found: dict[str, Place] = {}
-        for place in found_at(self._places, self._tables.get):
-            for file in names(place):
-                found.setdefault(file, place)
+    def _listed(self) -> dict[str, LetterStore]:
+        """Return the store of each file; the first one if two stores have the same name."""
+        found: dict[str, LetterStore] = {}
+        for store in stores_at(self._locations, self._tables.get):
+            for file in names(store):
+                found.setdefault(file, store)
         return found
 
     def _is_own(self, file: str) -> bool:
-        return file.startswith(self._own)
+        return file.startswith(self._own_prefix)
 
-    def _parts(self, taken: Spans) -> Iterator[_Open]:
+    def _parts(self, replayed: Spans) -> Iterator[_Open]:
         part: _Open | None = None
-        for file, place in sorted(self._files.items()):
-            for entry, sink in self._entries(file, place, taken):
+        for file, store in sorted(self._files.items()):
+            for entry, sink in self._entries(file, store, replayed):
                 if part is None or not part.fits(file, sink):
                     yield from [part] if part else []
-                    part = _Open(place, file, sink)
+                    part = _Open(store, file, sink)
                 part.add(entry)
         yield from [part] if part else []
 
-    def _entries(self, file: str, place: Place, taken: Spans) -> Iterator[tuple[Entry, int | None]]:
-        for entry in entries(place, file):
-            where = f"{_named(place, file)}:{entry.line}"
+    def _entries(self, file: str, store: LetterStore, replayed: Spans) -> Iterator[tuple[Entry, int | None]]:
+        for entry in entries(store, file):
+            where = f"{_named(store, file)}:{entry.line}"
             if not isinstance(entry.content, DeadLetter):
-                self._log.warning(f"passed over {where}, no dead letter: {entry.content.reason}")
-            elif self._selection.takes(entry.content) and not taken.has(file, entry.start):
+                self._log.warning(f"skipped {where}, which is not a dead letter: {entry.content.reason}")
+            elif self._selection.takes(entry.content) and not replayed.has(file, entry.start):
                 yield entry, self._selection.sink(entry.content, where)
 
 
-def _named(place: Place, file: str) -> str:
-    return f"the table {place.path}, task {file}" if isinstance(place, LetterTable) else f"{place.location}/{file}"
+def _named(store: LetterStore, file: str) -> str:
+    return f"the table {store.path}, task {file}" if isinstance(store, LetterTable) else f"{store.location}/{file}"
 
 
 def _count(position: Position | None) -> int:

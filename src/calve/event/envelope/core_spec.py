@@ -1,4 +1,4 @@
-"""What the compiled core is told of a format of envelopes and of schemas, as texts (`core/src/spec.rs` reads them)."""
+"""Describes envelope formats and schemas to the compiled core, as texts (`core/src/spec.rs` reads them)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from calve.event.envelope.shape import Shape
 __all__ = ["OPERATIONS", "format_spec", "meaning_spec"]
 
 OPERATIONS = ("insert", "update", "delete")
-"""By their numbers."""
+"""Operations; the core uses their indexes."""
 
 
 def format_spec(shape: Shape, metadata: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the specification of a format, the metadata that is wanted, and the columns of keys."""
-    words = {word: str(OPERATIONS.index(meant)) for word, meant in shape.words.items()} | dict.fromkeys(
+    """Return the specification of a format, the requested metadata, and the key columns."""
+    words = {word: str(OPERATIONS.index(operation)) for word, operation in shape.words.items()} | dict.fromkeys(
         shape.silent, "silent"
     )
     attributes = [shape.metadata[name] for name in metadata]
@@ -36,7 +36,7 @@ def format_spec(shape: Shape, metadata: Sequence[str], keys: Sequence[str]) -> l
 
 
 def meaning_spec(schema: Field | None) -> list[str]:
-    """Return what a schema says of values, in the order in which `logical.render` looks at it."""
+    """Return the rendering of values by a schema, in the order of `logical.render`."""
     return list(_meaning(schema))
 
 
@@ -48,16 +48,16 @@ def _meaning(schema: Field | None) -> Iterator[str]:
     elif schema.logical == VARIABLE_DECIMAL:
         yield "free-decimal"
     elif schema.logical in EPOCHS:
-        what, unit = EPOCHS[schema.logical]
-        yield what
-        if what != "date":
+        logical, unit = EPOCHS[schema.logical]
+        yield logical
+        if logical != "date":
             yield str(len(str(unit)) - 1)
     elif schema.logical in UTC_TEXTS:
         yield "utc"
     elif schema.kind == "struct":
-        known = {each.name: each for each in schema.fields}
-        yield from ("struct", str(len(known)))
-        for name, each in known.items():
+        fields = {each.name: each for each in schema.fields}
+        yield from ("struct", str(len(fields)))
+        for name, each in fields.items():
             yield name
             yield from _meaning(each)
     elif schema.kind in ("array", "map"):

@@ -1,4 +1,4 @@
-"""Turns batches of envelopes into batches of rows, each with what is to be done with it. Runs on executors."""
+"""Decodes batches of envelopes to batches of rows with their operations. Runs on executors."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from calve.event.validate_json import cleaned, whole_array
 __all__ = ["RECORD_KEY", "Decoded", "Decoder", "Envelopes"]
 
 RECORD_KEY = "kafka_key"
-"""The metadata attribute with the record's key, which names the row of a delete that does not."""
+"""The metadata attribute with the record's key; it identifies the row of a delete whose envelope has no row."""
 
 
 @dataclass(frozen=True)
 class Envelopes:
-    """How a source's events are to be decoded; pickled into the tasks.
+    """How to decode a source's events; pickled into the tasks.
 
     Attributes:
         format: A name in `SHAPES`.
-        wanted: What is asked for beside the rows.
+        wanted: What to return beside the rows.
     """
 
     format: str
@@ -40,9 +40,9 @@ class Envelopes:
 
     @property
     def metadata(self) -> dict[str, pa.DataType]:
-        """The attributes that rows can have, and their types."""
-        told = {name: attribute.kind for name, attribute in SHAPES[self.format].metadata.items()}
-        return {OPERATION_ATTRIBUTE: pa.string(), **told}
+        """The metadata attributes that rows can have, and their types."""
+        attributes = {name: attribute.kind for name, attribute in SHAPES[self.format].metadata.items()}
+        return {OPERATION_ATTRIBUTE: pa.string(), **attributes}
 
 
 class Decoded(NamedTuple):
@@ -50,10 +50,10 @@ class Decoded(NamedTuple):
 
     Attributes:
         rows: In the order of the envelopes: `event` and `json` (the row), `original` (the envelope), `row` (the
-            envelope's position), the metadata that came in, `operation` and the attributes that are wanted; `_schema`
-            where the format may have schemas.
-        rejects: Envelopes that say nothing that can be done (`REJECTS`).
-        passed_over: How many are about no row: tombstones, control records.
+            envelope's position), the metadata of the input, `operation` and the requested attributes; `_schema` if
+            the format may have schemas.
+        rejects: Envelopes that cannot be applied (`REJECTS`).
+        passed_over: How many describe no row: tombstones, control records.
     """
 
     rows: pa.Table
@@ -67,32 +67,32 @@ class Decoder:
     def __init__(self, envelopes: Envelopes) -> None:
         self._shape: Shape = SHAPES[envelopes.format]
         self._wanted = envelopes.wanted
-        self._kinds = {name: kind for name, kind in envelopes.metadata.items() if self._asked(name)}
-        told = {"at": pa.int64(), "event": pa.string(), "json": pa.string(), SCHEMA: pa.int32()}
-        self._schema = pa.schema({**told, **self._kinds})
+        self._kinds = {name: kind for name, kind in envelopes.metadata.items() if self._is_wanted(name)}
+        columns = {"at": pa.int64(), "event": pa.string(), "json": pa.string(), SCHEMA: pa.int32()}
+        self._schema = pa.schema({**columns, **self._kinds})
         self._schemas: dict[Field, int] = {}
         self._fast = FastDecoder(self._shape, self._wanted, self._number)
 
     def decode(self, events: pa.Table) -> Decoded:
         """Decode a table with the column `event` (and perhaps `malformed`, `kafka_key`)."""
         texts = whole_array(events[EVENT])
-        given_up = _reasons(events)
+        rejected = _reasons(events)
         is_tombstone = texts.is_null().to_numpy(zero_copy_only=False)
         waiting = ~is_tombstone
-        waiting[list(given_up)] = is_tombstone[list(given_up)] = False
+        waiting[list(rejected)] = is_tombstone[list(rejected)] = False
         found = self._fast.decode(texts, np.flatnonzero(waiting))
-        rejects = [Reject(row, Code.MALFORMED, "", reason) for row, reason in given_up.items()]
+        rejects = [Reject(row, Code.MALFORMED, "", reason) for row, reason in rejected.items()]
         passed_over = int(is_tombstone.sum()) + found.silent + self._slow(events, found.left, found.parts, rejects)
         return Decoded(self._joined(events, found.parts), rejects_table(rejects), passed_over)
 
-    def _asked(self, name: str) -> bool:
+    def _is_wanted(self, name: str) -> bool:
         return name == OPERATION_ATTRIBUTE or name in self._wanted.metadata
 
     def _number(self, schema: Field | None) -> int | None:
         return None if schema is None else self._schemas.setdefault(schema, len(self._schemas))
 
     def _slow(self, events: pa.Table, rows: RowNumbers, parts: list[pa.Table], rejects: list[Reject]) -> int:
-        """Decode one by one what is left; give how many are about no row."""
+        """Decode the remaining envelopes one by one; return how many describe no row."""
         keys = (
             events[RECORD_KEY].take(pa.array(rows)).to_pylist()
             if RECORD_KEY in events.column_names
@@ -103,7 +103,7 @@ class Decoder:
         for row, event, key in zip(rows.tolist(), events[EVENT].take(pa.array(rows)).to_pylist(), keys, strict=True):
             try:
                 changes = decode(self._shape, event, key, self._wanted)
-                told = [{**_told(row, change), SCHEMA: self._number(change.schema)} for change in changes]
+                decoded = [{**_row(row, change), SCHEMA: self._number(change.schema)} for change in changes]
             except RefusedError as refused:
                 rejects.append(Reject(row, refused.code, "", str(refused)))
                 continue
@@ -111,38 +111,38 @@ class Decoder:
                 rejects.append(Reject(row, Code.MALFORMED, "", "nested too deeply"))
                 continue
             passed_over += not changes
-            found += told
+            found += decoded
         if found:
             parts.append(pa.Table.from_pylist(found, self._schema))
         return passed_over
 
     def _joined(self, events: pa.Table, parts: list[pa.Table]) -> pa.Table:
-        """Put the parts in the order of the envelopes, beside the metadata that came in."""
+        """Join the parts in the order of the envelopes, with the metadata of the input."""
         found = pa.concat_tables([part.select(self._schema.names) for part in parts] or [self._schema.empty_table()])
         if len(parts) > 1:
             found = found.take(pc.sort_indices(found["at"]))  # stable
         at = duck.whole(found["at"])
-        whole = np.array_equal(at, np.arange(len(events)))
+        is_all = np.array_equal(at, np.arange(len(events)))
         rows = events.drop_columns([name for name in (MALFORMED, SCHEMA, *self._kinds) if name in events.column_names])
-        rows = rows if whole else rows.take(at)
+        rows = rows if is_all else rows.take(at)
         rows = rows.rename_columns([ORIGINAL if name == EVENT else name for name in rows.column_names])
         rows = rows.add_column(0, EVENT, found["event"].cast(pa.binary()))
         for name, column in ((JSON, found["json"]), (ROW, at), *((name, found[name]) for name in self._kinds)):
             rows = rows.append_column(name, column)
-        return rows.append_column(SCHEMA, self._told_schemas(found[SCHEMA])) if self._shape.wrapped else rows
+        return rows.append_column(SCHEMA, self._schema_texts(found[SCHEMA])) if self._shape.wrapped else rows
 
-    def _told_schemas(self, numbers: pa.ChunkedArray) -> pa.DictionaryArray:
+    def _schema_texts(self, numbers: pa.ChunkedArray) -> pa.DictionaryArray:
         texts = pa.array([schema_text(each) for each in self._schemas], pa.string())
         return pa.DictionaryArray.from_arrays(duck.whole(numbers), texts)
 
 
-def _told(row: int, change: Change) -> dict[str, Any]:
+def _row(row: int, change: Change) -> dict[str, Any]:
     texts = {"event": text_of(change.row), "json": cleaned(change.row)}
     return {"at": row, **texts, OPERATION_ATTRIBUTE: change.operation, **change.metadata}
 
 
 def _reasons(events: pa.Table) -> dict[int, str]:
-    """Return the rows that the source gave up, with its reasons."""
+    """Return the rows that the source rejects, with its reasons."""
     if MALFORMED not in events.column_names or events[MALFORMED].null_count == len(events):
         return {}
     return {row: reason for row, reason in enumerate(events[MALFORMED].to_pylist()) if reason is not None}

@@ -1,4 +1,4 @@
-"""One envelope at a time, read strictly: the meaning that the vectorised way has to match, and its way out."""
+"""Decodes one envelope at a time, strictly: the reference of the compiled core, and its fallback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class RefusedError(ValueError):
-    """An envelope that says nothing that can be done; `code` and the message are those of its reject."""
+    """An envelope that cannot be applied; `code` and the message are those of its reject."""
 
     def __init__(self, code: Code, reason: str) -> None:
         super().__init__(reason)
@@ -31,11 +31,11 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What decoding gives beside the rows.
+    """What decoding returns beside the rows.
 
     Attributes:
-        metadata: The attributes that are asked for.
-        keys: Names of columns that can be of a table's key: an update that changes one is a delete and an insert.
+        metadata: The requested attributes.
+        keys: Columns that may be in a table's key: an update that changes one becomes a delete and an insert.
     """
 
     metadata: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be done with one row: `insert`, `update` or `delete`, the row, and what the envelope tells of it."""
+    """One change: the operation (`insert`, `update` or `delete`), the row, its metadata, its schema or None."""
 
     operation: str
     row: Mapping[str, Any]
@@ -53,16 +53,16 @@ class Change:
 
 
 def decode(shape: Shape, event: bytes, key: str | None, wanted: Wanted) -> list[Change]:
-    """Read one envelope; nothing for one that is about no row.
+    """Decode one envelope; return nothing if it describes no row.
 
     Args:
         shape: Its format.
         event: Its text.
-        key: The record's key, which tells of a delete where the envelope does not.
-        wanted: What to give beside the row.
+        key: The record's key, for deletes whose envelope has no row.
+        wanted: What to return beside the row.
 
     Raises:
-        RefusedError: It is none, or cannot be applied.
+        RefusedError: It is not an envelope, or cannot be applied.
     """
     if event.strip() == b"null":
         return []
@@ -74,21 +74,25 @@ def decode(shape: Shape, event: bytes, key: str | None, wanted: Wanted) -> list[
         return []
     word = _at(envelope, shape.operation)
     if not isinstance(envelope, dict) or type(word) is not str:
-        raise RefusedError(Code.MALFORMED, f"no {shape.title} envelope: it has no text at {shape.operation}")
+        raise RefusedError(Code.MALFORMED, f"not a {shape.title} envelope: it has no text at {shape.operation}")
     if word in shape.silent:
         return []
     if word not in shape.words:
-        why = shape.refused.get(word) or f"{cut(word)!r} at {shape.operation} is no operation of {shape.title}"
+        why = shape.refused.get(word) or f"{cut(word)!r} at {shape.operation} is not an operation of {shape.title}"
         raise RefusedError(Code.UNKNOWN_OPERATION, why)
-    about = {name: _attribute(envelope, shape, name) for name in sorted(wanted.metadata & shape.metadata.keys())}
+    metadata = {name: _attribute(envelope, shape, name) for name in sorted(wanted.metadata & shape.metadata.keys())}
     found = _changes(shape, envelope, schema, (shape.words[word], key), wanted.keys)
-    return [Change(operation, row, about, told) for operation, row, told in found]
+    return [Change(operation, row, metadata, schema) for operation, row, schema in found]
 
 
 def _changes(
-    shape: Shape, envelope: dict[str, Any], schema: Field | None, told: tuple[str, str | None], keys: Collection[str]
+    shape: Shape,
+    envelope: dict[str, Any],
+    schema: Field | None,
+    operation_and_key: tuple[str, str | None],
+    keys: Collection[str],
 ) -> list[tuple[str, dict[str, Any], Field | None]]:
-    operation, key = told
+    operation, key = operation_and_key
     before = _row(_at(envelope, shape.before), schema)
     if operation == "delete" and shape.whole_before:
         return [(operation, *((before, schema) if before is not None else _key_row(key)))]
@@ -112,9 +116,9 @@ def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
 def _row(value: Any, schema: Field | None) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         return None
-    told = {name: each for name, each in value.items() if not placeholder(each)}
-    rendered = render(told, schema)
-    return rendered if isinstance(rendered, dict) else told
+    known = {name: each for name, each in value.items() if not placeholder(each)}
+    rendered = render(known, schema)
+    return rendered if isinstance(rendered, dict) else known
 
 
 def _key_row(key: str | None) -> tuple[dict[str, Any], Field | None]:
@@ -127,7 +131,7 @@ def _key_row(key: str | None) -> tuple[dict[str, Any], Field | None]:
         schema = schema_of(value.get("schema"))
         value = _row(value["payload"], schema) or {}
     if not value:
-        raise RefusedError(Code.NO_KEY, "the delete has neither a row before it nor a record key with fields")
+        raise RefusedError(Code.NO_KEY, "the delete has neither an old row nor a record key with fields")
     return value, schema
 
 
@@ -147,5 +151,5 @@ def _attribute(envelope: dict[str, Any], shape: Shape, name: str) -> Any:
 
 
 def text_of(row: Mapping[str, Any]) -> str:
-    """Write a row as JSON; half a surrogate pair, which UTF-8 cannot hold, as an escape."""
+    """Write a row as JSON; half a surrogate pair, which UTF-8 cannot encode, becomes an escape."""
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", dump(dict(row)))

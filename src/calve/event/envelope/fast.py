@@ -1,4 +1,4 @@
-"""Envelopes decoded by the compiled core, as far as it is certain; all others are for `exact`."""
+"""Decodes envelopes with the compiled core, as far as it is certain; `exact` decodes all others."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from calve.event.envelope.schema import Field, row_schema
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE, Shape
 from calve.event.exact_json import parse_object
 
-__all__ = ["FastDecoder", "Taken"]
+__all__ = ["FastDecoded", "FastDecoder"]
 
 _REMEMBERED = 1_000
-"""Schemas, before all are forgotten."""
+"""The most schemas; then all are forgotten."""
 
 
-class Taken(NamedTuple):
-    """What was decoded.
+class FastDecoded(NamedTuple):
+    """The envelopes that the core decoded.
 
     Attributes:
         parts: The rows: `at` (the envelope's position), `event` and `json` (the row), `_schema`, and the metadata.
-        silent: How many envelopes are about no row.
-        left: The positions of all others.
+        silent: How many envelopes describe no row.
+        left: The positions of all other envelopes.
     """
 
     parts: list[pa.Table]
@@ -42,8 +42,8 @@ class FastDecoder:
 
     Args:
         shape: Their format.
-        wanted: What to give beside the rows.
-        number: Gives the number of a row's schema.
+        wanted: What to return beside the rows.
+        number: Returns the number of a row's schema.
     """
 
     def __init__(self, shape: Shape, wanted: Wanted, number: Callable[[Field | None], int | None]) -> None:
@@ -54,12 +54,12 @@ class FastDecoder:
         self._numbers: list[int | None] = []
         self._core = core.envelopes(self._spec, self._metadata)
 
-    def decode(self, events: pa.Array, rows: RowNumbers) -> Taken:
+    def decode(self, events: pa.Array, rows: RowNumbers) -> FastDecoded:
         """Decode the events (binary or string) at some positions."""
         parts, silent = [], 0
         if len(self._numbers) >= _REMEMBERED:
             self._numbers, self._core = [], core.envelopes(self._spec, self._metadata)
-        for _ in range(2):  # the second time with the schemas that the first one met
+        for _ in range(2):  # the second time with the schemas that the first one found
             texts = events if len(rows) == len(events) else events.take(pa.array(rows))
             found = self._core.decode(texts) if self._core and len(rows) else None
             if found is None:
@@ -69,18 +69,18 @@ class FastDecoder:
             rows = np.delete(rows, np.concatenate([found.rows, found.silent]))
             if not sum(map(self._learn, found.unknown)):
                 break
-        return Taken(parts, silent, rows)
+        return FastDecoded(parts, silent, rows)
 
     def _part(self, at: RowNumbers, found: core.Decoded) -> pa.Table:
         operations = pa.DictionaryArray.from_arrays(found.operations, OPERATIONS).cast(pa.string())
         numbers = pa.array([*self._numbers, None], pa.int32())  # -1, for none, becomes the last one
         schemas = numbers.take(pa.array(found.schemas % len(numbers)))
-        told = {"at": pa.array(at), "event": found.texts, "json": found.texts, SCHEMA: schemas}
+        columns = {"at": pa.array(at), "event": found.texts, "json": found.texts, SCHEMA: schemas}
         metadata = dict(zip(self._metadata.names, found.metadata, strict=True))
-        return pa.table({**told, OPERATION_ATTRIBUTE: operations, **metadata})
+        return pa.table({**columns, OPERATION_ATTRIBUTE: operations, **metadata})
 
     def _learn(self, schema: bytes) -> bool:
-        """Tell the core what a schema says of rows; False if it cannot be told."""
+        """Add a row schema to the core; return False if that is impossible."""
         assert self._core is not None
         field = row_schema(parse_object(schema))
         if self._core.learn(schema, meaning_spec(field)) < 0:

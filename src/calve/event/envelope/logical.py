@@ -1,7 +1,7 @@
-"""Values of logical types as text that says the same without a schema: one value at a time, exactly.
+"""Renders values of logical types as text that needs no schema: one value at a time, exactly.
 
-Dates and times become ISO 8601, decimals their digits. A value that has no such form (a year beyond 9999, Postgres'
-`infinity`, a MySQL TIME of more than a day) becomes its number as text: never a number that a column would take for
+Dates and times become ISO 8601, decimals their digits. A value without such a form (a year beyond 9999, Postgres'
+`infinity`, a MySQL TIME of more than a day) becomes its number as text, because a column would read a plain number as
 milliseconds.
 """
 
@@ -42,35 +42,35 @@ EPOCHS = {
     "io.debezium.time.MicroTimestamp": ("timestamp", 10**6),
     "io.debezium.time.NanoTimestamp": ("timestamp", 10**9),
 }
-"""Numbers since the epoch or midnight: what they tell, and units a second (a date: days)."""
+"""Numbers since the epoch or midnight: their meaning, and their units per second (a date: days)."""
 UTC_TEXTS = frozenset({"io.debezium.time.ZonedTime", "io.debezium.time.IsoTime", "io.debezium.time.IsoDate"})
-"""Texts that end in the offset of UTC, which columns of type `time` and `date` do not take."""
+"""Texts that end in the offset of UTC, which columns of type `time` and `date` do not accept."""
 PLACEHOLDERS: tuple[Any, ...] = (
     UNAVAILABLE,
     base64.b64encode(UNAVAILABLE.encode()).decode(),
     [UNAVAILABLE],
     {UNAVAILABLE: UNAVAILABLE},
 )
-"""What stands for a value that the source did not tell, by the column's type."""
+"""Debezium's placeholders for a value that the source did not send, by the column's type."""
 _MOST_DIGITS, _MOST_BYTES, _MOST_SCALE = 40, 1_000, 1_000
-"""Bounds of what is rendered: a number that claims more is left as it came."""
+"""Bounds of rendering: a number with more digits stays as it is."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAYS = (datetime.date.min.toordinal() - 719_163, datetime.date.max.toordinal() - 719_163)
 
 
 def needs_care(schema: Field) -> bool:
-    """Return whether a value of this schema, or one inside it, has to be rendered."""
+    """Return whether a value of this schema, or a value inside of it, must be rendered."""
     special = schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
     return special or any(needs_care(each) for each in schema.fields)
 
 
 def placeholder(value: Any) -> bool:
-    """Return whether a value stands for one that the source did not tell."""
+    """Return whether a value is a placeholder for one that the source did not send."""
     return value in PLACEHOLDERS
 
 
 def render(value: Any, schema: Field | None) -> Any:
-    """Return a parsed value as its schema means it; what does not fit the schema stays as it is."""
+    """Render a parsed value by its schema; a value that does not fit the schema stays as it is."""
     if value is None or schema is None or not needs_care(schema):
         return value
     if schema.logical == DECIMAL:
@@ -94,7 +94,7 @@ def render(value: Any, schema: Field | None) -> Any:
 
 
 def whole(number: Any) -> int | None:
-    """Return a parsed number as an integer; None for anything else, and for more digits than any type has."""
+    """Return a parsed number as an integer; None for other values, and for more digits than any type has."""
     usual = type(number) is Number and len(number) <= _MOST_DIGITS and number.removeprefix("-").isdecimal()
     return int(number) if usual else None
 

@@ -1,4 +1,4 @@
-"""Kafka Connect's inline schemas, as far as a row's values and the columns that they need depend on them."""
+"""Reads Kafka Connect's inline schemas, as far as the values and the columns of a row depend on them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Field:
             `timestamptz`, `uuid`, `decimal`, `fixed` and `null`.
         logical: The logical type's name, empty if there is none.
         scale: The scale of a decimal.
-        fields: The fields of a struct; the values' schema of an array or a map, then that of the map's keys if known.
-        precision: The digits of a decimal, 0 where they are not told; the length of a `fixed`.
-        pairs: Whether JSON has a map as an array of pairs, because its keys are no strings.
+        fields: The fields of a struct; the schema of the values of an array or a map, then of a map's keys if known.
+        precision: The digits of a decimal, 0 if unknown; the length of a `fixed`.
+        pairs: Whether JSON has a map as an array of pairs, because its keys are not strings.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Field:
 
 
 def row_schema(envelope: Any) -> Field | None:
-    """Return the schema of the rows in an envelope, from the envelope's schema; None where it does not tell."""
+    """Return the schema of the rows in an envelope, from the envelope's schema; None if it has none."""
     found = schema_of(envelope)
     rows = (
         [each for each in found.fields if each.name in ("after", "before") and each.kind == "struct"] if found else []
@@ -49,42 +49,42 @@ def row_schema(envelope: Any) -> Field | None:
 
 
 def schema_of(schema: Any, name: str = "") -> Field | None:
-    """Read a schema in JSON; None for what is none."""
+    """Read a schema in JSON; None if it is not a schema."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("type"), str):
         return None
-    kind, parts = schema["type"], []
+    kind, nested = schema["type"], []
     if kind == "struct":
-        given = schema.get("fields")
-        inside = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
-        parts = [schema_of(each, str(each.get("field"))) for each in inside]
+        fields = schema.get("fields")
+        inside = [each for each in fields if isinstance(each, Mapping)] if isinstance(fields, list) else []
+        nested = [schema_of(each, str(each.get("field"))) for each in inside]
     elif kind == "array":
-        parts = [schema_of(schema.get("items"))]
+        nested = [schema_of(schema.get("items"))]
     elif kind == "map":
-        parts = [schema_of(schema.get("values"))]
-    logical, given = schema.get("name"), schema.get("parameters")
+        nested = [schema_of(schema.get("values"))]
+    logical, parameter_values = schema.get("name"), schema.get("parameters")
     logical = logical if isinstance(logical, str) else ""
     if any(without_half_surrogates(text) != text for text in (name, kind, logical)):
         return None  # no column has such a name
-    parameters: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    parameters: Mapping[str, Any] = parameter_values if isinstance(parameter_values, Mapping) else {}
     keys = schema.get("keys")
     return Field(
         name,
         kind,
         logical,
         _small(parameters.get("scale")),
-        tuple(part for part in parts if part is not None),
+        tuple(each for each in nested if each is not None),
         _small(parameters.get(_PRECISION)),
         kind == "map" and isinstance(keys, Mapping) and keys.get("type") != "string",
     )
 
 
 def text_of(field: Field) -> str:
-    """Write a schema as JSON; `field_of` is the way back."""
+    """Write a schema as JSON; `field_of` reads it."""
     return msgspec.json.encode(field).decode()
 
 
 def field_of(text: str) -> Field:
-    """Read what `text_of` gave."""
+    """Read the result of `text_of`."""
     return msgspec.json.decode(text, type=Field)
 
 

@@ -1,4 +1,4 @@
-"""What envelopes look like: where each format of a change stream keeps the operation, the row, and what tells of it."""
+"""The formats of envelopes: where each format of a change stream has the operation, the row, and its metadata."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pyarrow as pa
 __all__ = ["IMPLIED_OPERATION", "OPERATION_ATTRIBUTE", "SHAPES", "UNAVAILABLE", "Attribute", "Shape"]
 
 OPERATION_ATTRIBUTE = "operation"
-"""The metadata attribute with what an envelope does: `insert`, `update` or `delete`, whatever its own word."""
+"""The metadata attribute with the operation of an envelope: `insert`, `update` or `delete` for all formats."""
 IMPLIED_OPERATION = '${getMetadata("operation")}'
-"""What `operation` is where events are envelopes and the sink does not say otherwise."""
+"""The default of `operation` if events are envelopes."""
 
 UNAVAILABLE = "__debezium_unavailable_value"
-"""What Debezium writes for a column that Postgres did not tell, because it is large and did not change (TOAST)."""
+"""Debezium's placeholder for a column that Postgres did not send, because it is large and unchanged (TOAST)."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Shape:
     """One format; paths are JSON pointers into the envelope.
 
     Attributes:
-        title: Its name for people.
-        operation: Where the envelope says what happened.
-        words: What its words mean: `insert`, `update`, `delete`.
-        silent: Its words for records that are about no row; they are passed over.
-        refused: Its words for what cannot be applied, each with the reason.
-        after: Where the row is.
-        before: Where the row before the change is.
-        whole_before: Whether that is a whole row, and the one a delete names; else it has only what changed.
+        title: Its name in messages.
+        operation: The path of the operation.
+        words: The meaning of its words: `insert`, `update`, `delete`.
+        silent: Its words for records that describe no row; they are skipped.
+        refused: Its words for changes that cannot be applied, each with the reason.
+        after: The path of the row.
+        before: The path of the row before the change.
+        whole_before: Whether `before` is a complete row, and the row of a delete; else it has only the changed columns.
         wrapped: Whether the envelope may be the `payload` beside a Kafka Connect `schema`.
-        metadata: The attributes that it gives, by name.
+        metadata: The metadata attributes, by name.
     """
 
     title: str
@@ -112,4 +112,4 @@ _DMS = Shape(
     },
 )
 SHAPES: Mapping[str, Shape] = {"debezium": _DEBEZIUM, "maxwell": _MAXWELL, "dms": _DMS}
-"""The formats by the names that `serde_format` and `codec` take."""
+"""The formats by their names in `serde_format` and `codec`."""

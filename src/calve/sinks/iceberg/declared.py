@@ -1,6 +1,6 @@
-"""What can be wrong with declared types, columns and partitions: everything in the settings that needs Iceberg's types.
+"""Checks the declared types, columns and partitions of the settings, which needs Iceberg's types.
 
-Imported only for a configuration that declares some: PyIceberg takes longer to import than the settings take to read.
+Imported only for a configuration that declares some: importing PyIceberg takes longer than reading the settings.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def type_fault(text: str) -> str | None:
 def schema_faults(
     columns: Sequence[Mapping[str, Any]], partitions: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a column that is named twice, and partitions that the columns do not allow, each with its key."""
+    """Yield duplicate columns, and partitions that the columns do not allow, each with its key."""
     names = [column["name"] for column in columns]
     repeated = [index for index, name in enumerate(names) if name in names[:index]]
     for index in repeated:
-        yield f"columns[{index}].name", f"the column {names[index]} is given a second time"
+        yield f"columns[{index}].name", f"the column {names[index]} appears twice"
     for index, column in enumerate(columns):
         if column["required"] and isinstance(parse_type(column["type"]), UnknownType):
-            yield f"columns[{index}].required", "a column of type unknown holds nothing but null"
+            yield f"columns[{index}].required", "a column of type unknown is always null"
     if not repeated:
         yield from partition_faults("partition_spec", partitions, schema_from_columns(columns))
 
@@ -67,7 +67,7 @@ def partition_faults(
     """Yield what is wrong with the fields of a partition spec, each with its key."""
     for index, entry in enumerate(entries):
         if entry in entries[:index]:
-            yield f"{key}[{index}]", "this partition field is given a second time"
+            yield f"{key}[{index}]", "this partition field appears twice"
         try:
             partition_spec_fields([entry], schema)
         except SettingsError as error:
@@ -75,5 +75,5 @@ def partition_faults(
 
 
 def time_fault(columns: Sequence[Mapping[str, Any]], column: str) -> str | None:
-    """Return why a column cannot tell the time of an event, or None."""
+    """Return why a column cannot be the event time, or None."""
     return faulty_time(schema_from_columns(columns), column)

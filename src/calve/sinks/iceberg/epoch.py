@@ -1,4 +1,4 @@
-"""Finds columns of timestamps whose numbers probably counted seconds and were read as milliseconds; on the driver."""
+"""Finds timestamp columns whose numbers are probably seconds that were read as milliseconds; on the driver."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LATEST_SECONDS = 2**32 // 1000
 
 
 def read_as_milliseconds(schema: Schema, files: Iterable[ContentFile]) -> Iterator[str]:
-    """Yield the names of the columns of timestamps that have nothing but the first weeks of 1970 in some file.
+    """Yield the timestamp columns that have only times of the first weeks of 1970 in some file.
 
     Args:
-        schema: The table's.
-        files: With bounds.
+        schema: The table's schema.
+        files: Content files with bounds.
     """
     units = {
         field_id: _UNITS[type(kind)]

@@ -1,4 +1,4 @@
-"""Columns that were inferred: what settings ask of them, and which are strings for a reason worth telling."""
+"""Fits inferred columns to the settings, and explains which of them are strings."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ _WHY_TEXT = {
     Kind.MIXED: ("as their values are of several types", "double"),
     Kind.NANOS: ("as their date-times are finer than microseconds", "timestamptz_ns"),
 }
-"""Why a column is a string although its values are no plain texts, and what type it may have instead."""
+"""Why a column is a string although its values are not plain texts, and a possible other type."""
 
 
 def unclear_columns(table: str, inferred: Inferred, types: ColumnTypes) -> Iterator[str]:
-    """Yield sentences on new columns that are strings although their values are no plain texts, with the way out."""
+    """Yield sentences about new columns that are strings although their values are not plain texts, with a hint."""
     found: dict[Kind, list[str]] = {}
     for column, kind in unclear(inferred.root, types):
         found.setdefault(kind, []).append(column)
     for kind, columns in found.items():
         names = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
         why, better = _WHY_TEXT[kind]
-        way_out = f"column_types: {{{columns[0]}: {better}}} gives a column that is created another type"
-        yield f"these columns of the table {table} are strings, {why}: {names}. {way_out}"
+        hint = f"column_types: {{{columns[0]}: {better}}} sets the type of a new column"
+        yield f"these columns of the table {table} are strings, {why}: {names}. {hint}"
 
 
 def fitted(schema: Schema, settings: IcebergSettings, types: ColumnTypes) -> Schema:
-    """Return inferred columns that can be the settings' partitions, event time and key, whatever the first events hold.
+    """Return inferred columns that can be the settings' partitions, event time and key, whatever the first events have.
 
-    A column that is partitioned by time, or tells the event time, is a timestamptz. One that cannot be partitioned or
-    be a key as it is, such as a double, is a string. Partition columns that no event has had are added. Columns of
+    A column with a time partition, or the event time, becomes a timestamptz. A column that cannot be partitioned or
+    be a key, such as a double, becomes a string. Partition columns that no event has are added. Columns of
     `column_types` stay as they are.
 
     Args:
         schema: The inferred columns.
-        settings: Of the sink.
-        types: What the settings say of columns' types.
+        settings: The sink's settings.
+        types: The types of columns in the settings.
     """
     partitions: dict[str, list[str]] = {}
     for name, transform in partition_spec_fields(settings.partition_fields):
@@ -79,7 +79,7 @@ def fitted(schema: Schema, settings: IcebergSettings, types: ColumnTypes) -> Sch
 
 
 def _fitted(field: NestedField, transforms: list[str], settings: IcebergSettings) -> IcebergType | None:
-    """Return the type that a column must have instead of its own; None: its own."""
+    """Return the type that a column must have, or None to keep its own."""
     kind = field.field_type
     if field.name == settings.event_time and isinstance(kind, (StringType, LongType)):
         return TimestamptzType()

@@ -1,4 +1,4 @@
-"""The tables of a source that a sink's tables are the mirrors of: their columns decide, not what is inferred."""
+"""The source tables that a sink's tables mirror: their columns are used instead of inferred ones."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TypeOf = Callable[[Sequence[str]], IcebergType | None]
 
 
 class Mirrors:
-    """What each table of a sink mirrors in the batch at hand (driver, one thread).
+    """The source tables of each table of a sink in the current batch (driver, one thread).
 
     Args:
         fields: The fields that the sink writes.
-        types: Types that columns have instead of those of their source.
+        types: Types of columns that override those of the source.
     """
 
     def __init__(self, fields: Fields = ALL_FIELDS, types: ColumnTypes | None = None) -> None:
@@ -35,22 +35,22 @@ class Mirrors:
         self._sources: dict[str, list[SourceTable]] = {}
 
     def set(self, tables: Iterable[SourceTable], names: Mapping[str, str]) -> None:
-        """Set which tables the rows of a batch are of, and under which names they are written."""
+        """Set the source tables of a batch, and the names of their targets."""
         self._sources = {}
         for table in tables:
             if table.name in names:
                 self._sources.setdefault(names[table.name], []).append(self._narrowed(table))
 
     def names(self) -> list[str]:
-        """Return the names of the sink's tables that are mirrors."""
+        """Return the names of the sink's mirrors."""
         return list(self._sources)
 
     def of(self, name: str) -> list[SourceTable]:
-        """Return the tables whose rows a table gets."""
+        """Return the source tables of a table."""
         return self._sources.get(name, [])
 
     def schema(self, name: str) -> Schema | None:
-        """Return the schema of a new table; None where it is no mirror."""
+        """Return the schema of a new mirror; None if the table is not a mirror."""
         sources = self.of(name)
         if not sources:
             return None
@@ -68,7 +68,7 @@ class Mirrors:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without defaults: rows come with all their values."""
+    """Return a type without defaults: source rows have all their values."""
     if isinstance(kind, list):
         return [_plain(each) for each in kind]
     if isinstance(kind, dict):
@@ -77,7 +77,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _typed(field: dict[str, Any], path: tuple[str, ...], type_of: TypeOf) -> dict[str, Any]:
-    """Return a field with the types that the settings give to it, or to what is below it."""
+    """Return a field with the types that the settings have for it and its nested fields."""
     given = type_of(path)
     if given is not None:
         return {**field, "type": json.loads(given.model_dump_json())}
@@ -94,7 +94,7 @@ def _typed_below(kind: Any, path: tuple[str, ...], type_of: TypeOf) -> Any:
 
 
 def _numbers(kind: Any) -> set[int]:
-    """The ids of all fields, however deep."""
+    """Return the ids of all fields, at any depth."""
     if isinstance(kind, list):
         return set().union(*map(_numbers, kind))
     if not isinstance(kind, dict):
@@ -104,4 +104,4 @@ def _numbers(kind: Any) -> set[int]:
 
 
 NONE = Mirrors()
-"""Nothing is mirrored."""
+"""No mirrors."""

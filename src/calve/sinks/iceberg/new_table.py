@@ -1,6 +1,6 @@
 """The option `schema` of the Iceberg sink: columns and partitions of a table that is created.
 
-What needs Iceberg's types (`declared`) is imported only where a configuration has types or partitions.
+The module with Iceberg's types (`declared`) is imported only if a configuration has types or partitions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TableSchema:
     partition_spec: list[PartitionField] = option([], "The partition fields.")
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a column that is named twice, and partitions that the columns do not allow."""
+        """Refuse duplicate columns, and partitions that the columns do not allow."""
         from calve.sinks.iceberg.declared import schema_faults
 
         yield from schema_faults(list(map(asdict, self.columns)), list(map(asdict, self.partition_spec)))

@@ -1,4 +1,4 @@
-"""Tries whether an Iceberg sink can work: its catalog, its table, and the place of new files (driver)."""
+"""Checks the systems of an Iceberg sink: its catalog, its table, and the location of new files (driver)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["probe"]
 
 
 def probe(settings: IcebergSettings, spark: SparkSession) -> None:
-    """Ask the catalog for the table and write where its files would be; leave everything as it was.
+    """Load the table, and write a temporary file to its location; nothing remains of the check.
 
-    A catalog in a local file that is not there yet is not made: then only its folders are tried.
+    A missing catalog in a local file is not created: then only its folders are checked.
 
     Raises:
-        CalveError: The catalog does not answer, a table that may not be created is missing, the table of dead letters
-            is none, or files cannot be written.
+        CalveError: The catalog does not answer, a table is missing that Calve may not create, the table of dead letters
+            has other columns, or files cannot be written.
     """
     for folder in settings.local_folders:
         try_folder(folder)
@@ -52,12 +52,12 @@ def probe(settings: IcebergSettings, spark: SparkSession) -> None:
 
 
 def _namespace(settings: IcebergSettings) -> str:
-    """Return the part of the namespace that does not depend on the event."""
+    """Return the static part of the namespace."""
     return settings.table_identifier.partition("${")[0].rpartition(".")[0]
 
 
 def _try_creating(catalog: Catalog, settings: IcebergSettings) -> None:
-    """Try what creating a table needs; a namespace is made if the catalog wants one, and removed again."""
+    """Check that a table could be created; a missing namespace is created if necessary, and removed again."""
     namespace = _namespace(settings) or f"calve_probe_{uuid.uuid4().hex}"
     table = settings.table_properties, settings.table_location
     try:

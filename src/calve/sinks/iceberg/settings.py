@@ -1,6 +1,6 @@
 """The options of the Iceberg sink: the keys of Data Prepper's RFC, and Calve's own.
 
-What needs Iceberg's types (`declared`) is imported only where a configuration has types or partitions.
+The module with Iceberg's types (`declared`) is imported only if a configuration has types or partitions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _check_table_name(text: str) -> Format:
 
 def _check_letter_table(text: str) -> None:
     if "${" in text:
-        raise SettingsError("the table of dead letters is one for all events: its name cannot have ${…}")
+        raise SettingsError("all dead letters go to one table: its name cannot have ${…}")
     if bad := fault(text):
         raise SettingsError(bad)
 
@@ -47,7 +47,7 @@ def _check_letter_table(text: str) -> None:
 def _check_branch(text: str) -> None:
     if not _BRANCH.fullmatch(text) or text.isdecimal():
         raise SettingsError(
-            f"{text[:100]!r} is no name of a branch: at most {_LONGEST_BRANCH} letters, digits, `_`, `-`, `.` and `/`, "
+            f"{text[:100]!r} is not a branch name: at most {_LONGEST_BRANCH} letters, digits, `_`, `-`, `.` and `/`, "
             "the first a letter or digit; and not digits alone, which readers take for a snapshot's number"
         )
 
@@ -55,12 +55,12 @@ def _check_branch(text: str) -> None:
 def _check_key(columns: list[str]) -> None:
     repeated = [name for index, name in enumerate(columns) if name in columns[:index]]
     if repeated:
-        raise SettingsError(f"the column {repeated[0]} is given a second time")
+        raise SettingsError(f"the column {repeated[0]} appears twice")
 
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Where rejected events go, if it is more than a path."""
+    """The location of dead letters, if it is not a path."""
 
     s3: S3DeadLetters | None = option(None, "A folder in S3; the same as `dlq: s3://bucket/prefix`.")
     table: str | None = option(
@@ -71,11 +71,11 @@ class DeadLetters:
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a map that names no place, or two."""
+        """Refuse a map without a location, or with two."""
         if not self.s3 and not self.table:
-            yield "", "name a place: a path, `s3: {bucket: …}` or `table: namespace.table`"
+            yield "", "needs a location: a path, `s3: {bucket: …}` or `table: namespace.table`"
         if self.s3 and self.table:
-            yield "table", "cannot be given beside `s3`; keep one"
+            yield "table", "cannot be set beside `s3`; set only one"
 
 
 @dataclass(frozen=True)
@@ -218,12 +218,12 @@ class IcebergSettings(SinkSettings):
 
     @property
     def changes(self) -> bool:
-        """Whether rows are updated and deleted by their key, and not only appended."""
+        """Whether rows are updated and deleted by key, not only appended."""
         return self.operation is not None or self.upsert
 
     @property
     def dynamic(self) -> bool:
-        """Whether the table is found for each event."""
+        """Whether each event selects its table."""
         return "${" in self.table_identifier
 
     @property
@@ -235,58 +235,58 @@ class IcebergSettings(SinkSettings):
 
     @property
     def columns(self) -> list[dict[str, Any]]:
-        """The columns of `schema` as `convert.schema_from_columns` takes them; empty without a schema."""
+        """The columns of `schema` for `table.definition.schema_from_columns`; empty without a schema."""
         return [asdict(column) for column in self.schema.columns] if self.schema else []
 
     @property
     def partition_fields(self) -> list[Any]:
-        """The partition spec of a new table as `convert.partition_spec_fields` takes it: texts or maps."""
+        """The partition spec of a new table for `table.definition.partition_spec_fields`: texts or maps."""
         spec = self.schema.partition_spec if self.schema else []
         return [asdict(field) for field in spec] or list(self.partition_by)
 
     @property
     def dlq_prefix(self) -> str | None:
-        """Where files of rejected events go, or None for the folder in the state."""
+        """The location of dead letters in files, or None for the folder in the state."""
         return prefix(self.dlq.s3 if isinstance(self.dlq, DeadLetters) else self.dlq)
 
     @property
     def places(self) -> dict[str, str]:
-        """Where the sink stores things, and how, as catalog properties."""
+        """The catalog properties with the sink's storage."""
         return {**(self.catalog or {}), "dlq": self.dlq_prefix or "", "location": self.table_location or ""}
 
     @property
     def dlq_table(self) -> str | None:
-        """The table that rejected events go to, or None for files."""
+        """The table of dead letters, or None for files."""
         return self.dlq.table if isinstance(self.dlq, DeadLetters) else None
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Where a catalog in a file is, and where new tables are stored."""
+        """The locations of a catalog in a file, and of new tables."""
         tables = self.table_location or (self.catalog or {}).get("warehouse", "")
         return catalog_folder(self.catalog), tables if self.auto_create else ""
 
     @property
     def shown_place(self) -> str:
-        """The catalog, as a user reads it."""
+        """The catalog's location, for messages."""
         return shown_catalog(self.catalog)
 
     @property
     def appends(self) -> bool:
-        """Whether events only become new rows of one table."""
+        """Whether all events are appended to one table."""
         return not (self.dynamic or self.changes)
 
     def faults(self, stream: str | None, has_keys: bool) -> Iterator[tuple[str, str]]:
-        """Refuse new tables without a key, if rows are changed by it."""
+        """Refuse new tables without a key, if rows are changed by key."""
         why = "operation" if self.operation is not None else "upsert" if self.upsert else stream
         if why and self.auto_create and not self.identifier_columns and not has_keys:
             yield (
                 "auto_create",
                 f"a table that is created would have no key, which {why} needs: add identifier_columns: [...] with the "
-                "columns that say which row an event is about; for tables that exist, remove auto_create",
+                "columns that identify an event's row; for existing tables, remove auto_create",
             )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse what cannot be meant: a bad name, half a catalog, keys that exclude each other."""
+        """Refuse contradictions: a bad name, an incomplete catalog, options that exclude each other."""
         yield from catalog_faults(self.catalog)
         if self.schema and self.dynamic:
             yield (
@@ -306,12 +306,12 @@ class IcebergSettings(SinkSettings):
                 elif columns.get(name, "").strip().lower() == "variant":
                     yield f"identifier_columns[{index}]", f"{name} is a variant, which cannot be a key"
         if self.partial_updates == "keep" and self.write_mode == "equality-delete":
-            why = "keep needs the older row, which equality deletes never look for"
+            why = "keep needs the older row, which equality deletes never read"
             yield "partial_updates", f"{why}; set write_mode: merge-on-read or copy-on-write"
         if self.dlq == "":
-            yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
+            yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
         if self.dlq_table == self.table_identifier:
-            yield "dlq.table", "is the table that the events go to; name another one"
+            yield "dlq.table", "is the table of the events; set another one"
 
     def _check_declared(self) -> Iterator[tuple[str, str]]:
         from calve.sinks.iceberg.declared import partition_faults, time_fault, type_fault
@@ -328,12 +328,12 @@ class IcebergSettings(SinkSettings):
         if version not in ("1", "2", "3"):
             yield "table_properties.format-version", f"must be 1, 2 or 3, found {version}"
         elif version == "1" and self.changes:
-            yield "table_properties.format-version", "must be 2 or 3: version 1 knows no row-level deletes"
+            yield "table_properties.format-version", "must be 2 or 3: version 1 has no row-level deletes"
 
     def needs(self) -> dict[str, str]:
-        """Return the fields without which every event is rejected, as far as the settings tell, and what they are for.
+        """Return the fields without which every event is rejected, and why, as far as the settings have them.
 
-        With `case_insensitive` a field may be spelled in many ways, and none is named.
+        With `case_insensitive` the spelling is unknown, so the result is empty.
         """
         if self.case_insensitive:
             return {}

@@ -30,14 +30,14 @@ from calve.table.loaded import Table
 __all__ = ["GATHERED_BYTES", "IcebergSink", "open", "probe"]
 
 GATHERED_BYTES = {"none": 0, "auto": 512 << 10, "hash": 32 << 20}
-"""Parts with less bytes in memory are handed on, by `distribution`; about four times of what they are in a file."""
+"""Parts with less bytes in memory are handed on, by `distribution`; about four times their size in a file."""
 
 
 class IcebergSink:
-    """A sink of tables, and these tables (`Sink`, `SinkTables`); runs on the driver.
+    """The Iceberg sink and its tables (`Sink`, `SinkTables`); runs on the driver.
 
     Args:
-        opening: What it is made from.
+        opening: Its settings and tools.
 
     Attributes:
         branch: The branch of its tables that it writes.
@@ -56,7 +56,7 @@ class IcebergSink:
         self._key, self.catalog = opening.catalog_of(settings.catalog or {})
         self.catalogs: Mapping[str, Catalog] = {self._key: self.catalog}
         self._log = log
-        self._told_times: set[tuple[str, str]] = set()
+        self._warned_times: set[tuple[str, str]] = set()
         self._mirrors = Mirrors(self._fields, settings.inferred_types)
         self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors)
         letters = settings.dlq_table
@@ -74,17 +74,17 @@ class IcebergSink:
 
     @property
     def tables(self) -> IcebergSink:
-        """Its tables, which the driver commits to."""
+        """Its tables, to which the driver commits."""
         return self
 
     @property
     def metadata(self) -> frozenset[str]:
-        """The metadata attributes that it asks for."""
+        """The metadata attributes that it reads."""
         return self._route.metadata
 
     @property
     def key_fields(self) -> frozenset[str]:
-        """The top-level fields that can be of a key of any of its tables that is known."""
+        """The top-level fields that may be in the key of a known table."""
         tables = [table for table in self._targets.known().values() if isinstance(table, Table)]
         names = [name for table in tables for name in table.schema.identifier_field_names()]
         names = [*self._settings.identifier_columns, *names]
@@ -95,10 +95,10 @@ class IcebergSink:
         self._targets.open()
 
     def begin_batch(self, tables: Sequence[SourceTable]) -> None:
-        """Look anew for tables that were absent; let mirrors follow the tables that the batch's events are rows of.
+        """Load absent tables again; let mirrors follow the source tables of the batch.
 
         Raises:
-            CalveError: Rejects cannot be written any more where they are to go.
+            CalveError: Dead letters can no longer be written.
         """
         if self.letters:
             _ = self.letters.table
@@ -106,7 +106,7 @@ class IcebergSink:
         self._targets.begin_batch()
 
     def may_write(self, target: BranchRef) -> bool:
-        """Return whether its events may go to a branch of a table; those of its dead letters are not its events."""
+        """Return whether its events may go to a branch of a table; its dead letters do not count as its events."""
         is_letters = self.letters is not None and self.letters.identifier == target.table
         return (
             (target.catalog, target.branch) == (self._key, self.branch)
@@ -115,27 +115,27 @@ class IcebergSink:
         )
 
     def has(self, catalog: str, table: str) -> bool:
-        """Return whether a table is known that the sink writes to."""
+        """Return whether a table is one of the sink's known tables."""
         return catalog == self._key and self._targets.has(table)
 
     def refresh(self, catalog: str, table: str, found: Table | None) -> None:
-        """Take a table as a commit left it, or load it again; that of the dead letters is always loaded."""
+        """Set a table to its state after a commit, or load it again; the table of dead letters is always loaded."""
         if catalog == self._key:
             self._targets.refresh(table, found)
         if catalog == self._key and self.letters and self.letters.identifier == table:
             self.letters.refresh()
 
     def check_times(self, entries: Iterable[TableFiles]) -> None:
-        """Warn once of each column whose numbers were read as milliseconds and look like seconds."""
+        """Warn once about each column whose numbers look like seconds but were read as milliseconds."""
         known = self._targets.known()
         for entry in entries if self._settings.timestamp_unit == "ms" else ():
             table = known.get(entry.table) if entry.catalog == self._key else None
             for name in read_as_milliseconds(table.schema, entry.files) if isinstance(table, Table) else ():
-                if (entry.table, name) not in self._told_times:
-                    self._told_times.add((entry.table, name))
+                if (entry.table, name) not in self._warned_times:
+                    self._warned_times.add((entry.table, name))
                     self._log.warning(
                         f"{entry.table}: the times in {name} are all before 20 February 1970; perhaps the events' "
-                        "numbers are seconds and were read as milliseconds",
+                        "numbers are seconds that were read as milliseconds",
                         table=entry.table,
                         hint="If so, set timestamp_unit: s",
                     )
@@ -145,7 +145,7 @@ class IcebergSink:
         self._targets.fit(table, inferred)
 
     def job(self, moment: int, prefix: str, replays: bool) -> TableJob:
-        """Return its part of the job of a batch, whatever its moment; dead letters that are sent again are late."""
+        """Return its part of the job of a batch; event times of a replay do not count, because they are late."""
         settings, place = self._settings, self.dead_letters
         return TableJob(
             label=self._label,
@@ -174,5 +174,5 @@ class IcebergSink:
 
 
 def open(opening: Opening) -> Sink:
-    """Make an Iceberg sink; nothing is reached before `Sink.open`."""
+    """Create an Iceberg sink; it connects in `Sink.open`."""
     return IcebergSink(opening)

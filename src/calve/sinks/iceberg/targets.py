@@ -1,4 +1,4 @@
-"""The tables of one Iceberg sink on the driver: loaded, created and evolved as the events need them."""
+"""Loads, creates and evolves the tables of one Iceberg sink, as its events need them; runs on the driver."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ from calve.write.writer import check
 __all__ = ["SinkTargets", "missing"]
 
 _NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
-"""For `unknown` Spark has a type, but MERGE cannot write it (Iceberg 1.12)."""
+"""Spark has a type for `unknown`, but MERGE cannot write it (Iceberg 1.12)."""
 
 
 class SinkTargets:
-    """Every table that a sink has met, as tasks need it. Called by the pipeline's thread; `refresh` by any.
+    """All known tables of a sink, for its tasks. Called by the pipeline's thread; `refresh` by any thread.
 
     Args:
         catalog: The sink's catalog.
         settings: The sink's settings.
         static: The one table of a sink whose `table_identifier` has no `${…}`.
-        log: Tells the operator that a table was created or changed, or what of its properties cannot be read.
-        mirrors: Which of the tables get the rows of which other tables.
+        log: Logs that a table was created or changed, or has invalid properties.
+        mirrors: The source tables of the sink's mirrors.
     """
 
     def __init__(
@@ -71,22 +71,22 @@ class SinkTargets:
         self.mirrors = mirrors
         self._types = settings.inferred_types
         self._static = static
-        self._say = log.info
+        self._info = log.info
         self._warn = log.warning
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._lock = threading.Lock()
         self._tables: dict[str, Table | Absent] = {}
-        self._told_time = False
+        self._warned_time = False
         self._followed: dict[str, list[SourceTable]] = {}
 
     def open(self) -> None:
-        """Find the static table, or create it when its schema is given; done before the source starts.
+        """Load the static table, or create it if its schema is set; called before the source starts.
 
         Raises:
             NoTargetError: It does not exist, and `auto_create` is off.
-            SchemaConflictError: It cannot be created as the settings want it, or its `event_time` is no time
-                although its columns were not inferred from events.
-            UnsupportedError: It asks for files that Calve cannot write.
+            SchemaConflictError: It cannot be created with these settings, or its `event_time` is not a time (unless its
+                columns were inferred from events).
+            UnsupportedError: It requires files that Calve cannot write.
         """
         if self._static is None:
             return
@@ -99,27 +99,29 @@ class SinkTargets:
         if table is None:
             return
         if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
-            hint = "Set identifier_columns to the columns that say which row an event is about"
+            hint = "Set identifier_columns to the columns that identify an event's row"
             raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
-        if not table.is_inferred and (bad := self._faulty_time(table)):  # else events decided it, and stop nothing
-            hint = "Name another column, or add this one to the table"
+        if not table.is_inferred and (
+            bad := self._faulty_time(table)
+        ):  # else events decided the type, and this must not stop the pipeline
+            hint = "Set another column, or add this one to the table"
             message = f"event_time of the table {self._static}: {bad}"
             raise SchemaConflictError(message, step="start", target=self._static, hint=hint)
         self._check(table)
         self._keep(self._static, table)
 
     def known(self) -> dict[str, Table | Absent]:
-        """Return a copy of what is known, for the tasks of a batch."""
+        """Return a copy of the known tables, for the tasks of a batch."""
         with self._lock:
             return dict(self._tables)
 
     def has(self, name: str) -> bool:
-        """Return whether the sink has met a table."""
+        """Return whether the sink knows a table."""
         with self._lock:
             return isinstance(self._tables.get(name), Table)
 
     def begin_batch(self) -> None:
-        """Forget what was absent, as it may exist by now; let known mirrors follow what they mirror.
+        """Forget absent tables, which may exist by now; let known mirrors follow their source tables.
 
         Raises:
             CommitError: A mirror cannot be changed.
@@ -132,26 +134,26 @@ class SinkTargets:
                 self.refresh(name)
 
     def refresh(self, name: str, found: Table | None = None) -> None:
-        """Take a known table anew after a commit, because others may have changed it.
+        """Update a known table after a commit, because others may have changed it.
 
-        The committer's threads and the pipeline's, which adds columns, do this at the same time: only a table that was
-        loaded after the other one's change replaces what is known, so that no column is forgotten.
+        The committer's threads and the pipeline's thread, which adds columns, do this at the same time: a loaded table
+        replaces the known one only if no other change happened since its load, so that no column is forgotten.
 
         Args:
             name: The table's identifier.
-            found: The table after the commit, which is not loaded if the commit changed only marks; None: it is loaded.
+            found: The table after the commit, if the commit changed only marks; None: load it.
         """
         with self._lock:
             known = self._tables.get(name)
         if not isinstance(known, Table):
-            return  # it is another sink's: each commit would cost as many loads as there are sinks
+            return  # another sink's table: else each commit would cost one load per sink
         if found is not None and known.differs_by_marks_only(found):
-            return  # what was worked out of its columns is kept
+            return  # keep the cached results for its columns
         table = self._load(name)
         try:
             self._check(table)
         except UnsupportedError:
-            table = None  # the next batch meets it as an unknown one
+            table = None  # the next batch treats it as unknown
         with self._lock:
             is_newer = self._tables.get(name) is known
             if is_newer and table is not None:
@@ -162,10 +164,10 @@ class SinkTargets:
             self.refresh(name)
 
     def fit(self, name: str, inferred: Inferred | None) -> None:
-        """Make a table fit what tasks found: load or create an unknown one, add columns to a known one.
+        """Fit a table to the fields that tasks found: load or create an unknown table, add columns to a known one.
 
         Raises:
-            CalveError: The catalog does not answer, or the one table of the sink cannot be written.
+            CalveError: The catalog does not answer, or the sink's only table cannot be written.
         """
         with self._lock:
             known = self._tables.get(name)
@@ -182,16 +184,16 @@ class SinkTargets:
             self._warn_once(name, f"{error.message}; its events are rejected. {error.hint}")
             found = Absent(Code.SINK_REFUSED.value, error.message)
         except CalveError as error:
-            if not self._is_this_table_s(name, error):
+            if not self._concerns_only_this_table(name, error):
                 raise
             found = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
         self._keep(name, found)
 
-    def _is_this_table_s(self, name: str, error: CalveError) -> bool:
-        """Whether an error comes from this one table's name or its events, so that other tables can be created.
+    def _concerns_only_this_table(self, name: str, error: CalveError) -> bool:
+        """Return whether an error comes from this table's name or events, so that other tables can be created.
 
         Raises:
-            CalveError: No table can be created, and why.
+            CalveError: No table can be created.
         """
         if self._static is not None:
             return False
@@ -199,7 +201,7 @@ class SinkTargets:
             return True
         if not isinstance(error, CommitError) or error.verdict is not Verdict.ASK:
             return False
-        settings = self.settings  # the catalog refused something: would it refuse any table?
+        settings = self.settings  # the catalog refused something: check whether it refuses every table
         self.catalog.try_storing(name.rpartition(".")[0], settings.table_properties, settings.table_location)
         return True
 
@@ -208,12 +210,12 @@ class SinkTargets:
         return None if table is None else self._ready(table)
 
     def _found(self, name: str) -> Table | None:
-        """Return a table that exists, after what it mirrors."""
+        """Load an existing table, after it has followed its source tables."""
         table = self._load(name)
         return self._load(name) if table is not None and self._follow(name) else table
 
     def _follow(self, name: str) -> bool:
-        """Let a table follow those that it mirrors; whether it has changed."""
+        """Let a table follow its source tables; return whether it has changed."""
         sources = self.mirrors.of(name)
         if not self.settings.schema_evolution or self._followed.get(name) == sources:
             return False
@@ -222,34 +224,34 @@ class SinkTargets:
         done = [each for source in sources for each in follow(self.catalog, name, source, key, has_deletes)]
         self._followed[name] = sources
         if done:
-            self._say(f"the table {name} follows its source: {', '.join(done[:5])}")
+            self._info(f"the table {name} follows its source: {', '.join(done[:5])}")
         return bool(done)
 
     def _ready(self, table: Table) -> Table:
-        """Return a table ready for changes, which need more than appends.
+        """Prepare a table for row changes.
 
         Raises:
-            SchemaConflictError: Its format version knows no deletes.
+            SchemaConflictError: Its format version has no deletes.
         """
         if not self.settings.changes:
             return table
         if table.format_version < 2:
             raise SchemaConflictError(
-                f"The table {table.identifier} has format version 1, which knows no row-level deletes",
+                f"The table {table.identifier} has format version 1, which has no row-level deletes",
                 step="start",
                 target=table.identifier,
                 hint="Set its property `format-version` to 2, e.g. with ALTER TABLE … SET TBLPROPERTIES",
             )
-        if self.settings.write_mode != EQUALITY_DELETE or table.free_spec_id is not None:
+        if self.settings.write_mode != EQUALITY_DELETE or table.unpartitioned_spec_id is not None:
             return table
         if Key(table, self.settings.identifier_columns).names_partition:
             return table
-        return self.catalog.add_free_spec(table.identifier)
+        return self.catalog.add_unpartitioned_spec(table.identifier)
 
     def _fit_known(self, known: Table, inferred: Inferred | None) -> None:
         try:
             self._keep(known.identifier, self._evolve(known, inferred) if inferred else known)
-        except NoTargetError:  # dropped meanwhile: the next pass meets it as an unknown table
+        except NoTargetError:  # dropped meanwhile: the next pass treats it as unknown
             with self._lock:
                 self._tables.pop(known.identifier, None)
 
@@ -274,7 +276,7 @@ class SinkTargets:
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
         table = self._create(name, chosen, self.settings.partition_by, marks)
         for line in unclear_columns(name, inferred, self._types):
-            self._say(line)
+            self._info(line)
         return table
 
     def _create(
@@ -285,7 +287,7 @@ class SinkTargets:
         settings = self.settings
         properties = {**settings.table_properties, **(marks or {})}
         table = self.catalog.create(name, schema.model_dump_json(), fields, properties, settings.table_location)
-        self._say(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
+        self._info(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
@@ -296,15 +298,15 @@ class SinkTargets:
         names = ", ".join(".".join((*parent, name)) for parent, name, _ in evolution.add[:5])
         more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
         if names:
-            self._say(f"added to the table {table.identifier}: {names}{more}")
+            self._info(f"added to the table {table.identifier}: {names}{more}")
             for line in unclear_columns(table.identifier, inferred, self._types):
-                self._say(line)
+                self._info(line)
         for name, kind in evolution.widen:
-            self._say(f"the column {name} of the table {table.identifier} is now of type {kind}")
+            self._info(f"the column {name} of the table {table.identifier} is now of type {kind}")
         return evolved
 
     def _check(self, table: Table | Absent | None) -> None:
-        """Look at what a table asks of its writer; what cannot be read is told once."""
+        """Check the properties of a table that configure its writer; log invalid ones once."""
         if not isinstance(table, Table):
             return
         if self.settings.changes and self.settings.write_mode == EQUALITY_DELETE:
@@ -319,41 +321,41 @@ class SinkTargets:
 
     def _warn_once(self, table: str, message: str) -> None:
         with self._lock:
-            if message in self._told:
+            if message in self._warned:
                 return
-            self._told.add(message)
+            self._warned.add(message)
         self._warn(message, table=table)
 
     def _keep(self, name: str, table: Table | Absent) -> None:
         bad = self._faulty_time(table) if isinstance(table, Table) else None
         with self._lock:
             self._tables[name] = self._keyed(table)
-            tell, self._told_time = bad and not self._told_time, self._told_time or bool(bad)
+            tell, self._warned_time = bad and not self._warned_time, self._warned_time or bool(bad)
         if tell:
-            self._say(f"the table {name} tells no event time, and others may not, told once: {bad}")
+            self._info(f"the table {name} has no event time: {bad} (logged only for the first table)")
 
     def _faulty_time(self, table: Table) -> str | None:
         return faulty_time(table.schema, self.settings.event_time) if self.settings.event_time else None
 
     def _keyed(self, table: Table | Absent) -> Table | Absent:
-        """Return a table; it is as good as absent where its rows are to be changed and it has no key."""
+        """Return a table, or an absent one if its rows must be changed but it has no key."""
         if isinstance(table, Absent) or not self.settings.changes:
             return table
         bad = Key(table, self.settings.identifier_columns).fault
         return Absent(Code.NO_KEY.value, bad) if bad else table
 
 
-def _check_types(table: Table, asked: str, kinds: tuple[type[IcebergType], ...], hint: str) -> None:
-    """Look for columns of types that Spark, which finds older rows, cannot handle as it is asked to.
+def _check_types(table: Table, option: str, kinds: tuple[type[IcebergType], ...], hint: str) -> None:
+    """Check that Spark, which finds the older rows, can handle all column types.
 
     Raises:
-        UnsupportedError: There is one.
+        UnsupportedError: It cannot handle one.
     """
     for name in table.schema.column_names:
         kind = table.schema.find_type(name)
         if isinstance(kind, kinds):
             raise UnsupportedError(
-                f"Spark, which finds the rows for {asked}, cannot handle {name} ({kind})",
+                f"Spark, which finds the rows for {option}, cannot handle {name} ({kind})",
                 step="start",
                 target=table.identifier,
                 hint=hint,
@@ -361,12 +363,12 @@ def _check_types(table: Table, asked: str, kinds: tuple[type[IcebergType], ...],
 
 
 def _check_key(table: Table, key: Key) -> None:
-    """Look for columns of the key by which Java's readers cannot delete.
+    """Check that Java's readers can apply deletes by all columns of the key.
 
-    They keep a delete file's `fixed` values in one buffer, so all its keys are its last one (Iceberg 1.12).
+    They keep a delete file's `fixed` values in one buffer, so all keys become the last one (Iceberg 1.12).
 
     Raises:
-        UnsupportedError: There is one.
+        UnsupportedError: It cannot handle one.
     """
     for name in key.names:
         kind = table.schema.find_type(name)
@@ -380,7 +382,7 @@ def _check_key(table: Table, key: Key) -> None:
 
 
 def missing(table: str, catalog: str) -> NoTargetError:
-    """Make the error of a static table that is not there and may not be created."""
+    """Return the error of a missing static table that may not be created."""
     return NoTargetError(
         f"The table {table} does not exist in the catalog {catalog}",
         step="start",

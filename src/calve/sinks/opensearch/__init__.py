@@ -1,1 +1,1 @@
-"""The OpenSearch sink: its settings, and what writes documents."""
+"""The OpenSearch sink: its settings, and the writer of documents."""

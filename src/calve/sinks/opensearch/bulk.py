@@ -1,4 +1,4 @@
-"""Sends lines for `_bulk`: in requests of bounded size, repeated until each document is taken or refused."""
+"""Sends lines to `_bulk`, in requests of bounded size, until each document is accepted or refused."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["Bulk", "Refused", "Sent"]
 _FIRST_SECONDS = 0.05
 _LONGEST_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
-"""How long a task goes on while nothing is taken; then the batch fails, and the driver tries it again."""
+"""How long a task retries without success; then the batch fails, and the driver retries it."""
 _CONFLICT = 409
 _WITHOUT_ID = "create"
-"""The action of documents whose ids are Calve's: where one exists, it is this very document, sent before."""
+"""The action of documents with Calve's own ids: if the id exists, an earlier try has sent this document."""
 _BRIEF = "errors"
 _DETAILED = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
-"""What is asked for of an answer. A word for each document costs a node as much as a fifth of the writing; so there is
-one for all, and only where that is of an error are the lines sent again, for the details. They may be."""
+"""The requested part of an answer. Details for each document would cost a node a fifth of the writing. So the answer
+has one flag for all, and only after an error the lines are sent again, for details; repeated lines are safe."""
 
 
 class Refused(NamedTuple):
-    """A document that OpenSearch will not take: its line's number, and why."""
+    """A document that OpenSearch refuses: its line's number, and the reason."""
 
     row: int
     reason: str
@@ -41,10 +41,10 @@ class Refused(NamedTuple):
 
 @dataclass
 class Sent:
-    """What became of lines.
+    """The result of sending lines.
 
     Attributes:
-        refused: By OpenSearch, for good.
+        refused: The documents that OpenSearch refuses permanently.
         superseded: How many were not written because the index has newer ones.
     """
 
@@ -81,14 +81,14 @@ class _Head(msgspec.Struct):
 
 
 class Bulk:
-    """Sends to one cluster, one request at a time, so that changes of a document arrive in their order (executor).
+    """Sends lines to one cluster, one request at a time, so that changes of a document stay in order (executor).
 
     Args:
-        client: Of the cluster.
-        size_bytes: Of a request, at most, if no single document is larger.
+        client: The client of the cluster.
+        size_bytes: The largest size of a request, unless a single document is larger.
         max_retries: How often a request is repeated before its documents are refused; None: until the backoff ends.
-        pause: Waits for some seconds.
-        brief: Ask for details only after an error; a line that is sent again must not conflict with itself.
+        pause: Waits for a number of seconds.
+        brief: Request details only after an error; a repeated line must not conflict with itself.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class Bulk:
         self._pause = pause
 
     def send(self, index: str, lines: pa.LargeStringArray) -> Sent:
-        """Send lines, each an action and, where it has one, its document, with their line feeds.
+        """Send lines: each an action and, if it has one, its document, with line feeds.
 
         Raises:
-            SinkUnavailableError: Nothing is taken for too long.
+            SinkUnavailableError: No document is accepted for too long.
             SinkRefusedError: The user is not accepted.
         """
         sent = Sent([])
@@ -125,10 +125,10 @@ class Bulk:
         return sent
 
     def ask(self, method: str, path: str, body: bytes) -> Answer:
-        """Ask for something until there is an answer that is not one of overload.
+        """Send a request, and repeat it while the cluster is overloaded.
 
         Raises:
-            SinkUnavailableError: There is none for too long.
+            SinkUnavailableError: It is overloaded for too long.
             SinkRefusedError: The user is not accepted.
         """
         tries = _Tries(None, self._pause)
@@ -140,23 +140,23 @@ class Bulk:
                 raise _unavailable(self.client.name, f"status {answer.status}")
 
     def _part(self, path: str, lines: pa.LargeStringArray, rows: RowNumbers, sent: Sent) -> None:
-        """Send some lines, and again those that are to be repeated."""
+        """Send some lines, and repeat those that failed temporarily."""
         tries = _Tries(self._max_retries, self._pause)
         while len(rows):
             left, why = self._once(path, lines, rows, sent)
             if len(left) and not tries.wait(progress=len(left) < len(rows)):
-                self._give_up(left, why, sent)
+                self._refuse(left, why, sent)
                 return
             rows = left
 
     def _once(self, path: str, lines: pa.LargeStringArray, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
-        """Send lines; give those to send again, and why."""
+        """Send lines; return those to repeat, and the reason."""
         try:
             answer = self.client.request("POST", path + (_DETAILED if self._details else _BRIEF), _body(lines, rows))
         except SinkUnavailableError as error:
             return rows, error.message
         if answer.status in (400, 413) and len(rows) > 1:
-            for half in np.array_split(rows, 2):  # one document spoils the request, or it is too large
+            for half in np.array_split(rows, 2):  # one document breaks the request, or the request is too large
                 self._part(path, lines, half, sent)
             return rows[:0], ""
         if self._brief and answer.status < 300:
@@ -165,7 +165,7 @@ class Bulk:
                 return self._once(path, lines, rows, sent)
         return _outcome(answer, rows, sent)
 
-    def _give_up(self, rows: RowNumbers, why: str, sent: Sent) -> None:
+    def _refuse(self, rows: RowNumbers, why: str, sent: Sent) -> None:
         if self._max_retries is None:
             raise _unavailable(self.client.name, why)
         limit = f"Number of retries reached the limit of max retries (configured value {self._max_retries}"
@@ -173,7 +173,7 @@ class Bulk:
 
 
 class _Tries:
-    """Waits between tries, and says when there were enough."""
+    """Waits between tries, and limits their number."""
 
     def __init__(self, max_retries: int | None, pause: Callable[[float], None]) -> None:
         self._left = max_retries
@@ -182,7 +182,7 @@ class _Tries:
         self._waited = 0.0
 
     def wait(self, progress: bool) -> bool:
-        """Wait after a failure; say whether to try again."""
+        """Wait after a failure; return whether to try again."""
         if progress:
             self._failures, self._waited = 0, 0.0
         if self._left is not None:
@@ -197,7 +197,7 @@ class _Tries:
 
 
 def _body(lines: pa.LargeStringArray, rows: RowNumbers) -> Any:
-    """Return the lines' bytes; those that follow each other as a view of the array."""
+    """Return the lines' bytes; for consecutive lines a view of the array."""
     if rows[-1] - rows[0] + 1 != len(rows):
         lines, rows = lines.take(pa.array(rows)), np.arange(len(rows))
     offsets, data = text_buffers(lines)
@@ -205,7 +205,7 @@ def _body(lines: pa.LargeStringArray, rows: RowNumbers) -> Any:
 
 
 def _outcome(answer: Answer, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
-    """Note what was refused for good; give the lines to send again, and why."""
+    """Record permanent refusals; return the lines to repeat, and the reason."""
     if _passes(answer.status):
         return rows, f"status {answer.status}"
     if answer.status >= 400:
@@ -229,7 +229,7 @@ def _outcome(answer: Answer, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, 
 
 
 def _passes(status: int) -> bool:
-    """Whether what a status tells of may pass; 403 is a cluster that takes no writes at the moment."""
+    """Return whether a status is temporary; 403 means that the cluster accepts no writes at the moment."""
     return status in (403, 408, 429) or status >= 500
 
 
@@ -243,8 +243,8 @@ def _plain(answer: Answer) -> str:
 
 def _unavailable(cluster: str, why: str) -> SinkUnavailableError:
     return SinkUnavailableError(
-        f"OpenSearch at {cluster} takes no documents: {why}",
+        f"OpenSearch at {cluster} accepts no documents: {why}",
         step="write",
         target=cluster,
-        hint="The batch is kept and tried again; look whether the cluster is well",
+        hint="Calve retries the batch; check the state of the cluster",
     )

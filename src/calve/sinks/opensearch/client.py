@@ -1,4 +1,4 @@
-"""Requests to OpenSearch: the nodes in turn, TLS, a user, and what goes wrong as Calve's errors."""
+"""Sends requests to OpenSearch: nodes in turn, TLS, authentication; converts failures to Calve's errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNTOLD = (401, 403)
 
 @dataclass(frozen=True)
 class Access:
-    """How the nodes are reached; pickled into tasks."""
+    """How to connect to the nodes; pickled into tasks."""
 
     hosts: tuple[str, ...]
     login: tuple[str, str] | None = field(default=None, repr=False)
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 def access_of(settings: OpenSearchSettings) -> Access:
-    """Return what a sink's settings say about its nodes."""
+    """Return the access to the nodes from a sink's settings."""
     return Access(
         hosts=tuple(host.rstrip("/") for host in settings.hosts),
         login=settings.login,
@@ -58,7 +58,7 @@ class Client:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        if access.insecure:  # it was asked for
+        if access.insecure:  # the user set `insecure`
             urllib3.disable_warnings(InsecureRequestWarning)
         timeout = urllib3.Timeout(connect=access.connect_seconds, read=access.socket_seconds)
         tls: dict[str, Any] = {"cert_reqs": "CERT_NONE", "assert_hostname": False} if access.insecure else {}
@@ -77,16 +77,16 @@ class Client:
 
     @property
     def name(self) -> str:
-        """The cluster, for people."""
+        """The cluster's name in messages."""
         return ", ".join(self._access.hosts)
 
     def request(self, method: str, path: str, body: Any = None) -> Answer:
-        """Ask a node, and the next one where it does not answer; any status is an answer but 401 and 403.
+        """Send a request to a node, or to the next one if it does not answer; 401 and 403 are errors.
 
         Args:
-            method: Of HTTP.
-            path: Begins with a slash.
-            body: Bytes, or anything that holds some.
+            method: The HTTP method.
+            path: The path, with a leading slash.
+            body: Bytes, or a buffer.
 
         Raises:
             SinkUnavailableError: No node answers.
@@ -113,16 +113,16 @@ class Client:
     def _failed(self, raised: BaseException) -> CalveError:
         host = self._access.hosts[self._turn]
         if isinstance(raised, SSLError) and (hint := _certificate(raised)):
-            return SinkRefusedError(f"OpenSearch at {host} speaks no TLS that is trusted: {raised}", **_at(host, hint))
+            return SinkRefusedError(f"OpenSearch at {host} has no trusted TLS: {raised}", **_at(host, hint))
         return SinkUnavailableError(
             f"OpenSearch at {host} does not answer: {_reason(raised)}",
-            **_at(host, "Start it or correct `hosts`; Calve goes on by itself when it answers"),
+            **_at(host, "Start it or correct `hosts`; Calve continues by itself when it answers"),
         )
 
     def _denied(self, status: int, data: bytes) -> SinkRefusedError:
         user = f"the user {self._access.login[0]}" if self._access.login else "a request without a user"
         why = "the user or the password is wrong" if status == 401 else data.decode(errors="replace")[:200]
-        hint = "Correct `username` and `password`" if status == 401 else "Give the user the right to do this"
+        hint = "Correct `username` and `password`" if status == 401 else "Grant the user this permission"
         return SinkRefusedError(f"OpenSearch refuses {user} ({status}): {why}", **_at(self.name, hint))
 
 
@@ -132,7 +132,7 @@ def _at(target: str, hint: str) -> dict[str, str]:
 
 def _reason(raised: BaseException) -> str:
     if isinstance(raised, NameResolutionError):
-        return "the name of the host is not known"
+        return "the host name is unknown"
     cause: BaseException | None = raised
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
@@ -142,10 +142,10 @@ def _reason(raised: BaseException) -> str:
 
 
 def _certificate(raised: SSLError) -> str:
-    """Return the way out of a TLS failure that will not pass; empty for one that may."""
+    """Return the hint for a permanent TLS failure; empty for a temporary one."""
     cause = raised.args[0] if raised.args else None
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return "Give the authority's certificate with `cert`, or set `insecure: true`"
+        return "Set `cert` to the authority's certificate, or set `insecure: true`"
     if isinstance(cause, ssl.SSLError) and cause.reason in (
         "WRONG_VERSION_NUMBER",
         "HTTP_REQUEST",

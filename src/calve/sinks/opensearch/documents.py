@@ -1,4 +1,4 @@
-"""One sink's part of a task: events become documents of OpenSearch, or rejects."""
+"""Writes events of one task as documents of OpenSearch, or rejects them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["Documents", "Writing"]
 
 _TEXT = pa.large_string()
 _HEAD_BYTES = 120
-"""The line before a document's own, at most in most cases: one request more is worse than a smaller one."""
+"""The usual size of the line before a document; an estimate: one more request costs more than a smaller one."""
 _STEPS = 2_000
-"""Events whose documents are read together."""
+"""The events whose documents are read together."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Documents:
     """Writes the documents of one sink in one task (executor).
 
     Args:
-        writing: How.
+        writing: How to write.
         fields: The fields of an event that are written.
     """
 
@@ -53,12 +53,12 @@ class Documents:
         self._counts: dict[str, dict[str, int]] = {}
 
     def write(self, index: str, events: pa.Table) -> pa.Table:
-        """Write events that have `json` and `event_version`; give the rejects (`REJECTS`).
+        """Write events with `json` and `event_version`; return the rejects (`REJECTS`).
 
-        It may be repeated, in this task or another: what is there already stays as it is.
+        May be repeated safely, in this task or another: existing documents stay as they are.
 
         Raises:
-            SinkUnavailableError: OpenSearch does not answer, or takes nothing for too long.
+            SinkUnavailableError: OpenSearch does not answer, or accepts nothing for too long.
             SinkRefusedError: It does not accept the user.
         """
         starts = _requests(events, self._writing.bulk_bytes)
@@ -69,7 +69,7 @@ class Documents:
         )
 
     def _request(self, index: str, events: pa.Table, first: int) -> pa.Table:
-        """Make about one request, so that other tasks' documents are written while the next one is made."""
+        """Build and send about one request; other tasks' documents are written meanwhile."""
         lines = self._writing.shape.lines(events, self._fields)
         sent = self._send(index, lines.text) if lines.steps is None else self._revise(index, lines.text, lines.steps)
         rejected = len(sent.refused) + (0 if lines.rejects is None else len(lines.rejects))
@@ -82,7 +82,7 @@ class Documents:
         return rejects.set_column(0, "row", pc.add(rejects["row"], first)) if first else rejects
 
     def written(self) -> list[IndexDocuments]:
-        """Return what was written to each index."""
+        """Return the number of documents written to each index."""
         return [IndexDocuments(index, **counts) for index, counts in self._counts.items()]
 
     def _send(self, index: str, text: pa.LargeStringArray) -> Sent:
@@ -94,7 +94,7 @@ class Documents:
         return Sent([Refused(rows[one.row].as_py(), one.reason) for one in sent.refused], sent.superseded)
 
     def _revise(self, index: str, text: pa.LargeStringArray, steps: pa.Table) -> Sent:
-        """Send what becomes of documents that are read first, some events at a time."""
+        """Read documents, change them and send them, some events at a time."""
         whole = Sent([])
         steps = steps.append_column("line", text)
         for start in range(0, len(steps), _STEPS):
@@ -109,7 +109,7 @@ class Documents:
 
 
 def _requests(events: pa.Table, size_bytes: int) -> list[int]:
-    """Return where requests of about a size begin; rows that one event has become share a version, and a request."""
+    """Return the starts of requests of about a size; rows of one event share a version, and stay in one request."""
     rows = max(1, size_bytes * len(events) // max(events[JSON].nbytes + _HEAD_BYTES * len(events), 1))
     first_rows = np.flatnonzero(np.diff(events[VERSION].to_numpy(), prepend=-1))
     after = np.searchsorted(first_rows, np.arange(rows, len(events), rows))

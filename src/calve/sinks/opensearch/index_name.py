@@ -1,4 +1,4 @@
-"""Names of indexes: what they may look like, and the date that they may carry."""
+"""Names of indexes: their checks, and their date patterns."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _STRIPPED, _LEADING = r'[:"*+/\\|?#><]', "^[_-]+"
 
 
 def check_index(text: str) -> None:
-    """Refuse an `index` that cannot be: a bad name, more than one date, or a date finer than an hour.
+    """Refuse an invalid `index`: a bad name, more than one date, or a date finer than an hour.
 
     Raises:
-        SettingsError: With the reason.
+        SettingsError: It has the reason.
     """
     if len(_DATE.findall(text)) > 1:
-        raise SettingsError("an index has one date pattern at most")
+        raise SettingsError("an index can have only one date pattern")
     plain = dated(text, 0)
     static = compile_format(plain).static
     if static is not None and (wrong := fault(static)):
@@ -40,28 +40,28 @@ def dated(text: str, moment: int) -> str:
 
     Args:
         text: The `index`, e.g. `logs-%{yyyy.MM.dd}`.
-        moment: In tenths of a second since the epoch; it is in the ledger, so that a replay gives the same name.
+        moment: The batch's time, in tenths of a second since the epoch; from the ledger, so a replay has the same name.
 
     Raises:
-        SettingsError: The date pattern cannot be.
+        SettingsError: The date pattern is invalid.
     """
     at = datetime.fromtimestamp(moment / 10, UTC)
     return _DATE.sub(lambda found: _shown(found[1], at), text)
 
 
 def pattern(text: str) -> str:
-    """Return the pattern of all names that an `index` may become."""
+    """Return a pattern that matches all names of an `index`."""
     return re.sub(r"\*+", "*", re.sub(r"[$%]\{[^}]*\}", "*", text))
 
 
 def fault(name: str) -> str | None:
-    """Return what is wrong with an index's name, or None for a sound one."""
+    """Return what is wrong with an index's name, or None if it is valid."""
     if not name:
         return "the index name is empty"
     if _BAD.search(name):
-        return f"the index name {name[:100]!r} has a character that no index name may have"
+        return f"the index name {name[:100]!r} has a character that is not allowed"
     if name != name.lower():
-        return f"the index name {name[:100]!r} has upper-case letters; set normalize_index: true to lower them"
+        return f"the index name {name[:100]!r} has upper-case letters; set normalize_index: true to convert them"
     if name[0] in "-_+" or name in (".", ".."):
         return f"the index name {name[:100]!r} begins with {name[0]!r}"
     if len(name.encode()) > _LONGEST:
@@ -70,12 +70,12 @@ def fault(name: str) -> str | None:
 
 
 def normal(name: str) -> str:
-    """Make a name fit: lower case, without characters that no name may have, and not beginning with `_` or `-`."""
+    """Make a name valid: lower case, without forbidden characters, and not beginning with `_` or `-`."""
     return re.sub(_LEADING, "", re.sub(_STRIPPED, "", name.lower()))
 
 
 def normal_sql(name: str) -> str:
-    """Return the SQL of the same."""
+    """Return SQL that does the same."""
     return f"regexp_replace(regexp_replace(lower({name}), '{_STRIPPED}', '', 'g'), '{_LEADING}', '')"
 
 
@@ -89,4 +89,4 @@ def _shown(date: str, at: datetime) -> str:
     else:
         if date and place == len(date):
             return shown
-    raise SettingsError(f"the date pattern %{{{date}}} is made of yyyy, yy, MM, M, dd, d, DDD, HH, H and 'text'")
+    raise SettingsError(f"the date pattern %{{{date}}} may have only yyyy, yy, MM, M, dd, d, DDD, HH, H and 'text'")

@@ -1,7 +1,7 @@
-"""Events as lines for `_bulk`, in one SELECT: what is done with which document, and the event's text as it is.
+"""Converts events to lines for `_bulk`, in one SELECT: the action, the document's id, and the event's unchanged text.
 
-Every document has a version, so that what is sent again changes nothing and older events never overwrite newer ones.
-Without an id there is one made of the version, and the document is only ever created.
+Every document has a version, so that repeated lines change nothing, and older events never overwrite newer ones.
+Without an id the version becomes the id, and the document is only created.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["Lines", "Shape", "compile_shape"]
 _DOCUMENT, _NTH = "calve_document", "calve_nth"
 _LONGEST_ID = 512
 _TOLD = '${getMetadata("bulk_action")}'
-"""The action of a source of changes, which says `index` and `delete` and nothing else."""
+"""The action of a source of changes: always `index` or `delete`."""
 _FAULTS = {
-    "action": (Code.UNKNOWN_OPERATION, "action", f"no action, or none of {', '.join(ACTIONS)}"),
-    "key": (Code.NO_KEY, "document_id", "has no value, and the action needs one"),
+    "action": (Code.UNKNOWN_OPERATION, "action", f"is missing, or not one of {', '.join(ACTIONS)}"),
+    "key": (Code.NO_KEY, "document_id", "has no value, but the action needs one"),
     "long": (Code.NO_KEY, "document_id", f"is longer than {_LONGEST_ID} bytes"),
-    "version": (Code.EXPRESSION_ERROR, "document_version", "is no whole number"),
+    "version": (Code.EXPRESSION_ERROR, "document_version", "is not an integer"),
 }
 
 
@@ -42,31 +42,31 @@ class Shape:
 
     Attributes:
         sql: The SELECT over `events`.
-        metadata: The attributes that it asks for.
-        keyed: Whether documents have ids of their own; else a conflict means that an earlier try has written the event.
+        metadata: The metadata attributes that it reads.
+        keyed: Whether documents have their own ids; else a conflict means that an earlier try wrote the event.
         reads: Whether an event may change a document that must be read first (create, update, upsert).
-        told: Whether events say by `bulk_action` what they do: then one that the next one overwrites is left out, as
-            the old row of an update.
+        has_actions: Whether events have a `bulk_action`: then an event that the next one overwrites is left out, such
+            as the old row of an update.
     """
 
     sql: str
     metadata: frozenset[str]
     keyed: bool
     reads: bool
-    told: bool = False
+    has_actions: bool = False
 
     def lines(self, events: pa.Table, fields: Fields) -> Lines:
-        """Shape events with `json`, `event_version` and the metadata columns."""
+        """Convert events with `json`, `event_version` and the metadata columns."""
         texts = events[JSON]
         if fields:
-            texts = pa.array([_kept(text, fields) for text in texts.to_pylist()], pa.string())
-        if pc.any(pc.match_substring(texts, "\n")).as_py():  # between tokens: in a string it would be escaped
+            texts = pa.array([_written_fields(text, fields) for text in texts.to_pylist()], pa.string())
+        if pc.any(pc.match_substring(texts, "\n")).as_py():  # between tokens, because strings have it escaped
             texts = pc.replace_substring(texts, "\n", " ")
         nth = _nth(events[VERSION])
         found = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
         faults = duck.whole(found["fault"])
         text = duck.whole(found["line"]).cast(pa.large_string())
-        overwritten = _overwritten(found["id"], text) if self.told else None
+        overwritten = _overwritten(found["id"], text) if self.has_actions else None
         return Lines(
             text=text if overwritten is None else pc.if_else(overwritten, pa.scalar(None, pa.large_string()), text),
             overwritten=0 if overwritten is None else pc.sum(overwritten).as_py() or 0,
@@ -77,14 +77,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Lines:
-    """Events on their way to `_bulk`.
+    """The lines of events for `_bulk`.
 
     Attributes:
-        text: Each event's line feeds included, null where it is rejected or left out, or its document must be read
+        text: Each event's lines, with line feeds; null if it is rejected or left out, or its document must be read
             first.
         rejects: `REJECTS`, or None for none.
-        steps: Where documents are read first: `fault`, `action`, `id`, `routing`, `pipeline`, `version`, `document`.
-        overwritten: How many are left out because the next event writes the same document.
+        steps: If documents are read first: `fault`, `action`, `id`, `routing`, `pipeline`, `version`, `document`.
+        overwritten: How many events are left out because the next event writes the same document.
     """
 
     text: pa.LargeStringArray
@@ -94,12 +94,12 @@ class Lines:
 
 
 def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefix: str) -> Shape:
-    """Compile what a sink does with its events.
+    """Compile the conversion of a sink's events.
 
     Args:
-        settings: The sink's.
+        settings: The sink's settings.
         metadata: The attributes that events have.
-        prefix: Begins the ids of documents that have none of their own; the same for every run of a state.
+        prefix: The prefix of ids for documents without their own; the same for every run of a state.
     """
     id_, routing, pipeline, version = (
         compile_format(text or "", metadata)
@@ -112,8 +112,8 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
     number = f"CASE WHEN regexp_full_match({version.sql}, '[0-9]+') THEN try_cast({version.sql} AS BIGINT) END"
     used = [one.metadata for one in (id_, routing, pipeline, version, *types)] + [one.metadata for one in whens]
     statics = {one.static.lower() if one.static is not None else None for one in types}
-    told = settings.id_text is not None and [kind for _, kind in kinds] == [_TOLD] and "bulk_action" in metadata
-    reads = settings.id_text is not None and not told and not statics <= {"index", "delete"}
+    has_actions = settings.id_text is not None and [kind for _, kind in kinds] == [_TOLD] and "bulk_action" in metadata
+    reads = settings.id_text is not None and not has_actions and not statics <= {"index", "delete"}
     sql = _SELECT.format(
         action=f"CASE {cases} END",
         id=f"nullif({id_.sql}, '')",
@@ -125,12 +125,16 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
         document=_DOCUMENT,
         fault=_fault(),
         reads=_READS,
-        steps="".join(f", {name}" for name in _STEPS[1:]) if reads else ", id" if told else "",
+        steps="".join(f", {name}" for name in _STEPS[1:]) if reads else ", id" if has_actions else "",
         keyed=_keyed_line(settings.document_version_type),
         placed=_placed_line(prefix),
     )
     return Shape(
-        sql, frozenset().union(*used), settings.id_text is not None, reads, told and settings.document_version is None
+        sql,
+        frozenset().union(*used),
+        settings.id_text is not None,
+        reads,
+        has_actions and settings.document_version is None,
     )
 
 
@@ -143,7 +147,7 @@ _READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
 
 
 def _overwritten(ids: pa.ChunkedArray, text: pa.LargeStringArray) -> pa.BooleanArray:
-    """Return which events the next one, of the same document, overwrites."""
+    """Mask the events that the next event, of the same document, overwrites."""
     whole = duck.whole(ids)
     same = pc.and_(pc.equal(whole[:-1], whole[1:]), text[1:].is_valid())
     return pa.concat_arrays([pc.fill_null(same, False), pa.array([False] * min(len(ids), 1), pa.bool_())])
@@ -180,7 +184,7 @@ def _optional(name: str) -> str:
 
 
 def _nth(versions: pa.ChunkedArray) -> pa.Array:
-    """Number the rows that one event has become, which follow each other and share its version: 0, 1 and so on."""
+    """Number the rows of each event, which are consecutive and share its version: 0, 1 and so on."""
     numbers = versions.to_numpy()
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(numbers)))
@@ -189,11 +193,11 @@ def _nth(versions: pa.ChunkedArray) -> pa.Array:
 
 def _rejects(faults: pa.Array) -> pa.Table:
     return pa.concat_tables(
-        reject_rows(pc.indices_nonzero(pc.fill_null(pc.equal(faults, name), False)).cast(pa.int64()), *told)
-        for name, told in _FAULTS.items()
+        reject_rows(pc.indices_nonzero(pc.fill_null(pc.equal(faults, name), False)).cast(pa.int64()), *has_actions)
+        for name, has_actions in _FAULTS.items()
     )
 
 
-def _kept(text: str, fields: Fields) -> str:
-    """Leave fields out of an event; what stays is not changed."""
+def _written_fields(text: str, fields: Fields) -> str:
+    """Remove fields from an event; the other fields stay unchanged."""
     return msgspec.json.encode(fields.of(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))).decode()

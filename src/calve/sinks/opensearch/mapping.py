@@ -1,4 +1,4 @@
-"""The mapping of an index whose documents are rows of an Iceberg table: its types decide, not the first document."""
+"""The mapping of an index for rows of an Iceberg table: from the table's types, not from the first document."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "binary": {"type": "binary"},
     "fixed": {"type": "binary"},
 }
-"""By the word that a type's text begins with. A decimal is text with all its digits; `binary` takes Base64."""
+"""By the first word of a type's text. A decimal is text with all its digits; `binary` accepts Base64."""
 
 
 def mapping_of(schema_json: str, fields: Fields = ALL_FIELDS) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def mapping_of(schema_json: str, fields: Fields = ALL_FIELDS) -> dict[str, Any]:
 
 
 def make_index(client: Client, index: str, mappings: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Create an index where it is absent and no template says its mapping; add fields to one that was made so (driver).
+    """Create a missing index unless a template has its mapping; add fields to an existing one (driver).
 
     Raises:
         SinkUnavailableError: OpenSearch does not answer.
@@ -57,15 +57,15 @@ def make_index(client: Client, index: str, mappings: dict[str, Any], settings: d
         return
     made = client.request("PUT", f"/{index}", json.dumps({"mappings": mappings, "settings": settings}).encode())
     if made.status >= 500 or made.status == 429:
-        raise SinkUnavailableError(f"OpenSearch at {client.name} makes no index: {made.status}", step="start")
+        raise SinkUnavailableError(f"OpenSearch at {client.name} cannot create an index: {made.status}", step="start")
     if made.status >= 300 and b"resource_already_exists" not in made.data:
-        told = made.data.decode(errors="replace")[:300]
-        hint = "Give a mapping of your own with template_content"
-        raise SinkRefusedError(f"OpenSearch refuses the index {index}: {told}", step="start", target=index, hint=hint)
+        reason = made.data.decode(errors="replace")[:300]
+        hint = "Set your own mapping with template_content"
+        raise SinkRefusedError(f"OpenSearch refuses the index {index}: {reason}", step="start", target=index, hint=hint)
 
 
 def _has_template(client: Client, index: str) -> bool:
-    """Whether a template of either kind gives new indexes of this name their mapping."""
+    """Return whether a template of either kind has a mapping for new indexes of this name."""
     simulated = client.request("POST", f"/_index_template/_simulate_index/{index}")
     if simulated.status == 200 and json.loads(simulated.data).get("template", {}).get("mappings"):
         return True

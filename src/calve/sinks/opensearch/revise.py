@@ -1,7 +1,7 @@
-"""Changes of documents that must be read first: create, update and upsert become whole documents with a version.
+"""Changes documents that must be read first: create, update and upsert become complete documents with a version.
 
-OpenSearch's own `create` and `update` know no external versions: sent again after a later change they would do their
-work a second time. So a document is read with its version, changed here, and written as a whole.
+OpenSearch's own `create` and `update` have no external versions: repeated after a later change, they would apply twice.
+So a document is read with its version, changed here, and written completely.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MISSING = "document_missing_exception: there is no document with this id"
 
 @dataclass(frozen=True)
 class Step:
-    """One event: what it does with which document; `fault`: it is rejected, `line`: it needs nothing that is read."""
+    """One event: its action and document; `fault`: it is rejected, `line`: no document must be read."""
 
     fault: str | None
     action: str
@@ -44,8 +44,8 @@ class Step:
 
 
 @dataclass
-class _Known:
-    """What a document is by now; without a source there is none."""
+class _Current:
+    """The current state of a document; without a source it does not exist."""
 
     version: int = -1
     source: bytes | None = None
@@ -68,7 +68,7 @@ class Reviser:
     Args:
         bulk: Reads documents.
         index: The index.
-        version_type: Of every line.
+        version_type: The version type of every line.
     """
 
     def __init__(self, bulk: Bulk, index: str, version_type: str) -> None:
@@ -77,49 +77,49 @@ class Reviser:
             f"/{quote(index, safe='')}/_mget?filter_path=docs._id,docs.found,docs._version,docs._source,docs.error.type"
         )
         self._version_type = version_type
-        self._known: dict[_Key, _Known] = {}
+        self._current: dict[_Key, _Current] = {}
         self.superseded = 0
 
     def revise(self, steps: Sequence[Step]) -> Iterator[str | Refused | None]:
-        """Yield a line for each step; None where it is rejected, done already, or newer data are there."""
+        """Yield a line for each step; None if it is rejected, done already, or older than the document."""
         self._read({(one.id, one.routing) for one in steps if one.reads})
         for row, step in enumerate(steps):
             yield self._revised(row, step) if step.id is not None and step.fault is None else step.line
 
     def _revised(self, row: int, step: Step) -> str | Refused | None:
-        known = self._known.setdefault((step.id, step.routing), _Known())
+        current = self._current.setdefault((step.id, step.routing), _Current())
         source: bytes | None = None if step.action == "delete" else step.document.encode()
         if step.reads:
-            if self._is_done(step, known):
+            if self._is_done(step, current):
                 self.superseded += 1
                 return None
-            if step.action == "create" and known.source is not None:
+            if step.action == "create" and current.source is not None:
                 return Refused(row, _EXISTS)
-            if step.action == "update" and known.source is None:
+            if step.action == "update" and current.source is None:
                 return Refused(row, _MISSING)
-            if known.source is not None:
-                source = merged(known.source, step.document.encode())
-        if step.version >= known.version:
-            known.version, known.source = step.version, source
+            if current.source is not None:
+                source = merged(current.source, step.document.encode())
+        if step.version >= current.version:
+            current.version, current.source = step.version, source
         return step.line if source is None or step.line else self._line(step, source)
 
-    def _is_done(self, step: Step, known: _Known) -> bool:
-        """Whether an earlier try has done this step, or a later change is there."""
-        if known.source is None:
+    def _is_done(self, step: Step, current: _Current) -> bool:
+        """Return whether an earlier try has done this step, or the document has a later change."""
+        if current.source is None:
             return False
-        if step.action == "create":  # of a later version: made by another event, or changed since; in doubt it is told
-            return known.version == step.version
-        return known.version > step.version or (known.version == step.version and self._version_type == "external")
+        if step.action == "create":  # a later version: created by another event, or changed since; if unclear, reject
+            return current.version == step.version
+        return current.version > step.version or (current.version == step.version and self._version_type == "external")
 
     def _line(self, step: Step, source: bytes) -> str:
-        about: dict[str, Any] = {"_id": step.id, "version": step.version, "version_type": self._version_type}
-        about |= {"routing": step.routing} if step.routing else {}
-        about |= {"pipeline": step.pipeline} if step.pipeline else {}
-        return f"{msgspec.json.encode({'index': about}).decode()}\n{source.decode()}\n"
+        header: dict[str, Any] = {"_id": step.id, "version": step.version, "version_type": self._version_type}
+        header |= {"routing": step.routing} if step.routing else {}
+        header |= {"pipeline": step.pipeline} if step.pipeline else {}
+        return f"{msgspec.json.encode({'index': header}).decode()}\n{source.decode()}\n"
 
     def _read(self, wanted: set[_Key]) -> None:
-        """Read what is not known yet."""
-        keys = [key for key in wanted if key not in self._known]
+        """Read the documents that are not read yet."""
+        keys = [key for key in wanted if key not in self._current]
         if not keys:
             return
         asked = [{"_id": id_, **({"routing": routing} if routing else {})} for id_, routing in keys]
@@ -131,14 +131,14 @@ class Reviser:
                 f"Documents of OpenSearch cannot be read: {wrong or f'status {answer.status}'}",
                 step="write",
                 target=self._path.split("/")[1],
-                hint="The batch is kept and tried again; look whether the index is well, and what the user may read",
+                hint="Calve retries the batch; check the state of the index, and the user's permissions",
             )
         for key, found in zip(keys, docs, strict=True):
-            self._known[key] = _Known(found.version, bytes(found.source) if found.found else None)
+            self._current[key] = _Current(found.version, bytes(found.source) if found.found else None)
 
 
 def merged(old: bytes, new: bytes) -> bytes:
-    """Put the fields of a partial document into an old one; objects field by field, all else as a whole."""
+    """Merge the fields of a partial document into an old one; objects field by field, other values completely."""
     fields = msgspec.json.decode(old, type=dict[str, msgspec.Raw])
     for name, value in msgspec.json.decode(new, type=dict[str, msgspec.Raw]).items():
         before = fields.get(name)

@@ -20,7 +20,7 @@ from calve.sinks.settings import SinkSettings
 __all__ = ["ACTIONS", "Action", "Authentication", "OpenSearchSettings"]
 
 ACTIONS = ("index", "create", "update", "upsert", "delete")
-"""What may be done with a document; in lower or upper case."""
+"""The actions on documents, in lower or upper case."""
 KEYED = frozenset({"update", "upsert", "delete"})
 """Actions that need a `document_id`."""
 
@@ -30,17 +30,15 @@ _HOST = re.compile(r"https?://[^/\s?#@]+(/[^\s?#]*)?")
 def _check_hosts(hosts: list[str]) -> None:
     for host in hosts:
         if "@" in host:
-            raise SettingsError("user and password do not belong into an address; give username and password")
+            raise SettingsError("an address cannot have user and password; set username and password")
         if not _HOST.fullmatch(host):
-            raise SettingsError(f"{host[:100]!r} is no address: write https://name:9200")
+            raise SettingsError(f"{host[:100]!r} is not an address: write https://name:9200")
 
 
 def _check_action(text: str) -> None:
     static = compile_format(text).static
     if static is not None and static.lower() not in ACTIONS:
-        raise SettingsError(
-            f"{static[:100]!r} is no action; there are {', '.join(ACTIONS)}, or an expression in ${{…}}"
-        )
+        raise SettingsError(f"{static[:100]!r} is not an action; use {', '.join(ACTIONS)}, or an expression in ${{…}}")
 
 
 @dataclass(frozen=True)
@@ -158,21 +156,21 @@ class OpenSearchSettings(SinkSettings):
 
     @property
     def bulk_bytes(self) -> int:
-        """The size of a request at most, if no single document is larger."""
+        """The largest size of a request, unless a single document is larger."""
         return (self.bulk_size if self.bulk_size > 0 else 64) << 20
 
     @property
     def flush_seconds(self) -> float:
-        """How long events wait at most; a number without a unit means milliseconds."""
+        """The longest time that events wait; a number without a unit means milliseconds."""
         given = self.flush_timeout
         return given.total_seconds() if isinstance(given, timedelta) else max(given, 0) / 1000
 
     @property
     def template(self) -> dict[str, Any] | None:
-        """The template that is configured, without what other keys add to it; None: none.
+        """The configured template, without the additions of other options, or None.
 
         Raises:
-            SettingsError: It is no JSON object, or cannot be read.
+            SettingsError: It is not a JSON object, or cannot be read.
         """
         given: Any = self.template_content
         if given is None and self.template_file is not None:
@@ -183,31 +181,31 @@ class OpenSearchSettings(SinkSettings):
         try:
             found = json.loads(given) if isinstance(given, str) else given
         except ValueError as error:
-            raise SettingsError(f"the template is no JSON: {error}") from error
+            raise SettingsError(f"the template is not JSON: {error}") from error
         if found is not None and not isinstance(found, dict):
-            raise SettingsError("the template is no JSON object")
+            raise SettingsError("the template is not a JSON object")
         return found
 
     @property
     def dlq_prefix(self) -> str | None:
-        """Where rejected events go, or None for the folder in the state."""
+        """The location of dead letters, or None for the folder in the state."""
         return prefix(self.dlq.s3 if isinstance(self.dlq, FolderDeadLetters) else self.dlq)
 
     @property
     def counts(self) -> dict[str, int]:
-        """The settings of a new index: its shards and replicas, where they are given."""
+        """The settings of a new index: its shards and replicas, if they are set."""
         given = {"number_of_shards": self.number_of_shards, "number_of_replicas": self.number_of_replicas}
         return {f"index.{name}": count for name, count in given.items() if count is not None}
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse what cannot be meant together."""
+        """Refuse options that exclude each other."""
         if self.username and self.authentication:
-            yield "authentication", "means the same as username and password; give one"
+            yield "authentication", "means the same as username and password; set only one"
         if self.password is not None and not self.username:
             yield "password", "needs a username"
         for one, other in (("document_id_field", "document_id"), ("routing_field", "routing")):
             if getattr(self, one) and getattr(self, other):
-                yield one, f"means the same as {other}; give one"
+                yield one, f"means the same as {other}; set only one"
         yield from self._check_actions()
         try:
             _ = self.template
@@ -216,9 +214,9 @@ class OpenSearchSettings(SinkSettings):
         if isinstance(self.flush_timeout, int) and self.flush_timeout < -1:
             yield "flush_timeout", "must be a duration, or -1"
         if self.cert and not Path(self.cert).is_file():
-            yield "cert", f"the file {self.cert} is not there"
+            yield "cert", f"the file {self.cert} does not exist"
         if self.dlq == "":
-            yield "dlq", "names no place; leave it out for <state>/<pipeline>/dlq"
+            yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
 
     def _check_actions(self) -> Iterator[tuple[str, str]]:
         given = [("action", self.action)] if not self.actions else []
@@ -228,7 +226,7 @@ class OpenSearchSettings(SinkSettings):
                 yield path, f"{text} needs a document_id"
         for index, one in enumerate(self.actions[:-1]):
             if one.when is None:
-                yield f"actions[{index}]", "has no `when`, so that what follows is never looked at"
+                yield f"actions[{index}]", "has no `when`, so the following actions are never used"
         if self.document_version is not None and not self.id_text:
             yield "document_version", "needs a document_id"
 

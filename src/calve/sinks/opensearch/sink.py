@@ -27,10 +27,10 @@ __all__ = ["OpenSearchSink", "open", "probe"]
 
 
 class OpenSearchSink:
-    """A sink of documents (`Sink`); runs on the driver.
+    """The OpenSearch sink (`Sink`); runs on the driver.
 
     Args:
-        opening: What it is made from.
+        opening: Its settings and tools.
     """
 
     tables = None
@@ -52,16 +52,16 @@ class OpenSearchSink:
 
     @property
     def metadata(self) -> frozenset[str]:
-        """The metadata attributes that it asks for."""
+        """The metadata attributes that it reads."""
         route = SinkRoute(self._index(0), self._gates)
         return route.metadata | compile_shape(self._settings, self._names, "").metadata
 
     def open(self) -> None:
-        """Reach the cluster, and put its template."""
+        """Connect to the cluster, and create the template."""
         prepare(Client(access_of(self._settings)), self._settings)
 
     def begin_batch(self, tables: Sequence[SourceTable]) -> None:
-        """Make the indexes of tables whose rows come, by the tables' types; others come into being with documents.
+        """Create the indexes for rows of tables, with the tables' types; documents create all other indexes.
 
         Raises:
             SinkUnavailableError: The cluster does not answer.
@@ -82,9 +82,9 @@ class OpenSearchSink:
         """Return its part of the job of a batch.
 
         Args:
-            moment: The batch's, which gives the date in the index's name.
-            prefix: Begins the ids of documents that have none of their own.
-            replays: Whether dead letters are sent again, which have their versions with them.
+            moment: The batch's time, for the date in the index's name.
+            prefix: The prefix of ids for documents without their own.
+            replays: Whether this is a replay of dead letters, which already have versions.
         """
         settings = self._settings
         writing = Writing(
@@ -108,12 +108,12 @@ class OpenSearchSink:
 
 
 def open(opening: Opening) -> Sink:
-    """Make an OpenSearch sink; nothing is reached before `Sink.open`."""
+    """Create an OpenSearch sink; it connects in `Sink.open`."""
     return OpenSearchSink(opening)
 
 
 def probe(settings: OpenSearchSettings, spark: SparkSession | None) -> None:
-    """Try whether the cluster answers and knows the user.
+    """Check that the cluster answers and accepts the user.
 
     Raises:
         CalveError: It does not.
@@ -122,6 +122,6 @@ def probe(settings: OpenSearchSettings, spark: SparkSession | None) -> None:
 
 
 def _has_mapping(settings: OpenSearchSettings) -> bool:
-    """Whether the sink's own template says what the fields are."""
+    """Return whether the sink's own template has a mapping."""
     template = settings.template or {}
     return "mappings" in template or "mappings" in template.get("template", {})

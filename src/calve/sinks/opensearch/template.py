@@ -1,4 +1,4 @@
-"""What is done in a cluster before anything is written: is it there, and does a new index get what is configured?"""
+"""Prepares a cluster before documents are written: checks that it answers, and creates the template."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _PATHS = {"v1": "_template", "index-template": "_index_template"}
 
 
 def reach(client: Client) -> None:
-    """Ask the cluster who it is.
+    """Check that the cluster answers.
 
     Raises:
         SinkUnavailableError: It does not answer.
-        SinkRefusedError: It is no OpenSearch, or does not accept the user.
+        SinkRefusedError: It is not OpenSearch, or does not accept the user.
     """
     answer = client.request("GET", "/")
     if answer.status >= 500 or answer.status == 429:
         raise SinkUnavailableError(f"OpenSearch at {client.name} is not ready: status {answer.status}", step="start")
     if answer.status >= 300 or b"cluster_name" not in answer.data:
-        hint = "Correct `hosts`; a path behind the port belongs to the address"
+        hint = "Correct `hosts`; a path after the port is part of the address"
         raise _refused(f"No OpenSearch answers at {client.name}: status {answer.status}", client, hint)
 
 
 def prepare(client: Client, settings: OpenSearchSettings) -> None:
-    """Reach the cluster, and put the template of its indexes if one is configured; may be repeated (driver).
+    """Check the cluster, and create the template of its indexes if one is configured; may be repeated (driver).
 
     Raises:
         SinkUnavailableError: It does not answer.
-        SinkRefusedError: It is no OpenSearch, does not accept the user, or refuses the template.
+        SinkRefusedError: It is not OpenSearch, does not accept the user, or refuses the template.
     """
     reach(client)
     body = None if settings.index_type == "management_disabled" else template_of(settings)
@@ -46,7 +46,7 @@ def prepare(client: Client, settings: OpenSearchSettings) -> None:
 
 
 def template_of(settings: OpenSearchSettings) -> dict[str, Any] | None:
-    """Return the template that new indexes of a sink are made by; None where nothing is configured."""
+    """Return the template for new indexes of a sink; None if nothing is configured."""
     found, counts = settings.template, settings.counts
     if found is None and not counts:
         return None
@@ -59,11 +59,11 @@ def template_of(settings: OpenSearchSettings) -> dict[str, Any] | None:
 def _put(client: Client, path: str, body: dict[str, Any]) -> None:
     answer = client.request("PUT", path, json.dumps(body).encode())
     if answer.status >= 500 or answer.status == 429:
-        raise SinkUnavailableError(f"OpenSearch at {client.name} takes no template: {answer.status}", step="start")
+        raise SinkUnavailableError(f"OpenSearch at {client.name} accepts no template: {answer.status}", step="start")
     if answer.status >= 300:
-        told = answer.data.decode(errors="replace")[:300]
+        reason = answer.data.decode(errors="replace")[:300]
         raise _refused(
-            f"OpenSearch refuses the template: {told}", client, "Correct the template's text or `template_type`"
+            f"OpenSearch refuses the template: {reason}", client, "Correct the template's text or `template_type`"
         )
 
 

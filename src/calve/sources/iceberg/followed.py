@@ -156,13 +156,13 @@ class Followed:
         history = self._history
         assert history is not None
         if place.uuid != history.uuid:
-            raise PositionLostError(f"The table {self.name} was dropped and made anew", step=_STEP, target=self.name)
+            raise PositionLostError(f"The table {self.name} was dropped and recreated", step=_STEP, target=self.name)
         if place.load is not None:
             snapshot = history.snapshot(place.load)
             if snapshot is None:
                 message = f"The snapshot {place.load} of {self.name}, whose rows were being read, is gone"
                 raise PositionLostError(message, step=_STEP, target=self.name)
-            return [Step(snapshot, whole=True)]
+            return [Step(snapshot, is_full=True)]
         if place.snapshot == self._until and self._has_end:
             return []
         try:
@@ -182,11 +182,11 @@ class Followed:
             UnsupportedError: Spark cannot read a column.
             SchemaConflictError: Rows are to be known by row ids, and some have none.
         """
-        first, budget = (place.files, most_bytes // _LOADED_SHARE) if step.whole else (0, ALL)
+        first, budget = (place.files, most_bytes // _LOADED_SHARE) if step.is_full else (0, ALL)
         with self._told.plan(step, first, budget) as plan:
             self._check_lineage(plan, step)
             then = Place(place.uuid, step.snapshot.snapshot_id)
-            if step.whole and plan.until < plan.of:
+            if step.is_full and plan.until < plan.of:
                 then = replace(place, load=step.snapshot.snapshot_id, files=plan.until, snapshot=None)
             changes = self._told.of_plan(plan)
             if changes is None:

@@ -225,7 +225,7 @@ class IcebergSource:
             if place.open:
                 return name
             step = self._tables[name].due(place)
-            rank = None if step is None else (not step.whole, step.snapshot.committed_ms)
+            rank = None if step is None else (not step.is_full, step.snapshot.committed_ms)
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, name
         return best[1] if best else None

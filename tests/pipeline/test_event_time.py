@@ -95,7 +95,7 @@ def test_a_static_table_without_such_a_column_is_refused_at_the_start(calve) -> 
     assert job.once() == 1
     assert (
         "event_time of the table shop.orders: the column 'id' is a long, not a timestamp, timestamptz or date. "
-        "Name another column, or add this one to the table"
+        "Set another column, or add this one to the table"
     ) in job.said()
 
 

@@ -1,1 +1,1 @@
-"""Sources: what a source must yield, and one folder per source."""
+"""Sources: their protocols, and one folder per source."""

@@ -1,8 +1,8 @@
-"""What every source must be: a planner on the driver and a reader on the executors.
+"""The protocols of sources: a planner on the driver and a reader on the executors.
 
-The driver asks a source what is new (`backlog`), turns a bounded part of it into splits (`plan`) which the ledger
-records before anything runs, and tells it when a position is committed (`acknowledge`). The reader, pickled into the
-tasks, turns one split into Arrow batches. Reading the same split twice yields the same events in the same order.
+The driver asks a source for new events (`backlog`), plans a bounded part of them as splits (`plan`), which the ledger
+records before anything runs, and acknowledges committed positions (`acknowledge`). The reader, pickled into the tasks,
+reads one split as Arrow batches. Reading the same split twice yields the same events in the same order.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 Position = dict[str, Any]
-"""Where a source has got to, as JSON values; the ledger keeps it and `calve.offsets` shows it."""
+"""How far a source has been read, as JSON values; the ledger keeps it, and `calve.offsets` shows it."""
 
 READ_ROWS = 131_072
-"""Rows of a batch at most; DuckDB works best at about this size."""
+"""The most rows of a batch; DuckDB is fastest at about this size."""
 READ_BYTES = 64 << 20
-"""Bytes of a batch's events at most, about; binary columns end at 2 GiB."""
+"""The approximate maximum of bytes in a batch; binary columns end at 2 GiB."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Split:
     """A part of a batch that one task reads.
 
     Attributes:
-        body: What the reader needs to find the same events again, as JSON values.
-        size_bytes: About how much there is to read, to balance tasks.
+        body: The data with which the reader finds the same events again, as JSON values.
+        size_bytes: The approximate size, to balance tasks.
     """
 
     body: dict[str, Any]
@@ -58,7 +58,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits behind a position: rows (-1: not known) and bytes (estimated where the source does not tell)."""
+    """The events after a position: rows (-1: unknown) and bytes (possibly estimated)."""
 
     rows: int = 0
     size_bytes: int = 0
@@ -69,11 +69,11 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Planned:
-    """The splits of one batch and the position behind them.
+    """The splits of one batch and the position after them.
 
     Attributes:
-        waiting: The parts of the source, each read in order, that have more behind the position: of Kafka
-            `topic/partition`. A source whose parts come in no order of time names one that no event comes from.
+        waiting: The parts of the source, each read in order, with more events after the position; for Kafka
+            `topic/partition`. A source without an order of time has one part without events.
         moment: When the ledger recorded it, in tenths of a second since the epoch; later than any batch before it, and
             the same in a replay. 0 before that.
     """
@@ -85,13 +85,13 @@ class Planned:
 
 
 class Reader(Protocol):
-    """Runs on executors; pickled with the batch, so it holds settings only."""
+    """Reads splits on executors; pickled with the batch, so it has only settings."""
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the events of a split in order.
 
         Columns: `EVENT`, or `TYPED` beside `SCHEMA`; optionally `MALFORMED`; every other column is a metadata attribute
-        under its own name (what `getMetadata("…")` finds). Batches of other columns are converted apart, so few should
+        with its name (for `getMetadata("…")`). Batches with different columns are converted separately, so few should
         differ. A batch has at most `READ_ROWS` rows and about `READ_BYTES` bytes.
 
         Raises:
@@ -101,48 +101,48 @@ class Reader(Protocol):
 
 
 class Source(Protocol):
-    """Runs on the driver, called by one thread only (the pipeline's), but for `acknowledge` (the committer's)."""
+    """A source on the driver, called only by the pipeline's thread, except `acknowledge` (the committer's)."""
 
     @property
     def reader(self) -> Reader:
-        """What reads this source's splits on the executors."""
+        """The reader of this source's splits."""
         ...
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Open the source at the position of the last planned batch (None: never ran).
 
-        `pending` are the batches of the ledger that were planned and not acknowledged: they are not planned again.
+        `pending` are the planned, unacknowledged batches of the ledger: they are not planned again.
 
-        With `once` the end is fixed now: what comes later is left for another run; a listening source opens no port.
+        With `once` the end is fixed now: later events are for another run, and a listening source opens no port.
 
         Raises:
-            SourceError: With the way out, e.g. a port that is taken.
+            SourceError: It cannot start, e.g. because a port is in use; the hint helps.
         """
         ...
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Return what waits behind a position; cheap, called a few times a second."""
+        """Return the events after a position; cheap, called a few times per second."""
         ...
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Return the next batch behind a position, about `max_bytes` at most, or None when nothing waits."""
+        """Return the next batch after a position, about `max_bytes` at most, or None if nothing waits."""
         ...
 
     def acknowledge(self, planned: Planned) -> None:
-        """Release what a committed batch has read. Batches come in order; may be repeated after a crash."""
+        """Release the events of a committed batch. Called in the order of batches; may be repeated after a crash."""
         ...
 
     def stop(self) -> None:
-        """Accept nothing more, and close. May be called twice."""
+        """Stop accepting events, and close. May be called twice."""
         ...
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where a new state begins to read; one of these is given.
+    """Where a new state starts to read; exactly one attribute is set.
 
     Attributes:
-        at: `earliest`: all that is there; `latest`: what comes from now on; `group`: what Kafka's consumer group has
+        at: `earliest`: all events; `latest`: only events from now on; `group`: events that Kafka's consumer group has
             not committed.
         offsets: The next offset, by topic and partition.
         timestamp_ms: The first event at or after this time, in milliseconds since the epoch.

@@ -271,7 +271,7 @@ def test_a_repeated_column_is_one_reject_of_the_file_that_says_where() -> None:
     parquet.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), out)
     [batch] = read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell())
     assert batch["malformed"].to_pylist() == [
-        "The file f has two columns of the name 'a', the columns 1 and 3; name them apart"
+        "The file f has two columns of the name 'a', the columns 1 and 3; give them unique names"
     ]
 
 

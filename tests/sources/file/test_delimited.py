@@ -41,8 +41,8 @@ def test_a_ragged_row_is_given_up_alone_with_its_text() -> None:
     rows = read(b"a,b\n1,2\n3\n4,5\n6,7,8\n9,0\n")
     found = sorted(zip(rows["file_row"], rows["event"], rows["malformed"], strict=True))
     assert [number for number, _, _ in found] == [2, 3, 4, 5, 6]
-    assert found[1] == (3, b"3", "The row has 1 cells where there are 2 columns")
-    assert found[3] == (5, b"6,7,8", "The row has 3 cells where there are 2 columns")
+    assert found[1] == (3, b"3", "The row has 1 cells, but the file has 2 columns")
+    assert found[3] == (5, b"6,7,8", "The row has 3 cells, but the file has 2 columns")
     assert [reason for _, _, reason in found].count(None) == 3
 
 
@@ -51,8 +51,8 @@ def test_a_row_that_is_not_utf8_is_given_up_alone_with_its_bytes() -> None:
     found = sorted(zip(rows["file_row"], rows["event"], rows["malformed"], strict=True))
     assert found == [
         (2, '{"a":"1","b":"é"}'.encode(), None),
-        (3, b"\xff\xfe,4", "The row holds bytes that are not UTF-8"),
-        (4, b"\xff", "The row has 1 cells where there are 2 columns"),
+        (3, b"\xff\xfe,4", "The row has bytes that are not UTF-8"),
+        (4, b"\xff", "The row has 1 cells, but the file has 2 columns"),
         (5, b'{"a":"5","b":"6"}', None),
     ]
 
@@ -139,7 +139,7 @@ def test_bytes_that_the_encoding_does_not_know_are_a_reject_of_their_row() -> No
     [(number, event, why)] = [
         row for row in zip(rows["file_row"], rows["event"], rows["malformed"], strict=True) if row[2]
     ]
-    assert (number, event, why) == (3, b"\x81,x", "The row holds bytes that are not WINDOWS-1252")
+    assert (number, event, why) == (3, b"\x81,x", "The row has bytes that are not WINDOWS-1252")
 
 
 def test_a_header_in_another_encoding_is_one_reject_that_names_the_option() -> None:
@@ -152,7 +152,10 @@ def test_a_header_in_another_encoding_is_one_reject_that_names_the_option() -> N
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({"encoding": "klingon"}, "klingon is no encoding"), ({"header": ["a", "b", "a"]}, "the name 'a' is there twice")],
+    [
+        ({"encoding": "klingon"}, "klingon is not a text encoding"),
+        ({"header": ["a", "b", "a"]}, "the name 'a' appears twice"),
+    ],
 )
 def test_options_that_cannot_be_meant_are_errors(options: dict, says: str) -> None:
     assert [text for _, text in CsvCodec(**options).check() if says in text] != []

@@ -133,4 +133,4 @@ def test_damaged_data_gives_what_is_before_it_and_one_reject() -> None:
     data[offset : offset + 30] = b"\xff" * 30
     found = read(bytes(data))
     assert len(found["event"]) == 51
-    assert "cannot be read behind row 50" in found["malformed"][-1]
+    assert "cannot be read after row 50" in found["malformed"][-1]

@@ -34,7 +34,7 @@ def test_no_events_are_an_empty_table(tmp_path: Path) -> None:
 def test_what_is_no_sample_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_bytes(TEXT)
     monkeypatch.setattr(sample, "SAMPLE_BYTES", len(TEXT) - 1)
-    with pytest.raises(SourceError, match="holds more than"):
+    with pytest.raises(SourceError, match="has more than"):
         read_sample(str(tmp_path / "a"))
     with pytest.raises(SourceError, match="is a directory"):
         read_sample(str(tmp_path))

@@ -187,7 +187,7 @@ def test_a_file_that_may_not_be_read_is_told_and_read_when_it_may(
     first = files.plan(None, ALL)
     assert first
     assert names(first) == ["a.ndjson"]
-    assert f"{locked} may not be read by this user" in caplog.text
+    assert f"{locked} is not readable for this user" in caplog.text
     monkeypatch.undo()
     assert names(files.plan(first.position, ALL)) == ["b.ndjson"]
 

@@ -36,7 +36,7 @@ def test_a_cut_file_gives_what_it_has_and_says_so(compression: str, data: Any) -
 def test_what_is_not_packed_says_so(compression: str) -> None:
     unpacked = Unpacked(BufferReader(b"plain text"), compression)
     assert list(unpacked) == []
-    assert "is no valid" in unpacked.broken
+    assert "is not a valid" in unpacked.broken
 
 
 def test_blocks_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def test_nothing_gives_nothing(text: bytes) -> None:
 def test_text_behind_the_array_is_one_reject() -> None:
     rows = table(read_values(Pieces([b'[{"a":1}] [2]']), Rows("f")))
     assert rows["event"] == [b'{"a":1}', b"[2]"]
-    assert rows["malformed"][1] == "The file f goes on behind the end of its array (after element 1)"
+    assert rows["malformed"][1] == "The file f continues after the end of its array (after element 1)"
 
 
 def test_a_value_beyond_the_bound_ends_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +92,4 @@ def test_a_value_beyond_the_bound_ends_the_file(monkeypatch: pytest.MonkeyPatch)
     rows = table(read_values(Pieces([b'[{"a":1},{"b":"', b"x" * 200, b'"}, {}]']), Rows("f")))
     assert rows["event"][0] == b'{"a":1}'
     assert len(rows["event"]) == 2
-    assert "holds a value of more than" in rows["malformed"][1]
+    assert "has a value of more than" in rows["malformed"][1]

@@ -107,7 +107,7 @@ def test_a_log_that_is_gone_is_a_lost_position(serve: Serve, gone: list[str]) ->
     serving.source.stop()
     for name in gone:
         (serving.folder / name).unlink(missing_ok=True)
-    with pytest.raises(PositionLostError, match=r"000000000001.log is gone.*Restore it"):
+    with pytest.raises(PositionLostError, match=r"000000000001.log is missing.*Restore it"):
         serve(planned.position)
 
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calve.sources.kafka.cluster import Held, Topic
+from calve.sources.kafka.cluster import OffsetRange, Topic
 from calve.sources.kafka.consumer import Range
 from calve.sources.kafka.position import advance, cut, gone, offsets, share, waiting
 
 
 def topic(*held: tuple[int, int], id: str = "A") -> Topic:
-    return Topic(id, {partition: Held(*each) for partition, each in enumerate(held)})
+    return Topic(id, {partition: OffsetRange(*each) for partition, each in enumerate(held)})
 
 
 def test_without_a_position_everything_waits():
@@ -36,8 +36,8 @@ def test_a_position_keeps_partitions_and_topics_that_a_batch_did_not_touch():
     [
         (topic((0, 4)), "ends at offset 4"),
         (topic((8, 9)), "3 were deleted before they were read"),
-        (topic((0, 9), id="B"), "deleted and made again"),
-        (Topic("A", {}), "does not exist any more"),
+        (topic((0, 9), id="B"), "deleted and recreated"),
+        (Topic("A", {}), "no longer exists"),
     ],
 )
 def test_records_that_are_gone_are_named(now: Topic, told: str):

@@ -1,4 +1,4 @@
-"""Which codec a file has, and how its parts are read with it."""
+"""Finds the codec of a file, and reads its parts with it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Part:
 
     Attributes:
         path: The file.
-        start: Where the part begins, in bytes of the file.
-        end: Where it ends.
-        size: The length of the file when it was listed; what was appended since is not read.
-        modified: When the file was written, as it was listed.
+        start: Its first byte.
+        end: Its end, exclusive.
+        size: The length of the file when it was listed; later bytes are not read.
+        modified: When the file was written, by the listing.
     """
 
     path: str
@@ -75,7 +75,7 @@ def divisible(codec: CodecSettings, compression: str) -> bool:
 
 
 def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a part of an open file, then at most one row that says why it ends early."""
+    """Yield the events of a part of an open file, then at most one row with the reason of an early end."""
     rows, codec = Rows(part.path), codec_of(part.path, settings)
     if codec is None:
         yield from rows.broken("has a name without a known extension; set `codec`")
@@ -98,7 +98,7 @@ def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:
 
 
 def _messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Make each line the field `message` of an object; a line that is not UTF-8 is given up."""
+    """Convert each line to an object with the field `message`; a line that is not UTF-8 is rejected."""
     for batch in batches:
         lines, reasons, *others = batch.columns
         try:

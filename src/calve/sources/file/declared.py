@@ -1,4 +1,4 @@
-"""What the columns of a typed file say of the fields of its rows."""
+"""Declares the fields of a typed file's rows, from its columns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _INT_BITS = 32
 
 @functools.lru_cache(64)
 def declaration(schema: pa.Schema) -> str:
-    """Return the text for the column `_schema` of rows of such columns."""
+    """Return the text for the column `_schema` of rows with these columns."""
     return text_of(Field("", "struct", fields=tuple(_field(each.name, each.type) for each in schema)))
 
 
 def without_empty_nanoseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose nanosecond timestamps are microseconds in each column where all of them are whole ones."""
+    """Convert each column of nanosecond timestamps that are all whole microseconds to microseconds."""
     for index, field in enumerate(batch.schema):
         kind = _micros(field.type)
         if kind != field.type:

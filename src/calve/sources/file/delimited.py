@@ -1,4 +1,4 @@
-"""CSV: rows of text as JSON objects, of strings or of what the texts look like."""
+"""Reads CSV: rows of text become JSON objects, of strings or of guessed types."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Reject = tuple[bytes, str, int]
 def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordBatch]:
     """Yield each row as an object of its columns; an empty cell is null, `""` an empty string.
 
-    A row with more or fewer cells than there are columns, or with bytes that are no text, is given up alone. A file
-    whose first row is no header is given up whole, with one row that says why.
+    A row with more or fewer cells than columns, or with bytes that are not text, is rejected alone. A file whose first
+    row is not a header is rejected completely, with one row that has the reason.
     """
     source = _WholeLines(stream, codec.encoding)
     try:
@@ -48,7 +48,7 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
             yield from table.events(batch)
     except pa.ArrowInvalid as error:
         yield from table.rejected()
-        yield from rows.broken(f"cannot be read as CSV behind row {table.row}: {error}", None)
+        yield from rows.broken(f"cannot be read as CSV after row {table.row}: {error}", None)
         return
     yield from table.rejected()
     if stream.broken:
@@ -56,7 +56,7 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
 
 
 class _Table:
-    """Rows on their way: numbers them, and keeps those that the parser gave up until the next batch."""
+    """Numbers the rows, and keeps those that the parser rejects until the next batch."""
 
     def __init__(self, rows: Rows, source: _WholeLines, names: list[str], skipped: int, codec: CsvCodec) -> None:
         self.row = skipped
@@ -65,9 +65,9 @@ class _Table:
         self._bad: list[Reject] = []
         self._taken: set[int] = set()
 
-    def give_up(self, row: Any) -> str:
-        """Keep a row that the parser cannot take (its handler)."""
-        reason = f"The row has {row.actual_columns} cells where there are {row.expected_columns} columns"
+    def reject(self, row: Any) -> str:
+        """Keep a row that the parser cannot read (its handler)."""
+        reason = f"The row has {row.actual_columns} cells, but the file has {row.expected_columns} columns"
         self._taken.add(row.number + self._skipped)
         self._bad.append((unmarked(row.text), reason, row.number + self._skipped))
         return "skip"
@@ -80,7 +80,7 @@ class _Table:
             for number, row in zip(numbers.filter(bad).to_pylist(), batch.filter(bad).to_pylist(), strict=True):
                 text = ",".join(value or "" for value in row.values())
                 self._bad.append(
-                    (unmarked(text), f"The row holds bytes that are not {self._codec.encoding.upper()}", number)
+                    (unmarked(text), f"The row has bytes that are not {self._codec.encoding.upper()}", number)
                 )
             numbers, batch = numbers.filter(pc.invert(bad)), batch.filter(pc.invert(bad))
         named = pa.Table.from_batches([batch]).rename_columns(self._names)
@@ -94,7 +94,7 @@ class _Table:
         yield from self._rows.rejects(bad)
 
     def _numbers(self, count: int) -> pa.Array:
-        """Number the good rows of a block around the bad ones, of which some may lie in the next block."""
+        """Number the good rows of a block; bad rows, some of them in the next block, keep their numbers."""
         numbers: list[int] = []
         while self._taken and len(numbers) < count:
             self.row += 1
@@ -107,7 +107,7 @@ class _Table:
         return pa.concat_arrays([pa.array(numbers, pa.int64()), rest])
 
     def _not_text(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return a mask of the rows that hold marked bytes."""
+        """Mask the rows with marked bytes."""
         bad = pa.repeat(False, batch.num_rows)
         for column in batch.columns if self._source.marked else []:
             bad = pc.or_(bad, pc.fill_null(pc.match_substring_regex(column, MARKED), False))
@@ -115,9 +115,9 @@ class _Table:
 
 
 class _WholeLines:
-    """A file object of whole lines, all UTF-8; when the stream breaks, the cut line stays in `rest`.
+    """A file object of complete lines, all UTF-8; if the stream breaks, the cut line stays in `rest`.
 
-    Bytes that are no text are marked (`encoding`), and then `marked` is true.
+    Bytes that are not text are marked (`encoding`), and then `marked` is true.
     """
 
     closed = False
@@ -140,7 +140,7 @@ class _WholeLines:
         return self._ready
 
     def skip(self, length: int) -> None:
-        """Pass over what has been looked at."""
+        """Skip bytes that were peeked at."""
         self._ready = self._ready[length:]
 
     def read(self, size: int) -> bytes:
@@ -153,7 +153,7 @@ class _WholeLines:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Do nothing: the file is closed by who opened it."""
+        """Do nothing: whoever opened the file closes it."""
 
     def readable(self) -> bool:
         """Return that this can be read."""
@@ -178,10 +178,10 @@ class _WholeLines:
 
 
 def _columns(source: _WholeLines, codec: CsvCodec) -> tuple[list[str], int]:
-    """Find the names of the columns, and pass over the row that holds them.
+    """Find the names of the columns, and skip the header row.
 
     Returns:
-        The names (none: there is no row at all) and how many rows were skipped.
+        The names (none if there is no row), and how many rows were skipped.
     """
     read: list[str] = []
     lines = (read.append(line) or line for line in io.StringIO(source.peek().decode(), newline=""))  # type: ignore[func-returns-value]
@@ -198,11 +198,11 @@ def _columns(source: _WholeLines, codec: CsvCodec) -> tuple[list[str], int]:
 
 
 def _fault(names: list[str], codec: CsvCodec) -> str | None:
-    """Return why these cannot be the names of the columns, as the rest of a sentence about the file."""
+    """Return why these cannot be column names, as the rest of a sentence about the file."""
     if any(map(has_marks, names)):
         return f"has bytes in its header that are not {codec.encoding.upper()}; set `encoding` of the csv codec"
     repeated = repetition(names)
-    return f"{repeated}; name them apart by `header` of the csv codec" if repeated else None
+    return f"{repeated}; set unique names with `header` of the csv codec" if repeated else None
 
 
 def _open(source: _WholeLines, codec: CsvCodec, table: _Table, width: int) -> Iterator[pa.RecordBatch]:
@@ -216,7 +216,7 @@ def _open(source: _WholeLines, codec: CsvCodec, table: _Table, width: int) -> It
             delimiter=codec.delimiter,
             quote_char=codec.quote_character,
             newlines_in_values=True,
-            invalid_row_handler=table.give_up,
+            invalid_row_handler=table.reject,
         ),
         convert_options=arrow_csv.ConvertOptions(
             column_types={column: pa.string() for column in columns},

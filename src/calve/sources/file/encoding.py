@@ -1,4 +1,4 @@
-"""Text in any encoding as UTF-8. A byte that stands for no character is marked: it becomes one of a private range."""
+"""Converts text in any encoding to UTF-8. A byte without a character is marked: it becomes a private character."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def marked(text: bytes) -> bytes:
 
 
 def has_marks(text: str) -> bool:
-    """Return whether a text holds marked bytes."""
+    """Return whether a text has marked bytes."""
     return _PARTS.search(text) is not None
 
 
 def unmarked(text: str) -> bytes:
-    """Return a text as UTF-8, its marked bytes as they were."""
-    parts = enumerate(_PARTS.split(text))  # every second one is marked
+    """Return a text as UTF-8, with its marked bytes unchanged."""
+    parts = enumerate(_PARTS.split(text))  # every second part is marked
     return b"".join(bytes(ord(each) - _PRIVATE for each in part) if at % 2 else part.encode() for at, part in parts)

@@ -15,12 +15,12 @@ from calve.sources.file.stream import Stream
 __all__ = ["LINE_BYTES", "cut", "read_lines"]
 
 LINE_BYTES = 64 << 20
-"""A longer line is given up: it bounds memory when a file holds no lines at all."""
+"""The longest line, to bound memory if a file has no lines at all; longer lines are rejected."""
 _BOM = b"\xef\xbb\xbf"
 
 
 def read_lines(stream: Stream, rows: Rows, numbered: bool) -> Iterator[pa.RecordBatch]:
-    """Yield each line but the blank ones, without its end; a last line without one is whole unless the stream broke.
+    """Yield each line without its end, except blank ones; a last line without an end counts unless the stream broke.
 
     Args:
         stream: The text.
@@ -43,7 +43,7 @@ def read_lines(stream: Stream, rows: Rows, numbered: bool) -> Iterator[pa.Record
         if too_long:
             rest = b""
         elif len(rest) > LINE_BYTES:
-            yield from rows.broken(f"holds a line of more than {LINE_BYTES >> 20} MiB (after line {count})", rest)
+            yield from rows.broken(f"has a line of more than {LINE_BYTES >> 20} MiB (after line {count})", rest)
             rest, too_long = b"", True
     if stream.broken:
         yield from rows.broken(stream.broken, rest)

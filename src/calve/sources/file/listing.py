@@ -1,4 +1,4 @@
-"""Looking for files: which are there, which of them are new, complete and readable."""
+"""Lists files, and finds those that are new, complete and readable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Listing"]
 
 
 class Listing:
-    """What the patterns match, looked at again every `poll_interval`.
+    """The files that match the patterns, listed every `poll_interval`.
 
     Args:
         settings: The source's options.
@@ -30,16 +30,16 @@ class Listing:
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
         self._storage = Storage(settings.s3)
         self._since: dict[str, tuple[Found, float]] = {}
-        self._told: set[object] = set()
+        self._warned: set[object] = set()
         self._next_look = 0.0
         self._ready: list[Found] = []
 
     def look(self, taken: Mapping[str, Found], once: bool) -> None:
-        """Look at everything now.
+        """List all files now.
 
         Args:
-            taken: The files that are not to be read again.
-            once: Whether a file is taken as it is, without waiting until it settles.
+            taken: The files that must not be read again.
+            once: Whether a file is read immediately, even if it may still change.
 
         Raises:
             SourceUnavailableError: The storage does not answer.
@@ -49,7 +49,7 @@ class Listing:
         for pattern in self._patterns:
             matches = self._find(pattern)
             if not matches:
-                self._tell(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
+                self._warn_once(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
             found |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
         self._ready = [file for file in found.values() if self._is_new(file, taken) and self._is_readable(file)]
         if not once:
@@ -63,14 +63,14 @@ class Listing:
         return self._ready
 
     def require(self) -> None:
-        """Refuse a file that is named in full and is not there.
+        """Refuse a missing file whose path has no pattern.
 
         Raises:
-            SourceError: Naming the file.
+            SourceError: It has the file's name.
         """
         for pattern in self._patterns:
             if not glob.has_magic(pattern) and not self._find(pattern) and not Path(pattern).is_dir():
-                hint = "Look at `path`; a relative one starts from the folder where calve was started"
+                hint = "Check `path`; a relative path starts at the folder in which calve was started"
                 raise SourceError(f"The file {pattern} does not exist", step="read", target=pattern, hint=hint)
 
     def _find(self, pattern: str) -> list[Found]:
@@ -81,21 +81,21 @@ class Listing:
                 f"{pattern} cannot be listed: {error}",
                 step="read",
                 target=pattern,
-                hint="Look at `s3` (endpoint, region, keys) and whether the store answers",
+                hint="Check `s3` (endpoint, region, keys), and that the store answers",
             ) from error
 
     def _is_new(self, file: Found, taken: Mapping[str, Found]) -> bool:
         known = taken.get(file.path)
         if known is not None and known != file:
-            self._tell(file, f"{file.path} has changed since it was read and is not read again; use a new name")
+            self._warn_once(file, f"{file.path} has changed since it was read and is not read again; use a new name")
         return known is None
 
     def _is_readable(self, file: Found) -> bool:
         if codec_of(file.path, self._settings) is None:
-            self._tell(file.path, f"{file.path} is not read: its name has no known extension; set `codec`")
+            self._warn_once(file.path, f"{file.path} is not read: its name has no known extension; set `codec`")
             return False
         if not file.path.startswith("s3://") and not os.access(file.path, os.R_OK):
-            self._tell(file.path, f"{file.path} may not be read by this user; it is read as soon as it may")
+            self._warn_once(file.path, f"{file.path} is not readable for this user; Calve reads it as soon as it is")
             return False
         return True
 
@@ -108,8 +108,8 @@ class Listing:
         self._since = since
         return [file for file in files if file.path.startswith("s3://") or now - since[file.path][1] >= settle]
 
-    def _tell(self, about: object, text: str) -> None:
-        """Warn once about each thing."""
-        if about not in self._told:
-            self._told.add(about)
+    def _warn_once(self, key: object, text: str) -> None:
+        """Warn once about each key."""
+        if key not in self._warned:
+            self._warned.add(key)
             self._log.warning(text)

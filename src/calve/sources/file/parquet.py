@@ -25,7 +25,7 @@ def read_parquet(file: pa.NativeFile, rows: Rows, start: int, end: int) -> Itera
             yield from rows.broken(f"cannot be read as Parquet (cut off?): {error}")
         return
     if repeated := repetition(opened.schema_arrow.names):
-        yield from rows.broken(f"{repeated}; name them apart") if start == 0 else ()
+        yield from rows.broken(f"{repeated}; give them unique names") if start == 0 else ()
         return
     row = 1
     for index in range(opened.num_row_groups):
@@ -51,8 +51,8 @@ def _read_group(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         first, length = _extent(opened.metadata.row_group(index))
         file.seek(first)
-        file.read(length)  # raises where the storage failed, not the data
-        yield from rows.broken(f"cannot be read behind row {row + done - 1} of its Parquet data: {error}")
+        file.read(length)  # raises if the storage failed, not the data
+        yield from rows.broken(f"cannot be read after row {row + done - 1} of its Parquet data: {error}")
 
 
 def _middle(group: parquet.RowGroupMetaData) -> int:

@@ -1,4 +1,4 @@
-"""The files that have been read for good: the source's memory on the driver's disk."""
+"""The files whose events are committed: the source's memory on the driver's disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Finished:
     """A durable set of paths in one SQLite file; used from two threads.
 
     Args:
-        folder: Where the file is; made when the first path is added.
+        folder: The folder of the file; created with the first path.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,17 +30,17 @@ class Finished:
         self._database: sqlite3.Connection | None = None
 
     def load(self) -> list[Found]:
-        """Return all files that were ever added."""
+        """Return all files."""
         with self._lock:
             if not (self._folder / "finished.db").exists():
                 return []
             return [Found(*row) for row in self._connect().execute("SELECT path, size_bytes, modified FROM finished")]
 
     def add(self, files: Iterable[Found]) -> None:
-        """Remember files durably; may be repeated.
+        """Add files durably; may be repeated.
 
         Raises:
-            WriteError: The disk refuses; try again.
+            WriteError: The disk refused; try again.
         """
         rows = [(file.path, file.size_bytes, file.modified) for file in files]
         try:
@@ -51,7 +51,7 @@ class Finished:
                 f"The list of files that have been read cannot be written to {self._folder}: {error}",
                 step="acknowledge",
                 target=str(self._folder),
-                hint="Make room, or give the right to write there; nothing is lost",
+                hint="Free disk space, or allow writing there; nothing is lost",
             ) from error
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ __all__ = ["FileReader"]
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads the parts of files; a file that is gone gives one row that says so, and the other files go on.
+    """Reads the parts of files; a missing file becomes one row with the reason, and the other files are read.
 
     Attributes:
         settings: The source's options.
@@ -28,7 +28,7 @@ class FileReader:
     settings: FileSettings
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Yield the events of a part in order, with `file_path` and `file_row` (from 1; null where it is not known).
+        """Yield the events of a part in order, with `file_path` and `file_row` (from 1; null if it is unknown).
 
         Raises:
             SourceUnavailableError: The storage does not answer.
@@ -39,12 +39,12 @@ class FileReader:
                 yield from read_part(file, part, self.settings)
         except (FileNotFoundError, PermissionError) as error:
             if part.start == 0:
-                why = "may not be read" if isinstance(error, PermissionError) else "was gone"
+                why = "was not readable" if isinstance(error, PermissionError) else "was gone"
                 yield from Rows(part.path).broken(f"{why} when its turn came")
         except OSError as error:
             raise SourceUnavailableError(
                 f"The file {part.path} cannot be read: {error}",
                 step="read",
                 target=part.path,
-                hint="It is tried again; look whether its storage is well",
+                hint="Calve tries again; check the storage of the file",
             ) from error

@@ -1,4 +1,4 @@
-"""The Arrow batches that the file source yields: the events, where each stood, and what had to be given up."""
+"""Builds the Arrow batches of the file source: the events, their positions, and the rejected texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
     ]
 )
 REMAINS_BYTES = 64 << 10
-"""How much of a text that cannot be an event is kept beside the reason."""
+"""The most bytes of a rejected text that are kept beside the reason."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Rows:
         Args:
             events: Their texts.
             numbers: Their lines or rows from 1, if known.
-            malformed: The reasons why some are no events.
-            declaration: What the file says of their fields (`declared.declaration`), if it is typed.
+            malformed: The reasons why some of them are rejected.
+            declaration: The declaration of their fields (`declared.declaration`), if the file is typed.
         """
         count = len(events)
         numbers = pa.nulls(count, pa.int64()) if numbers is None else numbers
@@ -69,7 +69,7 @@ class Rows:
         Args:
             rows: The columns.
             numbers: The numbers of the rows.
-            declaration: What the file says of the columns (`declared.declaration`).
+            declaration: The declaration of the columns (`declared.declaration`).
         """
         half = len(rows) // 2
         if rows.nbytes > READ_BYTES and half:
@@ -99,7 +99,7 @@ class Rows:
 
 
 def _declared(declaration: str | None, count: int) -> pa.DictionaryArray:
-    """Return the column `_schema` of rows that all have one declaration, or none."""
+    """Return the column `_schema` of rows with the same declaration, or none."""
     codes = pa.repeat(pa.scalar(None if declaration is None else 0, pa.int32()), count)
     return pa.DictionaryArray.from_arrays(codes, pa.array([declaration] if declaration else [], pa.string()))
 

@@ -1,4 +1,4 @@
-"""Sample events from a file or stdin: NDJSON, cut into lines as the file source does it."""
+"""Reads sample events from a file or stdin: NDJSON, split into lines like in the file source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_sample(name: str) -> pa.Table:
     """Return the lines of a file, or of stdin for `-`, as the file source would: `rows.SCHEMA`.
 
     Raises:
-        SourceError: The file is not there, cannot be read, or is no sample any more.
+        SourceError: The file does not exist, cannot be read, or is too large.
     """
     shown = "stdin" if name == "-" else name
     return sample_lines(_bytes(name, shown), shown)
@@ -36,7 +36,7 @@ def sample_lines(data: bytes, shown: str) -> pa.Table:
         SourceError: It is too large for a sample, or damaged.
     """
     if len(data) > SAMPLE_BYTES:
-        raise _error(f"{shown} holds more than {SAMPLE_BYTES >> 20} MiB", shown, "Give a sample of it, e.g. by `head`")
+        raise _error(f"{shown} has more than {SAMPLE_BYTES >> 20} MiB", shown, "Use a part of it, e.g. with `head`")
     return pa.Table.from_batches(_batches(data, shown), schema=SCHEMA)
 
 
@@ -48,7 +48,7 @@ def _bytes(name: str, shown: str) -> bytes:
             return file.read(SAMPLE_BYTES + 1)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise _error(f"The sample events {shown} cannot be read: {why}", shown, "Name an NDJSON file") from error
+        raise _error(f"The sample events {shown} cannot be read: {why}", shown, "Use an NDJSON file") from error
 
 
 def _batches(data: bytes, shown: str) -> Iterator[pa.RecordBatch]:

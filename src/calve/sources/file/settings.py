@@ -57,12 +57,12 @@ class CsvCodec:
     encoding: str = option("utf-8", "Python's name of the text encoding: utf-8, latin-1, windows-1252, utf-16, …")
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse characters that cannot do their work, names that repeat, and unknown encodings."""
+        """Refuse unusable characters, duplicate names, and unknown encodings."""
         repeated = [name for at, name in enumerate(self.header or ()) if name in (self.header or ())[:at]]
         if repeated:
-            yield "header", f"the name {repeated[0]!r} is there twice"
+            yield "header", f"the name {repeated[0]!r} appears twice"
         if not _is_encoding(self.encoding):
-            yield "encoding", f"{self.encoding} is no encoding of text; use utf-8, latin-1, windows-1252, utf-16, …"
+            yield "encoding", f"{self.encoding} is not a text encoding; use utf-8, latin-1, windows-1252, utf-16, …"
         if self.delimiter == self.quote_character:
             yield "quote_character", "the quote character and the delimiter are the same"
         for key in ("delimiter", "quote_character"):
@@ -130,7 +130,7 @@ class S3Settings:
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse half a pair of keys."""
         if (self.access_key_id is None) != (self.secret_access_key is None):
-            yield "", "access_key_id and secret_access_key are given together or not at all"
+            yield "", "set both access_key_id and secret_access_key, or none"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The driver's side of the file source: which files are new, complete and not yet read."""
+"""The driver's side of the file source: finds files that are new, complete and not yet read."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from calve.sources.source import Backlog, Beginning, Planned, Position, Split
 __all__ = ["PART_BYTES", "FileSource", "open"]
 
 PART_BYTES = 64 << 20
-"""A larger file is divided, where its codec allows, so that several tasks read it."""
+"""Larger files are divided, if their codec allows it, so that several tasks read them."""
 
 
 def open(settings: FileSettings, folder: Path, pipeline: str) -> FileSource:
-    """Make the source of a pipeline; nothing is touched before `start`."""
+    """Create the source of a pipeline; it reads nothing before `start`."""
     return FileSource(settings, folder, pipeline)
 
 
 class FileSource:
     """Plans files in the order of their names, each path once.
 
-    What has been read is known twice: the splits of batches under way are in the ledger, those that are acknowledged in
-    a file of the source's folder. Planning again from the same position gives the same batch.
+    Files that were read are in two lists: those of uncommitted batches in the ledger, those of acknowledged batches in
+    a file of the source's folder. The same position always has the same plan.
 
     Args:
         settings: The source's options.
-        folder: Where to remember the files that have been read.
+        folder: The folder with the list of files that have been read.
         pipeline: The name of the pipeline, for messages.
     """
 
@@ -49,10 +49,10 @@ class FileSource:
         self._planned: dict[int, Planned] = {}
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
-        """Load what has been read; with `once`, fix what there is to read.
+        """Load the list of read files; with `once`, also fix the files to read.
 
         Raises:
-            SourceError: A file that is named in full does not exist (with `once`, at the first start).
+            SourceError: A file without a pattern does not exist (with `once`, at the first start).
             SourceUnavailableError: The storage does not answer.
         """
         self._once = once
@@ -76,7 +76,7 @@ class FileSource:
         """Return complete files up to `max_bytes`, at least one.
 
         Raises:
-            PositionLostError: Files have been read, and the list of them is gone.
+            PositionLostError: Files have been read, but the list of them is lost.
         """
         count = _count(position)
         if count in self._planned:
@@ -98,10 +98,10 @@ class FileSource:
         return self._planned[count]
 
     def begin_at(self, beginning: Beginning) -> Position:
-        """Return the position of a place: files that are older count as read from now on.
+        """Return the position of a beginning: older files count as read from now on.
 
         Raises:
-            SettingsError: Offsets are given, which files do not have.
+            SettingsError: It has offsets, which files do not have.
             SourceUnavailableError: The storage does not answer.
         """
         if beginning.offsets is not None or beginning.at == "group":
@@ -117,10 +117,10 @@ class FileSource:
         return {"files": len(files)}
 
     def acknowledge(self, planned: Planned) -> None:
-        """Remember the files of a committed batch for good; may be repeated.
+        """Record the files of a committed batch as read; may be repeated.
 
         Raises:
-            SourceError: The disk refuses.
+            SourceError: The disk refused.
         """
         files = _files(planned)
         self._finished.add(files)
@@ -133,15 +133,15 @@ class FileSource:
     def _ready(self, position: Position | None) -> list[Found]:
         if _count(position) > len(self._taken):
             raise PositionLostError(
-                f"{_count(position)} files have been read, but the list of them in {self._folder} is gone or older",
+                f"{_count(position)} files have been read, but the list of them in {self._folder} is missing or old",
                 step="read",
                 target=self._pipeline,
-                hint="Put the folder back, or give the pipeline a new --state and move away the files it has read",
+                hint="Restore the folder; or use a new --state, and move the files that were read away",
             )
         return self._listing.ready(self._taken, self._once)
 
     def _split(self, file: Found) -> list[Split]:
-        """Divide a file; parts are the same whenever it is planned."""
+        """Divide a file; the parts are the same in every plan."""
         ends = [file.size_bytes]
         codec = codec_of(file.path, self._settings)
         if file.size_bytes > PART_BYTES and codec and divisible(codec, self._compression(file)):
@@ -158,7 +158,7 @@ class FileSource:
                 with Storage(self._settings.s3).open(file.path) as opened:
                     return bytes(opened.read(4))
             except OSError:
-                return b""  # the reader will meet it too, and say so
+                return b""  # the reader has the same error, and reports it
 
         return compression_of(file.path, self._settings.compression, magic)
 

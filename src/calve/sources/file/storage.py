@@ -1,4 +1,4 @@
-"""Where files are: the local disk and S3, behind one small surface."""
+"""The storage of files: the local disk or S3, with the same few methods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REQUEST_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Found:
-    """A file that a listing found; a changed one has another size or time.
+    """A listed file; a changed file has another size or time.
 
     Attributes:
         path: An absolute local path or `s3://bucket/key`.
@@ -43,7 +43,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Storage:
-    """Lists and opens files; holds settings only, so it pickles."""
+    """Lists and opens files; has only settings, so it pickles."""
 
     s3: S3Settings | None = None
 
@@ -56,10 +56,10 @@ class Storage:
         return self._find_remote(pattern) if _S3.match(pattern) else _find_local(pattern)
 
     def open(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any place.
+        """Open a file for reading at any position.
 
         Raises:
-            OSError: It is not there, may not be read, or the storage does not answer.
+            OSError: It does not exist, cannot be read, or the storage does not answer.
         """
         if not _S3.match(path):
             return fs.LocalFileSystem().open_input_file(path)
@@ -75,7 +75,7 @@ class Storage:
             key = f"{key.rstrip('/')}/**"
         root = _root(key)
         if not root:
-            raise SourceError(f"{pattern} names no bucket", step="read", target=pattern, hint="Write s3://bucket/path")
+            raise SourceError(f"{pattern} has no bucket", step="read", target=pattern, hint="Write s3://bucket/path")
         matches = re.compile(_translate(key)).fullmatch
         for info in store.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
             if info.type is fs.FileType.File and matches(info.path) and not _hidden(info.path[len(root) :]):
@@ -102,7 +102,7 @@ def _find_local(pattern: str) -> Iterator[Found]:
         try:
             status = os.stat(path)  # noqa: PTH116 - once for each of thousands of files
         except OSError:
-            continue  # gone between listing and looking
+            continue  # deleted after it was listed
         if stat.S_ISREG(status.st_mode):
             yield Found(path, status.st_size, status.st_mtime_ns)
 
@@ -122,7 +122,7 @@ def _found(info: Any) -> Found:
 
 
 def _translate(pattern: str) -> str:
-    """Return the regular expression of a glob, where only `**` matches several folders."""
+    """Return the regular expression of a glob, in which only `**` matches several folders."""
     out = []
     for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]]*\]|.", pattern, re.DOTALL):
         if token in ("**/", "**", "*", "?"):

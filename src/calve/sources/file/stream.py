@@ -1,4 +1,4 @@
-"""The bytes of a file or of a part of it, in blocks: plain, gzip, zstd; a cut file gives what it has and says so."""
+"""Reads the bytes of a file or of a part, in blocks: plain, gzip, zstd. Of a cut file it yields the readable part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stream(Protocol):
 
 
 class Plain:
-    """The first `end` bytes of a file, as they are, however long it has grown since."""
+    """The first `end` bytes of a file, unchanged, even if it has grown since."""
 
     def __init__(self, file: pa.NativeFile, end: int) -> None:
         self.broken = ""
@@ -76,7 +76,7 @@ class Lines:
 
 
 class Unpacked:
-    """What a gzip or zstd file holds, of all its members or frames, without ever being whole in memory."""
+    """The unpacked content of a gzip or zstd file, with all members or frames, block by block."""
 
     def __init__(self, file: pa.NativeFile, compression: str) -> None:
         self.broken = ""
@@ -101,7 +101,7 @@ class Unpacked:
                 try:
                     yield engine.decompress(packed)
                 except (zlib.error, zstandard.ZstdError):
-                    self.broken = f"is no valid {self._compression} file from about byte {self._file.tell()} on"
+                    self.broken = f"is not a valid {self._compression} file from about byte {self._file.tell()} on"
                     return
                 whole, packed = engine.eof, engine.unused_data
                 if whole:

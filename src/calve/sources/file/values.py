@@ -1,4 +1,4 @@
-"""JSON files: the elements of an array, or values one after another, cut apart without decoding them.
+"""Splits JSON files, without decoding: the elements of an array, or consecutive values.
 
 The text is scanned for brackets, commas and quotes with whole-array operations, so a file of any size streams.
 """
@@ -21,7 +21,7 @@ from calve.sources.source import READ_ROWS
 __all__ = ["VALUE_BYTES", "read_values"]
 
 VALUE_BYTES = 64 << 20
-"""A longer value is given up, with all that follows it: its end is not known."""
+"""The longest value; a longer one is rejected with the rest of the file, because its end is unknown."""
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _QUOTE, _SLASH, _OPEN, _CLOSE, _COMMA = 1, 2, 3, 4, 5
@@ -33,9 +33,9 @@ Marks = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]", "np.ndarray[Any, A
 
 
 def read_values(stream: Stream, rows: Rows, key_name: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield each element of the array that the file is, or that `key_name` holds; or each of a row of values.
+    """Yield each element of the file's array, or of the array at `key_name`; else each of consecutive values.
 
-    A file whose first line is a whole JSON value is read as NDJSON, where a bad line harms no other one.
+    A file whose first line is a complete JSON value is read as NDJSON, in which a bad line affects no other one.
     """
     blocks = iter(stream)
     head = next(blocks, b"").removeprefix(_BOM)
@@ -55,7 +55,7 @@ def read_values(stream: Stream, rows: Rows, key_name: str | None = None) -> Iter
 
 
 class _Again:
-    """A stream from which some has been read already."""
+    """A stream whose first bytes have been read already."""
 
     def __init__(self, stream: Stream, head: bytes, blocks: Iterator[bytes]) -> None:
         self.broken = ""
@@ -85,9 +85,9 @@ def _cut_values(stream: _Again, rows: Rows, in_array: bool, alone: bool) -> Iter
     if stream.broken and not closed:
         yield from rows.broken(stream.broken, rest)
     elif closed and rest:
-        yield from rows.broken(f"goes on behind the end of its array (after element {count})", rest)
+        yield from rows.broken(f"continues after the end of its array (after element {count})", rest)
     elif len(rest) > VALUE_BYTES:
-        yield from rows.broken(f"holds a value of more than {VALUE_BYTES >> 20} MiB (after value {count})", rest)
+        yield from rows.broken(f"has a value of more than {VALUE_BYTES >> 20} MiB (after value {count})", rest)
     elif in_array and not closed:
         yield from rows.broken(f"ends in the middle of its array, after element {count} (cut off?)", rest)
     elif rest:
@@ -95,10 +95,10 @@ def _cut_values(stream: _Again, rows: Rows, in_array: bool, alone: bool) -> Iter
 
 
 def _split(text: bytes, in_array: bool) -> tuple[list[bytes], int, bool]:
-    """Cut whole values off a text that begins between two of them.
+    """Split complete values off a text that starts between two values.
 
     Returns:
-        The values without the blanks around them, where the rest begins, and whether the array ended.
+        The values without surrounding spaces, the start of the rest, and whether the array ended.
     """
     places, kinds, depths = _marks(text)
     closing = np.flatnonzero(depths < 0)
@@ -121,7 +121,7 @@ def _split(text: bytes, in_array: bool) -> tuple[list[bytes], int, bool]:
 
 
 def _marks(text: bytes) -> Marks:
-    """Find the brackets and commas outside of strings: their places, kinds, and the depth behind each."""
+    """Find the brackets and commas outside of strings: their positions, kinds, and the depth after each."""
     data = np.frombuffer(text, np.uint8)
     kinds = _KINDS[data]
     places = np.flatnonzero(kinds)

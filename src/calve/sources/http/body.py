@@ -1,4 +1,4 @@
-"""From the body of a request to its events, split but not decoded."""
+"""Splits the body of a request into its events, without decoding them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calve.sources.http.record import Events
 __all__ = ["NOT_AN_ARRAY", "gunzip", "split"]
 
 NOT_AN_ARRAY = "Bad request data format. Needs to be json array."
-"""Data Prepper's words, which clients may look for; one object and NDJSON are taken as well."""
+"""Data Prepper's text, which clients may check; Calve also accepts one object and NDJSON."""
 
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BLANK = b" \t\r\n"
@@ -31,10 +31,10 @@ def split(body: bytes) -> Events:
     Their bytes stay as they are.
 
     Raises:
-        RefusedError: The body is anything else; 400. Nothing of it is accepted.
+        RefusedError: The body is something else (400); nothing of it is accepted.
     """
     try:
-        body.decode()  # msgspec passes over bytes that are not UTF-8
+        body.decode()  # msgspec ignores bytes that are not UTF-8
     except UnicodeDecodeError as error:
         raise _bad(f"Byte {error.start} is not UTF-8.") from error
     objects = _objects(body) if body.lstrip(_BLANK)[:1] == b"{" else _elements(body)
@@ -107,7 +107,7 @@ def gunzip(body: bytes, limit: int) -> bytes:
 
 
 def _split_slowly(text: str) -> list[bytes]:
-    """Split what msgspec refuses for half a surrogate pair, which is JSON all the same: one event's fault."""
+    """Split a body that msgspec refuses for half a surrogate pair, which is valid JSON: only that event is rejected."""
     decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
     elements: list[bytes] = []
     try:
@@ -135,7 +135,7 @@ def _pass(text: str, at: int, expected: str) -> int:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"JSON is malformed: {name} is no number")
+    raise ValueError(f"JSON is malformed: {name} is not a number")
 
 
 def _bad(why: str) -> RefusedError:

@@ -1,4 +1,4 @@
-"""One client's connection: bytes to requests, answers to bytes, and every limit on the way."""
+"""The connection of one client: parses requests, sends answers, and enforces all limits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Connection", "Host"]
 _MAX_HEAD_BYTES = 64 << 10
 _IDLE_SECONDS = 75.0
 _LINGER_SECONDS = 1.0
-"""After an early refusal the client is heard a little longer: closing at once could destroy the answer on its way."""
+"""After an early refusal the server still reads for this time: closing at once could destroy the answer."""
 
 
 class Host(Protocol):
-    """What a connection asks of its server."""
+    """The server of a connection."""
 
     def admit(self, connection: Connection) -> bool:
-        """Register a connection; False when there are too many."""
+        """Register a connection; return False if there are too many."""
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection."""
@@ -40,8 +40,8 @@ class Connection(asyncio.Protocol):
 
     Args:
         host: The server.
-        service: What answers.
-        timeout: Seconds for a request to arrive, and for the disk to take it.
+        service: Answers the requests.
+        timeout: Seconds for a request to arrive, and for the disk to store it.
     """
 
     def __init__(self, host: Host, service: Service, timeout: float) -> None:
@@ -56,23 +56,23 @@ class Connection(asyncio.Protocol):
         self._advancing = False
         self._head_bytes = 0
         self._in_head = True
-        self._deaf = False  # what still arrives is thrown away
+        self._deaf = False  # later bytes are discarded
         self._ended = False  # the client will send no more
-        self._choked = False  # the client does not take its answers
+        self._choked = False  # the client does not read its answers
         self.deadline = 0.0
 
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; called by asyncio."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
         self.deadline = self._host.now() + self._timeout
         if not self._host.admit(self):
             self._refuse(Response(429, "There are too many connections. Please retry later", (("retry-after", "1"),)))
             self._advance()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; called by asyncio."""
+        """Receive bytes; called by asyncio."""
         if self._deaf:
             return
         self._head_bytes += len(data) if self._in_head else 0
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        """Answer what has arrived whole before closing; called by asyncio."""
+        """Answer complete requests before closing; called by asyncio."""
         self._ended = True
         assert self._transport is not None
         return bool(self._current or self._waiting) and self._transport.get_extra_info("sslcontext") is None
@@ -100,12 +100,12 @@ class Connection(asyncio.Protocol):
         self._host.leave(self)
 
     def pause_writing(self) -> None:
-        """Read no more while answers pile up; called by asyncio."""
+        """Stop reading while answers wait; called by asyncio."""
         self._choked = True
         self._breathe()
 
     def resume_writing(self) -> None:
-        """Go on; called by asyncio."""
+        """Continue; called by asyncio."""
         self._choked = False
         self._breathe()
 
@@ -121,17 +121,17 @@ class Connection(asyncio.Protocol):
             self.deadline = self._host.now() + self._timeout
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the target."""
+        """Add a part of the target."""
         if self._reading:
             self._reading.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header or a trailer."""
+        """Add a header or a trailer."""
         if self._reading and self._in_head:
             self._reading.headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        """Refuse what is refused anyway, or ask for the body."""
+        """Refuse the request by its head, or request the body."""
         request = self._reading
         self._in_head = False
         if request is None or self._deaf:
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, chunk: bytes) -> None:
-        """Take a part of the body."""
+        """Add a part of the body."""
         request = self._reading
         if request is None or self._deaf or request.refusal:
             return
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
             self._refuse(self._service.too_large())
 
     def on_message_complete(self) -> None:
-        """Queue a whole request."""
+        """Queue a complete request."""
         if self._parser.should_upgrade():
             return
         if self._reading and not self._deaf:
@@ -167,9 +167,9 @@ class Connection(asyncio.Protocol):
         self._in_head, self._head_bytes = True, 0
 
     def _stay(self, rest: bytes) -> None:
-        """Decline another protocol by hearing the request as if it had not been offered.
+        """Decline another protocol: handle the request as if it had not been offered.
 
-        Java's client offers h2c with every first request; httptools then takes the body for the other protocol.
+        Java's client offers h2c with every first request; httptools then treats the body as the other protocol.
         """
         request = self._reading
         if request is None or request.refusal:  # CONNECT
@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def drain(self) -> None:
-        """Close as soon as what has arrived whole is answered."""
+        """Close as soon as all complete requests are answered."""
         if self._reading and not (self._current or self._waiting or self._deaf):
             self._refuse(Response(503, "The pipeline is stopping.", (("retry-after", "5"),)))
             self._advance()
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
     # --- order
 
     def _refuse(self, response: Response) -> None:
-        """Answer before the request has arrived whole, in its turn, and hear nothing more."""
+        """Answer before the request is complete, in its order, and stop reading."""
         request = self._reading or Request(self._answer)
         request.refusal, request.keep_alive = response, False
         request.chunks.clear()
@@ -260,7 +260,7 @@ class Connection(asyncio.Protocol):
             transport.close()
 
     def _breathe(self) -> None:
-        """Read from the client only when there is something to do with it."""
+        """Read from the client only while the input can be processed."""
         if self._transport is None or self._transport.is_closing():
             return
         if (self._current or self._waiting or self._choked) and not self._deaf:

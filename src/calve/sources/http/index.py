@@ -1,4 +1,4 @@
-"""Which events the log holds and where: what the planner asks, kept by the log's thread."""
+"""The index of the log's events: used by the planner, maintained by the log's thread."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from calve.sources.http.record import SEGMENT_HEAD_BYTES
 from calve.sources.http.segment import Segment
 from calve.sources.source import Backlog, Planned, Position, Split
 
-__all__ = ["SPLIT_BYTES", "Index", "Place"]
+__all__ = ["SPLIT_BYTES", "Index", "LogPosition"]
 
 SPLIT_BYTES = 8 << 20
-"""About the size of a split; smaller ones would not repay a task."""
+"""The approximate size of a split; a smaller one is not worth a task."""
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A border between records."""
 
     segment: int
     offset: int
 
     @classmethod
-    def of(cls, position: Position) -> Place:
-        """Read a place from a position of the ledger."""
+    def of(cls, position: Position) -> LogPosition:
+        """Read it from a position of the ledger."""
         return cls(int(position["segment"]), int(position["offset"]))
 
     def position(self) -> Position:
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class Index:
-    """The segments of the log, up to what is durable. Any thread may call it."""
+    """The segments of the log, up to their durable end. Any thread may call it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,13 +43,13 @@ class Index:
         self._segments: list[Segment] = []
 
     def load(self, position: Position | None) -> None:
-        """Learn what is on disk and see that nothing behind a position is missing.
+        """Load the segments on disk, and check that nothing after a position is missing.
 
         Raises:
-            PositionLostError: Something is.
+            PositionLostError: Something is missing.
             SourceError: A segment is damaged.
         """
-        place = Place.of(position) if position else None
+        place = LogPosition.of(position) if position else None
         paths = sorted(self._folder.glob("[0-9]" * 12 + ".log"))
         for path in paths:
             border = place.offset if place and place.segment == int(path.stem) else 0
@@ -81,20 +81,20 @@ class Index:
             return sum(each.end for each in self._segments)
 
     def add(self, new: Segment) -> None:
-        """Take in a segment that was created; one that is known already stays."""
+        """Add a new segment, unless it is known already."""
         with self._lock:
             if not self._segments or self._segments[-1] is not new:
                 self._segments.append(new)
 
     def grow(self, records: list[tuple[int, int]], keys: list[tuple[int, bytes]]) -> None:
-        """Take in records (size, rows) that are now durable at the end of the last segment."""
+        """Add records (size, rows) that are now durable at the end of the last segment."""
         with self._lock:
             last = self._segments[-1]
             last.keys.extend(keys)
             for size, rows in records:
                 last.grow(last.end + size, rows)
 
-    def before(self, place: Place) -> list[Segment]:
+    def before(self, place: LogPosition) -> list[Segment]:
         """Return the segments completely before a position, except the last one."""
         with self._lock:
             return [each for each in self._segments[:-1] if (each.number, each.end) <= place]
@@ -105,7 +105,7 @@ class Index:
             self._segments.remove(old)
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Count what is behind a position."""
+        """Count the events after a position."""
         rows = size = 0
         with self._lock:
             for each, start in self._behind(position):
@@ -114,31 +114,31 @@ class Index:
         return Backlog(rows, size)
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Cut about `max_bytes` behind a position into splits, in order; at least one record if there is one."""
+        """Divide about `max_bytes` after a position into splits, in order; at least one record if there is one."""
         splits: list[Split] = []
         left = max_bytes
-        place: Place | None = None
+        place: LogPosition | None = None
         with self._lock:
             for each, start in self._behind(position):
                 while start < each.end and (left > 0 or not splits):
                     end = each.cut(start, min(left, SPLIT_BYTES))
                     splits.append(_split(each, start, end))
                     left -= end - start
-                    place = Place(each.number, end)
+                    place = LogPosition(each.number, end)
                     start = end
         return Planned(splits, place.position()) if place else None
 
     def _behind(self, position: Position | None) -> list[tuple[Segment, int]]:
         """Return the segments after a position, each with its start offset."""
-        place = Place.of(position) if position else Place(0, 0)
+        place = LogPosition.of(position) if position else LogPosition(0, 0)
         return [
             (each, place.offset if each.number == place.segment else SEGMENT_HEAD_BYTES)
             for each in self._segments
             if each.number >= place.segment
         ]
 
-    def _check(self, place: Place) -> None:
-        """See that nothing between a place and the first segment is gone."""
+    def _check(self, place: LogPosition) -> None:
+        """Check that nothing between a position and the first segment is missing."""
         first = self._segments[0] if self._segments else None
         if first is None or first.number > place.segment + 1 or self._segments[-1].number < place.segment:
             raise self._lost(place.segment)
@@ -148,7 +148,7 @@ class Index:
     def _lost(self, number: int) -> PositionLostError:
         path = self._folder / segment.name(number)
         return PositionLostError(
-            f"the log {path} is gone, and events in it were not read yet",
+            f"the log {path} is missing, and its events were not all read",
             step="start",
             target=str(path),
             hint="Restore it from a copy; if these events may be lost, start the pipeline with a new state",

@@ -1,7 +1,7 @@
-"""The memory of idempotency keys: those of the log's segments, and those of segments that are gone.
+"""The memory of idempotency keys: of the log's segments, and of deleted segments.
 
-Keys of deleted segments live in `keys-*.txt`, one `<epoch milliseconds> <key>` a line: a generation is forgotten as a
-whole, when its newest key is older than the window or when there are more keys than the bound.
+Keys of deleted segments are in `keys-*.txt`, one `<epoch milliseconds> <key>` per line. A file is forgotten completely,
+when its newest key is older than the window or there are more keys than the limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from calve.errors import SourceError
 __all__ = ["KeyStore"]
 
 _GENERATIONS = 16
-"""Files that the bound is spread over: at most one part in 16 is forgotten at a time."""
+"""The number of files: at most one part in 16 is forgotten at a time."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class KeyStore:
         return key in self._seen
 
     def load(self) -> None:
-        """Read what earlier runs kept.
+        """Read the keys of earlier runs.
 
         Raises:
             SourceError: A file is damaged.
@@ -58,11 +58,11 @@ class KeyStore:
         self._forget()
 
     def add(self, keys: Iterable[tuple[int, bytes]]) -> None:
-        """Remember the keys of records that the log itself still holds."""
+        """Add the keys of records that are still in the log."""
         self._seen.update(key for _, key in keys)
 
     def keep(self, keys: list[tuple[int, bytes]]) -> None:
-        """Make the keys of a segment durable that is about to be deleted; may be repeated.
+        """Make the keys of a segment durable before it is deleted; may be repeated.
 
         Raises:
             OSError: They are not durable; the segment must stay.
@@ -96,7 +96,7 @@ class KeyStore:
 def _read(path: Path) -> _Generation:
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
-    if whole != len(data):  # a crash tore the last line; its segment is still there
+    if whole != len(data):  # a crash cut the last line; its segment still exists
         os.truncate(path, whole)
     generation = _Generation(path)
     for line in data[:whole].splitlines():
@@ -106,7 +106,7 @@ def _read(path: Path) -> _Generation:
                 f"the list of idempotency keys {path} is damaged",
                 step="start",
                 target=str(path),
-                hint="Restore it from a copy; deleting it lets requests be counted again that were sent before",
+                hint="Restore it from a copy; without it repeated requests become duplicates",
             )
         generation.add(int(time_ms), key)
     return generation

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from calve.observe.log import Log as LogLines
 from calve.sources.http import record, segment
-from calve.sources.http.index import Index, Place
+from calve.sources.http.index import Index, LogPosition
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.record import SEGMENT_HEAD_BYTES, Events
 from calve.sources.http.segment import Segment
@@ -24,21 +24,21 @@ from calve.sources.http.tail import Tail
 __all__ = ["Entry", "Limits", "Log", "Outcome"]
 
 _GROUP_BYTES = 16 << 20
-"""Bytes that share one fsync at most: bounds the wait of the first and the memory of all."""
+"""The most bytes that share one fsync: limits the wait of the first request, and the memory of all."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Outcome(enum.Enum):
-    """What became of a request's events."""
+    """The result of a request's events."""
 
-    KEPT = "kept"  # on disk, or they were before under the same key
-    FULL = "full"  # there is no room for them; nothing of them is kept
-    FAILED = "failed"  # the disk failed; whether they are kept is not known
+    KEPT = "kept"  # on disk, now or earlier under the same key
+    FULL = "full"  # there is no space; nothing of them is kept
+    FAILED = "failed"  # the disk failed; it is unknown whether they are kept
 
 
 @dataclass(eq=False)
 class Entry:
-    """One request on its way to disk."""
+    """One request that waits for the disk."""
 
     events: Events
     key: bytes = b""
@@ -63,7 +63,7 @@ class Limits:
 class Log:
     """Keeps entries in segments under a folder.
 
-    One thread writes, rolls and deletes: it takes all entries that wait, writes them with one fsync and hands them to
+    One thread writes, rolls and deletes: it writes all waiting entries with one fsync, and passes them to
     `answered`. `submit`, `withdraw` and `release` may be called from any thread.
     """
 
@@ -75,14 +75,14 @@ class Log:
         self._lines = LogLines(pipeline)
         self._tail = Tail(folder)
         self._waiting: deque[Entry] = deque()
-        self._released: Place | None = None
+        self._released: LogPosition | None = None
         self._closing = self._ended = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="calve-http-log", daemon=True)
         self._answered: Callable[[list[Entry]], None] = lambda entries: None
 
     def open(self, answered: Callable[[list[Entry]], None]) -> None:
-        """Go on behind what the index has found on disk, and start the thread.
+        """Continue after the end that the index found on disk, and start the thread.
 
         Raises:
             OSError: The log cannot be written.
@@ -98,20 +98,20 @@ class Log:
         return self._thread.is_alive()
 
     def submit(self, entry: Entry) -> None:
-        """Hand in an entry; `answered` gets it with its outcome."""
+        """Submit an entry; `answered` gets it with its outcome."""
         with self._wake:
             self._waiting.append(entry)
             self._wake.notify()
 
     def withdraw(self, entry: Entry) -> bool:
-        """Take an entry back; False when it is being written already, and then it will be answered."""
+        """Withdraw an entry; return False if it is already being written, and so will be answered."""
         with self._wake, suppress(ValueError):
             self._waiting.remove(entry)
             return True
         return False
 
-    def release(self, place: Place) -> None:
-        """Let go of all before a place whose events are committed.
+    def release(self, place: LogPosition) -> None:
+        """Release everything before a position, because its events are committed.
 
         The thread deletes the segments a little later; after `close`, when the last batches are committed, they are
         deleted here.
@@ -125,7 +125,7 @@ class Log:
             self._wake.notify()
 
     def close(self) -> None:
-        """Write and delete what waits, and end the thread; may be called twice."""
+        """Write and delete everything that waits, and end the thread; may be called twice."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -159,7 +159,7 @@ class Log:
     def _settle(self, group: list[Entry]) -> None:
         """Set the outcome of every entry of a group."""
         try:
-            self._tail.mend()
+            self._tail.repair()
             self._write(self._admit(group))
             outcome, why = Outcome.KEPT, ""
         except Exception as error:  # whatever the error is, no request may wait forever
@@ -169,7 +169,7 @@ class Log:
                 entry.outcome, entry.why = outcome, why
 
     def _admit(self, group: list[Entry]) -> list[Entry]:
-        """Pick what is to be written: no key twice, and only while there is room."""
+        """Select the entries to write: no duplicate keys, and only while there is space."""
         room = min(self._limits.log_bytes - self._index.size_bytes, _free_bytes(self._folder) - self._limits.free_bytes)
         admitted: list[Entry] = []
         keys: set[bytes] = set()
@@ -200,18 +200,18 @@ class Log:
         self._index.grow([(entry.size, entry.events.rows) for entry in entries], keys)
 
     def _after(self, error: Exception) -> tuple[Outcome, str]:
-        """Clean up after a failed write, so that a refusal is true."""
+        """Clean up after a failed write, so that a refusal is correct."""
         self._lines.warning(f"http log not written: {error!r}", folder=str(self._folder))
         try:
-            self._tail.mend()
+            self._tail.repair()
         except OSError:
             return Outcome.FAILED, "the disk fails"
         if isinstance(error, OSError) and error.errno in _NO_SPACE:
             return Outcome.FULL, "the disk is full"
         return Outcome.FAILED, "the disk fails"
 
-    def _delete_before(self, place: Place) -> None:
-        """Delete segments that lie wholly before a place, the open one too when nothing of it is left to do."""
+    def _delete_before(self, place: LogPosition) -> None:
+        """Delete segments completely before a position, even the open one if all of it is done."""
         try:
             self._delete(self._index.before(place))
             if place == (self._tail.segment.number, self._tail.segment.end) and place.offset > SEGMENT_HEAD_BYTES:

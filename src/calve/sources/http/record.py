@@ -3,8 +3,8 @@
 A record is `head | key | headers | lengths (uint32 each) | the events' bytes`. The lengths stand apart from the bytes,
 so that a reader makes one Arrow array of many records by two joins and one cumulative sum, without touching an event.
 
-The magic bytes occur neither in UTF-8 (0xFC and 0xFE are no part of it) nor among lengths (every fourth byte is small),
-so no client can forge a record inside a record.
+The magic bytes never occur in UTF-8 (it has no 0xFC and 0xFE) nor in lengths (every fourth byte is small), so no client
+can forge a record inside a record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEAD_BYTES = _PREFIX.size + _FIXED.size
 
 
 class BadRecordError(ValueError):
-    """There is no sound record at an offset; the message says why. Internal: a caller knows what it means."""
+    """There is no valid record at an offset; the message has the reason. Internal: the caller handles it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Head:
     """The head of a record.
 
     Attributes:
-        durable: Where the log was known to be on disk when this was written; all before it has been acknowledged.
+        durable: The durable end of the log when this was written; everything before it has been acknowledged.
         time_ms: When the request was accepted, in epoch milliseconds.
     """
 
@@ -74,7 +74,7 @@ class Head:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole record."""
+        """The size of the complete record."""
         return HEAD_BYTES + self.key_bytes + self.headers_bytes + 4 * self.rows + self.data_bytes
 
 
@@ -87,7 +87,7 @@ def parse_segment_head(data: bytes) -> int:
     """Return the previous segment's end.
 
     Raises:
-        BadRecordError: This is no segment's head.
+        BadRecordError: This is not the head of a segment.
     """
     if len(data) != SEGMENT_HEAD_BYTES or data != segment_head(_SEGMENT.unpack(data)[1]):
         raise BadRecordError("the head of the segment is damaged")
@@ -109,10 +109,10 @@ def packed_bytes(events: Events, key: bytes, headers: bytes) -> int:
 
 
 def parse_head(buffer: Any, offset: int, end: int) -> Head:
-    """Parse the head of the record at an offset and see that the record ends within `end`.
+    """Parse the head of the record at an offset, and check that the record ends before `end`.
 
     Raises:
-        BadRecordError: There is no whole, sound head.
+        BadRecordError: There is no complete, valid head.
     """
     if end - offset < HEAD_BYTES:
         raise BadRecordError("the record is cut off")
@@ -127,10 +127,10 @@ def parse_head(buffer: Any, offset: int, end: int) -> Head:
 
 
 def check_body(buffer: Any, offset: int, head: Head) -> None:
-    """See that a record's body is what was written.
+    """Check that a record's body is unchanged.
 
     Raises:
-        BadRecordError: It is not.
+        BadRecordError: It is damaged.
     """
     if zlib.crc32(buffer[offset + HEAD_BYTES : offset + head.size]) != head.body_crc:
         raise BadRecordError("the checksum of a record does not fit its bytes")

@@ -1,4 +1,4 @@
-"""One file of the log, and what is known of it without reading it again."""
+"""One file of the log, and its index in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calve.sources.http.record import SEGMENT_HEAD_BYTES, BadRecordError
 __all__ = ["MARK_BYTES", "Segment", "create", "damaged", "load", "name"]
 
 MARK_BYTES = 1 << 20
-"""About how far apart the places are where a split may begin; bounds the index to a few thousand entries per GiB."""
+"""The approximate distance of possible starts of splits; it limits the index to a few thousand entries per GiB."""
 
 
 @dataclass
@@ -24,8 +24,8 @@ class Segment:
     """A segment up to its durable end.
 
     Attributes:
-        previous_end: Where the segment before it ended; proves that a position there has missed nothing.
-        end: Where its durable bytes end.
+        previous_end: The end of the previous segment; it proves that a position there has missed nothing.
+        end: The end of its durable bytes.
         marks: Some borders between records, as (offset, rows before it); the first record is always one.
         keys: Idempotency keys of its records with their times (epoch milliseconds).
     """
@@ -38,13 +38,13 @@ class Segment:
     keys: list[tuple[int, bytes]] = field(default_factory=list)
 
     def grow(self, end: int, rows: int) -> None:
-        """Take in one more record that is on disk."""
+        """Add one more record that is on disk."""
         self.end, self.rows = end, self.rows + rows
         if end - self.marks[-1][0] >= MARK_BYTES:
             self.mark_end()
 
     def mark_end(self) -> None:
-        """Make the end a place where a split may begin."""
+        """Make the end a possible start of a split."""
         if self.marks[-1][0] != self.end:
             self.marks.append((self.end, self.rows))
 
@@ -74,10 +74,10 @@ def name(number: int) -> str:
 
 
 def create(folder: Path, number: int, previous_end: int) -> int:
-    """Create an empty segment that survives a crash, and give its file descriptor.
+    """Create an empty segment that survives a crash, and return its file descriptor.
 
     Raises:
-        OSError: It could not be made durable; nothing of it is left.
+        OSError: It could not be made durable; it was removed again.
     """
     path = folder / name(number)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -93,7 +93,7 @@ def create(folder: Path, number: int, previous_end: int) -> int:
 
 
 def load(path: Path, last: bool, border: int) -> Segment | None:
-    """Learn a segment from its file.
+    """Load a segment from its file.
 
     All records of the last segment are checked, and its incomplete tail is skipped (it was never acknowledged); of the
     others only the heads are read, the reader checks the rest.
@@ -107,7 +107,7 @@ def load(path: Path, last: bool, border: int) -> Segment | None:
         None if the segment was not even created: the crash came before its head was on disk.
 
     Raises:
-        SourceError: Acknowledged bytes are damaged, or `border` is none.
+        SourceError: Acknowledged bytes are damaged, or `border` is not a border.
     """
     with path.open("rb") as file:
         start = file.read(SEGMENT_HEAD_BYTES)
@@ -153,7 +153,7 @@ def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: i
 
 
 def damaged(path: Path, offset: int, why: str) -> SourceError:
-    """Describe damage in bytes that had been acknowledged."""
+    """Return the error for damaged bytes that had been acknowledged."""
     return SourceError(
         f"the log {path} is damaged at byte {offset}: {why}",
         step="read",

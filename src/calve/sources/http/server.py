@@ -20,7 +20,7 @@ from calve.sources.http.settings import HttpSettings
 __all__ = ["Server", "try_port"]
 
 HELD_BYTES = 512 << 20
-"""Bytes of unanswered bodies beyond which new ones are answered 429; looked at a few times a second."""
+"""With more bytes of unanswered bodies, new requests are answered 429; checked a few times per second."""
 _BACKLOG = 1024
 
 
@@ -40,10 +40,10 @@ class Server:
         self._date = (0, "")
 
     def start(self) -> None:
-        """Take the port and serve.
+        """Open the port and serve.
 
         Raises:
-            SourceError: The port is taken or not allowed, or the certificate is unusable.
+            SourceError: The port is in use or not allowed, or the certificate is unusable.
         """
         self._tls = _tls(self._settings)
         self._socket = _bind(self._settings)
@@ -65,13 +65,13 @@ class Server:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Accept nothing more, answer what has arrived whole, and end; may be called twice."""
+        """Stop accepting requests, answer the complete ones, and end; may be called twice."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join()
 
     def answered(self, entries: list[Entry]) -> None:
-        """Bring outcomes from the log's thread to the clients."""
+        """Pass outcomes from the log's thread to the clients."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._service.answered, entries)
 
@@ -124,14 +124,14 @@ class Server:
         await self._drain()
 
     def _sweep(self) -> None:
-        """Act on deadlines, and take nothing more while bodies fill the memory."""
+        """Act on deadlines, and refuse requests while bodies fill the memory."""
         self._service.crowded = sum(each.held_bytes for each in self._connections) > HELD_BYTES
         now = self.now()
         for connection in [each for each in self._connections if each.deadline < now]:
             connection.tick()
 
     async def _drain(self) -> None:
-        """Answer what has arrived whole; the log answers in bounded time, and a slow disk ends in 408."""
+        """Answer the complete requests; the log answers in bounded time, and a slow disk ends in 408."""
         self._service.stopping = True
         limit = self.now() + 2 * self._timeout
         for connection in list(self._connections):
@@ -152,7 +152,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def try_port(settings: HttpSettings) -> None:
-    """See whether the port can be had and the certificate used; no client is let in.
+    """Check that the port and the certificate can be used, without accepting clients.
 
     Raises:
         SourceError: As `Server.start`.
@@ -182,7 +182,9 @@ def _bind(settings: HttpSettings, listening: bool = True) -> socket.socket:
             hint = "Stop what uses it, or set another port on the http source"
             raise _refused(where, f"port {settings.port} is taken on {settings.host}", hint) from error
         hint = (
-            "Ports below 1024 need rights; set another port" if error.errno == errno.EACCES else "Check host and port"
+            "Ports below 1024 need permissions; set another port"
+            if error.errno == errno.EACCES
+            else "Check host and port"
         )
         raise _refused(where, f"http cannot listen on {where}: {error.strerror}", hint) from error
     return listener

@@ -1,4 +1,4 @@
-"""What a request means: who may ask what, and which answer follows. Runs on the server's event loop."""
+"""Authorizes requests and answers them. Runs on the server's event loop."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Service:
         return len(self._pending)
 
     def look(self, request: Request) -> Response | None:
-        """Return the refusal that already follows from the head of a request."""
+        """Return the refusal of a request by its head, or None."""
         health = request.path == _HEALTH and self._settings.health_check_service
         if not health and request.path != self._path:
             return Response(404, f"There is nothing here; events go to {self.path}.")
@@ -67,7 +67,7 @@ class Service:
         return None if health else self._look_at_body(request)
 
     def handle(self, request: Request) -> None:
-        """Answer a request that has arrived whole, now or when its events are on disk."""
+        """Answer a complete request, now or when its events are on disk."""
         if request.refusal:
             self._answer(request, request.refusal)
         elif request.path == _HEALTH:
@@ -78,7 +78,7 @@ class Service:
             self._ingest(request)
 
     def expire(self, request: Request) -> None:
-        """Give up a request that has waited for the disk too long, unless it is being written at this moment."""
+        """Refuse a request that has waited for the disk too long, unless it is being written right now."""
         entry = self._entries.get(request)
         if entry and self._log.withdraw(entry):
             self._settle(entry, Response(408, "The disk was too slow; nothing of the request is kept.", (_SOON,)))
@@ -89,7 +89,7 @@ class Service:
             self._settle(entry, _RESPONSES[entry.outcome or Outcome.FAILED](entry.why))
 
     def too_large(self) -> Response:
-        """Refuse a body for its length."""
+        """Return the refusal of a body that is too long."""
         return Response(413, f"The body is longer than max_request_length: {self.max_body} bytes.")
 
     def _answer(self, request: Request, response: Response) -> None:

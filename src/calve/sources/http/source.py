@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
-from calve.sources.http.index import Index, Place
+from calve.sources.http.index import Index, LogPosition
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.log import Limits, Log
 from calve.sources.http.reader import HttpReader
@@ -38,11 +38,11 @@ class HttpSource:
         self._serving = False
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
-        """Find what the log holds behind a position, and, unless `once`, take requests.
+        """Load the log's events after a position, and, unless `once`, accept requests.
 
         Raises:
-            PositionLostError: The log no longer holds what comes after the position.
-            SourceError: The log is damaged or cannot be written, or the port cannot be had.
+            PositionLostError: The log no longer has the events after the position.
+            SourceError: The log is damaged or cannot be written, or the port cannot be used.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ class HttpSource:
                 f"the log of accepted events in {self._folder} cannot be used: {error.strerror}",
                 step="start",
                 target=str(self._folder),
-                hint="Check its rights and the space on its disk",
+                hint="Check its permissions and the space on its disk",
             ) from error
         if not once:
             self._serve()
@@ -75,7 +75,7 @@ class HttpSource:
 
     @property
     def url(self) -> str | None:
-        """Where clients send events; None while it does not listen."""
+        """The URL for clients; None while it does not listen."""
         if not self._serving:
             return None
         host, port = self.address
@@ -102,11 +102,11 @@ class HttpSource:
         return self._index.plan(position, max_bytes)
 
     def acknowledge(self, planned: Planned) -> None:
-        """Let the log delete what a committed batch has read."""
-        self._log.release(Place.of(planned.position))
+        """Let the log delete the events of a committed batch."""
+        self._log.release(LogPosition.of(planned.position))
 
     def stop(self) -> None:
-        """Answer what has arrived, accept nothing more, and close. May be called twice."""
+        """Stop accepting requests, answer those that have arrived, and close. May be called twice."""
         self._serving = False
         self._server.stop()
         self._log.close()

@@ -1,4 +1,4 @@
-"""The end of the log: the one file that is written to."""
+"""The end of the log: the only file that is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class Tail:
-    """Writes to the open segment so that its durable end is either moved past whole records or not at all.
+    """Writes complete records to the open segment, or nothing.
 
     After a failed write the file may have unacknowledged bytes: it is *broken* until they are cut off, and
     nothing is written before that.
@@ -27,7 +27,7 @@ class Tail:
         self.segment: Segment
 
     def open(self, last: Segment | None) -> None:
-        """Go on behind the last segment's durable end, or begin a new log.
+        """Continue after the last segment's durable end, or start a new log.
 
         Raises:
             OSError: The file can be neither created nor repaired.
@@ -39,13 +39,13 @@ class Tail:
         self.segment = last
         self._descriptor = os.open(self._folder / segment.name(last.number), os.O_RDWR | os.O_CLOEXEC)
         self._broken = True
-        self.mend()
+        self.repair()
 
     def write(self, data: bytes) -> None:
-        """Append whole records and wait until they are on disk.
+        """Append complete records, and wait until they are on disk.
 
         Raises:
-            OSError: They are not; call `mend` before the next write.
+            OSError: They are not; call `repair` before the next write.
         """
         self._broken = True
         view, at = memoryview(data), self.segment.end
@@ -55,11 +55,11 @@ class Tail:
         _sync(self._descriptor)
         self._broken = False
 
-    def mend(self) -> None:
-        """Cut off what a failed write left behind.
+    def repair(self) -> None:
+        """Cut off the remains of a failed write.
 
         Raises:
-            OSError: It is still there.
+            OSError: They are still there.
         """
         if self._broken:
             os.ftruncate(self._descriptor, self.segment.end)
@@ -67,12 +67,12 @@ class Tail:
             self._broken = False
 
     def roll(self) -> Segment:
-        """Close the segment and go on in a new one, which is returned.
+        """Close the segment, and return a new one, which is now open.
 
         Raises:
             OSError: The old one stays open.
         """
-        self.mend()
+        self.repair()
         number, end = self.segment.number + 1, self.segment.end
         descriptor = segment.create(self._folder, number, end)
         self.close()

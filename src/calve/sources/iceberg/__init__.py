@@ -1,1 +1,1 @@
-"""The iceberg source: the rows of tables, and then their changes, written down for the tasks."""
+"""The iceberg source: first the rows of tables, then their changes, spooled for the tasks."""

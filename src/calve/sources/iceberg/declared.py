@@ -1,4 +1,4 @@
-"""What an Iceberg table's schema says of the fields of its rows."""
+"""Declares the fields of an Iceberg table's rows, from its schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {
     **{kind: kind for kind in ("boolean", "float", "double", "string", "date", "timestamp", "timestamptz", "uuid")},
     "unknown": "null",
 }
-"""Iceberg's types; all others are told as text: Spark, which reads the rows, has no `time` and no nanoseconds."""
+"""Iceberg's types; all others become text, because Spark, which reads the rows, has no `time` and no nanoseconds."""
 _SIZED = re.compile(r"(decimal|fixed)[(\[]([0-9]+)(?:, *([0-9]+))?[)\]]").fullmatch
 
 

@@ -17,4 +17,4 @@ METADATA = {
 }
 """The metadata attributes of a change, and their types."""
 ORIGIN = "iceberg_table_name"
-"""What tells apart the parts of the source that are read in their own order; always there."""
+"""The attributes that identify the parts of the source, each read in order; never null."""

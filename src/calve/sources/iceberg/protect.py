@@ -1,4 +1,4 @@
-"""Keeps the snapshot that a pipeline reads on from: a tag, which Iceberg's expiry of snapshots leaves alone."""
+"""Protects the snapshot from which a pipeline continues: with a tag, which Iceberg's expiry of snapshots respects."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Protection:
     """The tags of one pipeline, one in each of its tables; may be called by any thread.
 
     Args:
-        pipeline: Its name, which is in the tag's.
-        log: Tells how a tag is removed, and once for each table why it cannot be set.
+        pipeline: Its name, which is part of the tag's name.
+        log: Logs how to remove a tag, and once per table why it cannot be set.
     """
 
     def __init__(self, pipeline: str, log: Log) -> None:
@@ -27,7 +27,7 @@ class Protection:
         self._warned: set[str] = set()
 
     def keep(self, identifier: str, load: Callable[[], Any], snapshot: int | None) -> None:
-        """Move the tag of a table to a snapshot; that it cannot be moved is a warning, as nothing is lost by it yet."""
+        """Move the tag of a table to a snapshot; a failure is only a warning, because nothing is lost yet."""
         if snapshot is None or self._at.get(identifier) == snapshot:
             return
         try:
@@ -48,12 +48,12 @@ class Protection:
             if held is not None and held.snapshotId() == snapshot:
                 return
             if java_table.snapshot(snapshot) is None:
-                return  # expired already: reading on will tell
+                return  # expired already: the next read reports it
             update = java_table.manageSnapshots()
             update = (update.createTag if held is None else update.replaceTag)(self.tag, snapshot)
             update.commit()
         if held is None:
             self._log.info(
-                f"the tag {self.tag} of {identifier} keeps the snapshot that is read on from, and moves along; when "
-                f"the pipeline is gone for good: ALTER TABLE {identifier} DROP TAG `{self.tag}`"
+                f"the tag {self.tag} of {identifier} protects the snapshot from which reading continues, and moves "
+                f"with it; if the pipeline never runs again: ALTER TABLE {identifier} DROP TAG `{self.tag}`"
             )

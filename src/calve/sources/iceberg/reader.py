@@ -1,4 +1,4 @@
-"""The iceberg source on executors: a file of changes that the driver wrote down becomes Arrow batches."""
+"""The iceberg source on executors: reads files of changes, which the driver wrote, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["IcebergReader"]
 class IcebergReader:
     """Reads files of spools; pickled into the tasks.
 
-    Columns: `_typed` or `event`, as the spool has it, `_schema`, and of `METADATA` those that are wanted.
+    Columns: `_typed` or `event`, as in the spool, `_schema`, and the requested ones of `METADATA`.
 
     Attributes:
-        folder: Where the spools are.
-        metadata: The attributes that are wanted; None: all.
+        folder: The folder of the spools.
+        metadata: The requested attributes; None: all.
     """
 
     folder: str
@@ -54,5 +54,5 @@ class IcebergReader:
                     }
                     yield pa.record_batch(columns)
         except (OSError, pa.ArrowInvalid) as error:
-            hint = "Put the state folder back as it was; changes that are not committed are kept there"
+            hint = "Restore the state folder, which has the uncommitted changes"
             raise SourceError(f"{file} cannot be read: {error}", step="read", target=str(file), hint=hint) from error

@@ -30,7 +30,7 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise SettingsError(f"{text!r} is no timestamp; write it like 2026-11-21T08:00:00Z") from error
+        raise SettingsError(f"{text!r} is not a timestamp; write it like 2026-11-21T08:00:00Z") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -77,11 +77,11 @@ class TableSettings:
 
     @property
     def start_ms(self) -> int | None:
-        """The moment to start after, in milliseconds since the epoch."""
+        """The time to start after, in milliseconds since the epoch."""
         return int(_moment(self.start_timestamp).timestamp() * 1000) if self.start_timestamp else None
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse two beginnings, half a catalog, and a key that is not read."""
+        """Refuse two beginnings, an incomplete catalog, and a key that is not read."""
         yield from catalog_faults(self.catalog)
         starts = [
             name
@@ -89,7 +89,7 @@ class TableSettings:
             if getattr(self, name) not in (None, False)
         ]
         if len(starts) > 1:
-            yield starts[1], f"cannot be given beside `{starts[0]}`; keep one"
+            yield starts[1], f"cannot be set beside `{starts[0]}`; remove one"
         for index, name in enumerate(self.columns):
             if name in self.columns[:index]:
                 yield f"columns[{index}]", f"the column {name} is listed twice"
@@ -133,7 +133,7 @@ class IcebergSourceSettings:
         return [self.catalog_of(table) for table in self.tables]
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse half a catalog, and a table that is listed twice."""
+        """Refuse an incomplete catalog, and a duplicate table."""
         yield from catalog_faults(self.catalog)
         names = [(table.table_name, tuple(sorted(self.catalog_of(table).items()))) for table in self.tables]
         for index, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""The iceberg source on the driver: snapshots become spools of changes, and these the splits of batches."""
+"""The iceberg source on the driver: writes snapshots to spools of changes, whose files become the splits of batches."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from calve.sources.iceberg.protect import Protection
 from calve.sources.iceberg.reader import IcebergReader
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.spool import Spools
-from calve.sources.iceberg.table_offset import Place, places, position
+from calve.sources.iceberg.table_offset import TableOffset, places, position
 from calve.sources.source import Backlog, Planned, Position, SourceTable, Split
 
 __all__ = ["IcebergSource", "Lake"]
 
 _SPOOLS = 64
-"""Spools of one batch at most, so that many small snapshots do not keep a batch from being written."""
+"""The most spools of one batch, so that many small snapshots do not delay it."""
 
 
 class Lake(Protocol):
-    """What the source needs of a catalog."""
+    """A catalog, as the source needs it."""
 
     spark: SparkSession
 
     def load_java(self, identifier: str) -> Any:
-        """Return a table's Java handle as it is now."""
+        """Return a table's current Java handle."""
         ...
 
 
@@ -43,10 +43,10 @@ class IcebergSource:
     """Reads tables in the order of their commits, each with its own progress.
 
     Args:
-        settings: The source's part of the YAML.
-        folder: `<state>/<pipeline>/iceberg`: what is written down and not yet committed, and where tables began.
-        pipeline: Its name; the tag's is made of it.
-        lake_of: Opens the catalog of some properties.
+        settings: The source's settings.
+        folder: `<state>/<pipeline>/iceberg`, with uncommitted spools and the tables' first offsets.
+        pipeline: Its name, which is part of the tag's name.
+        lake_of: Opens the catalog with some properties.
     """
 
     def __init__(
@@ -64,18 +64,18 @@ class IcebergSource:
         self._spools = Spools(folder)
         self._protection = Protection(pipeline, self._log) if settings.protect_snapshots else None
         self._tables: dict[str, Followed] = {}
-        self._begun: dict[str, Place] = {}
-        self._passed: dict[str, tuple[Place, Place]] = {}
-        """By table: a place, and the one that is as good, behind what changes no row."""
+        self._begun: dict[str, TableOffset] = {}
+        self._passed: dict[str, tuple[TableOffset, TableOffset]] = {}
+        """By table: an offset, and the equivalent one after all steps that change no row."""
         self._looked = 0.0
         self._once = False
 
     def start(self, found: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
-        """Find the tables, and where each begins; with `once`, where it ends.
+        """Find the tables, and their first offsets; with `once`, also their ends.
 
         Raises:
             NoTargetError: A table or branch does not exist.
-            PositionLostError: What comes after a table's place is gone.
+            PositionLostError: The changes after a table's offset have expired.
             SettingsError: A column is not there, or `where` is no condition.
         """
         self._once = once
@@ -86,11 +86,11 @@ class IcebergSource:
         self._begin(found)
         at = self._places(found)
         self._spools.keep_only(_open(at).union(*(_spools(planned.splits) for planned in pending)))
-        for name, place in at.items():
-            self._protect(name, place)
+        for name, offset in at.items():
+            self._protect(name, offset)
 
     def find(self) -> None:
-        """Reach the catalogs, and see whether what the settings name is there; nothing is written.
+        """Load the tables, and check the settings against them; nothing is written.
 
         Raises:
             NoTargetError: A table or branch does not exist.
@@ -102,7 +102,7 @@ class IcebergSource:
             table.check()
 
     def backlog(self, found: Position | None) -> Backlog:
-        """Estimate what waits; looks for new snapshots every `polling_interval` once all that is known is planned."""
+        """Estimate the waiting events; check for new snapshots every `polling_interval`, if none is known."""
         waiting = self._waiting(found)
         interval = self._settings.polling_interval.total_seconds()
         if not waiting and not self._once and monotonic() - self._looked >= interval:
@@ -111,32 +111,32 @@ class IcebergSource:
         return Backlog(-1, waiting) if waiting else Backlog()
 
     def plan(self, found: Position | None, max_bytes: int) -> Planned | None:
-        """Write down what comes next, and give it to a batch, about `max_bytes` at most.
+        """Write the next changes to spools, and plan a batch of about `max_bytes` at most.
 
         Raises:
-            PositionLostError: What comes next is gone.
+            PositionLostError: The next changes have expired.
         """
         try:
             return self._plan(found, max_bytes)
         except PositionLostError:
-            self._look()  # snapshots that were there a moment ago may have expired; what is left may do
+            self._look()  # a snapshot may just have expired; the others may be enough
             return self._plan(found, max_bytes)
 
     def tables(self, planned: Planned) -> list[SourceTable]:
-        """Return the tables of a batch's events, as they were read."""
+        """Return the tables of a batch's events, with the schemas of their rows."""
         spools = dict.fromkeys(split.body["spool"] for split in planned.splits)
         found = [table for spool in spools if (table := self._spools.table(spool))]
         return list({table.name: table for table in found}.values())
 
     def acknowledge(self, planned: Planned) -> None:
-        """Remove what was written down for a committed batch, and move the tags along."""
+        """Remove the spooled files of a committed batch, and move the tags."""
         found = places(planned.position)
         self._spools.remove([(split.body["spool"], split.body["part"]) for split in planned.splits], _open(found))
-        for name, place in found.items():
-            self._protect(name, place)
+        for name, offset in found.items():
+            self._protect(name, offset)
 
     def stop(self) -> None:
-        """Nothing is held open that could lose anything."""
+        """Do nothing: no open resource can lose data."""
 
     def _open_tables(self) -> None:
         planner = None
@@ -153,7 +153,7 @@ class IcebergSource:
         self._looked = monotonic()
 
     def _begin(self, found: Position | None) -> None:
-        """Fix where tables begin that have no place yet: the same in every later start."""
+        """Record the first offsets of new tables: the same in every later start."""
         file = self._folder / "begun.json"
         self._begun = places(durable.read(file))
         new = self._tables.keys() - self._begun.keys() - places(found).keys()
@@ -163,25 +163,25 @@ class IcebergSource:
         durable.make_folder(self._folder)
         durable.replace(file, position(self._begun))
 
-    def _places(self, found: Position | None) -> dict[str, Place]:
-        """Return the place of each table, behind what is known to change no row, and not lost."""
+    def _places(self, found: Position | None) -> dict[str, TableOffset]:
+        """Return the offset of each table, after all steps that change no row, and replaced if it is lost."""
         known = self._begun | places(found)
         result = {}
         for name, table in self._tables.items():
-            place = known[name]
-            behind, ahead = self._passed.get(name, (place, place))
-            ahead = ahead if behind == place else place
+            offset = known[name]
+            behind, ahead = self._passed.get(name, (offset, offset))
+            ahead = ahead if behind == offset else offset
             result[name] = ahead if ahead.open else table.here(ahead)
-            self._passed[name] = place, result[name]
+            self._passed[name] = offset, result[name]
         return result
 
     def _waiting(self, found: Position | None) -> int:
         total = 0
-        for name, place in self._places(found).items():
-            if place.open:
-                total += sum(part.size_bytes for part in self._spools.parts(place.open.spool, place.open.part)) or 1
+        for name, offset in self._places(found).items():
+            if offset.open:
+                total += sum(part.size_bytes for part in self._spools.parts(offset.open.spool, offset.open.part)) or 1
             else:
-                total += self._tables[name].waiting_bytes(place)
+                total += self._tables[name].waiting_bytes(offset)
         return total
 
     def _plan(self, found: Position | None, max_bytes: int) -> Planned | None:
@@ -195,13 +195,13 @@ class IcebergSource:
         finally:
             self._spools.drop(made - used)
         if not splits:
-            self._passed |= {name: (self._passed[name][0], place) for name, place in at.items()}
+            self._passed |= {name: (self._passed[name][0], offset) for name, offset in at.items()}
             return None
-        more = tuple(name for name, place in at.items() if self._has_more(name, place))
+        more = tuple(name for name, offset in at.items() if self._has_more(name, offset))
         return Planned(splits, position({**places(found), **at}), more)
 
-    def _gather(self, at: dict[str, Place], splits: list[Split], made: set[str], max_bytes: int) -> None:
-        """Move places on, and hand out what comes next, until there is enough; `made` are the spools written for it."""
+    def _gather(self, at: dict[str, TableOffset], splits: list[Split], made: set[str], max_bytes: int) -> None:
+        """Advance the offsets and plan files until there are enough; `made` collects the spools written for it."""
         left = max_bytes
         for _ in range(_SPOOLS):
             name = self._due(at) if left > 0 else None
@@ -218,48 +218,48 @@ class IcebergSource:
             splits += taken
             left -= sum(split.size_bytes for split in taken)
 
-    def _due(self, at: Mapping[str, Place]) -> str | None:
-        """Name the table to go on with: one that is open, then one that is being loaded, then the earliest commit."""
+    def _due(self, at: Mapping[str, TableOffset]) -> str | None:
+        """Return the next table: one with an open spool, then one that is being loaded, then the earliest commit."""
         best = None
-        for name, place in at.items():
-            if place.open:
+        for name, offset in at.items():
+            if offset.open:
                 return name
-            step = self._tables[name].due(place)
+            step = self._tables[name].due(offset)
             rank = None if step is None else (not step.is_full, step.snapshot.committed_ms)
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, name
         return best[1] if best else None
 
-    def _is_alike(self, place: Place, splits: list[Split]) -> bool:
-        """Whether rows of an open spool have the schema that others of its table have in the batch."""
-        mine = self._spools.table(place.open.spool) if place.open else None
+    def _is_alike(self, offset: TableOffset, splits: list[Split]) -> bool:
+        """Return whether the rows of an open spool have the same schema as those of its table in the batch."""
+        mine = self._spools.table(offset.open.spool) if offset.open else None
         others = map(self._spools.table, _spools(splits))
         return mine is None or all(other is None or other.name != mine.name or other == mine for other in others)
 
-    def _take(self, place: Place, max_bytes: int) -> tuple[Place, list[Split]]:
-        """Hand out files of a spool, at least one of them."""
-        if place.open is None:
-            return place, []
+    def _take(self, offset: TableOffset, max_bytes: int) -> tuple[TableOffset, list[Split]]:
+        """Plan files of a spool, at least one."""
+        if offset.open is None:
+            return offset, []
         splits: list[Split] = []
-        for part in self._spools.parts(place.open.spool, place.open.part):
+        for part in self._spools.parts(offset.open.spool, offset.open.part):
             if splits and max_bytes <= 0:
                 last = splits[-1].body["part"]
-                return replace(place, open=replace(place.open, part=last)), splits
+                return replace(offset, open=replace(offset.open, part=last)), splits
             splits.append(Split({"spool": part.spool, "part": part.name}, part.size_bytes))
             max_bytes -= part.size_bytes
-        return place.closed(), splits
+        return offset.closed(), splits
 
-    def _has_more(self, name: str, place: Place) -> bool:
-        return place.open is not None or self._tables[name].due(place) is not None
+    def _has_more(self, name: str, offset: TableOffset) -> bool:
+        return offset.open is not None or self._tables[name].due(offset) is not None
 
-    def _protect(self, name: str, place: Place) -> None:
+    def _protect(self, name: str, offset: TableOffset) -> None:
         if self._protection and name in self._tables:
-            self._protection.keep(name, self._tables[name].load, place.needs)
+            self._protection.keep(name, self._tables[name].load, offset.needs)
 
 
 def _spools(splits: Sequence[Split]) -> frozenset[str]:
     return frozenset(split.body["spool"] for split in splits)
 
 
-def _open(found: Mapping[str, Place]) -> frozenset[str]:
-    return frozenset(place.open.spool for place in found.values() if place.open)
+def _open(found: Mapping[str, TableOffset]) -> frozenset[str]:
+    return frozenset(offset.open.spool for offset in found.values() if offset.open)

@@ -1,8 +1,8 @@
-"""Changes written down in the state folder, so that a batch is read again as it was, whatever became of the table.
+"""Files of changes in the state folder, so that a batch can be read again, even if the table has changed.
 
-A spool is a folder of Parquet files: the rows and the metadata attributes, in the order of the files' names, the
-changes of one key in one file or in the right order. Rows are in a struct, `_typed`, or where Parquet does not hold
-their types, in `event`, their JSON text. It is there whole or not at all.
+A spool is a folder of Parquet files with rows and metadata attributes, ordered by file name; the changes of one key are
+in one file or in the right order. Rows are structs, `_typed`; if Parquet cannot store their types, they are JSON text,
+`event`. A spool is complete or does not exist.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXACT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-"""What Spark must write Parquet with to keep all timestamps and dates as they are."""
+"""Spark's options to write all timestamps and dates to Parquet unchanged."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Part:
     Attributes:
         spool: The folder's name.
         name: The file's name.
-        size_bytes: Its rows, before compression.
+        size_bytes: The size of its rows, before compression.
     """
 
     spool: str
@@ -63,10 +63,10 @@ class Spools:
         self._folder = folder.absolute()
 
     def write(self, name: str, events: DataFrame, table: SourceTable) -> None:
-        """Write events of a table down under a new name; durable on return.
+        """Write events of a table to a new spool; durable on return.
 
         Raises:
-            WriteError: The disk refuses.
+            WriteError: The disk refused.
         """
         unfinished = self._folder / f"{name}{_UNFINISHED}"
         others = [column for column in events.columns if column not in (EVENT, TYPED)]
@@ -92,25 +92,25 @@ class Spools:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def table(self, name: str) -> SourceTable | None:
-        """Return the table that a spool is of; None where the spool is gone."""
+        """Return the table of a spool; None if the spool no longer exists."""
         about = read(self._folder / name / _ABOUT)
         return None if about is None else SourceTable(**about)
 
     def parts(self, name: str, after: str = "") -> list[Part]:
-        """Return the files of a spool behind one of them.
+        """Return the files of a spool after one of them.
 
         Raises:
-            SourceError: The spool is gone.
+            SourceError: The spool no longer exists.
         """
         folder = self._folder / name
         if not folder.is_dir():
-            hint = "Put the state folder back, or give the pipeline a new --state, which reads the table from its start"
-            raise SourceError(f"The changes in {folder} are gone", step="read", target=name, hint=hint)
+            hint = "Restore the state folder; or use a new --state, which reads the table from its start"
+            raise SourceError(f"The changes in {folder} no longer exist", step="read", target=name, hint=hint)
         files = sorted(file for file in folder.glob("part-*") if file.name > after)
         return [Part(name, file.name, size) for file in files if (size := _row_bytes(file))]
 
     def remove(self, parts: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
-        """Remove files that nobody needs any more, and spools that have none left and are not kept."""
+        """Remove files that are no longer needed, and empty spools unless they are in `kept`."""
         spools = set()
         for spool, name in parts:
             (self._folder / spool / name).unlink(missing_ok=True)
@@ -118,12 +118,12 @@ class Spools:
         self.drop(spool for spool in spools - set(kept) if not any((self._folder / spool).glob("part-*")))
 
     def drop(self, spools: Iterable[str]) -> None:
-        """Remove whole spools."""
+        """Remove spools."""
         for spool in spools:
             shutil.rmtree(self._folder / spool, ignore_errors=True)
 
     def keep_only(self, spools: Collection[str]) -> None:
-        """Remove what a killed run left behind."""
+        """Remove the spools of a killed run."""
         self.drop(folder.name for folder in self._folder.glob("*/") if folder.name not in spools)
 
 

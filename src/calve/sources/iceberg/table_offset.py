@@ -1,4 +1,4 @@
-"""How far a table has been read: what the ledger keeps of it."""
+"""The offset of a table, as the ledger keeps it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from calve.sources.source import Position
 
-__all__ = ["Open", "Place", "places", "position"]
+__all__ = ["Open", "TableOffset", "places", "position"]
 
 
 @dataclass(frozen=True)
 class Open:
-    """Changes that are written down and not all handed out.
+    """A spool whose files are not all planned.
 
     Attributes:
-        spool: The folder that has them.
-        part: The last of its files that was handed out.
-        snapshot: Where the table is read to when all are; likewise the next two.
+        spool: Its folder.
+        part: Its last planned file.
+        snapshot: The table's snapshot after the spool; `load` and `files` likewise.
     """
 
     spool: str
@@ -29,15 +29,15 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a table is read to.
+class TableOffset:
+    """How far a table has been read.
 
     Attributes:
-        uuid: The table's own identity.
-        snapshot: The last snapshot that is told to its end; None: nothing is.
-        load: The snapshot whose rows are being read, first of all.
-        files: How many of its data files are behind us.
-        open: What is to be handed out before anything else is looked for.
+        uuid: The table's UUID.
+        snapshot: The last snapshot that is read completely; None: none is.
+        load: The snapshot whose rows are being loaded first.
+        files: How many of its data files have been read.
+        open: The spool whose files are planned next.
     """
 
     uuid: str
@@ -48,34 +48,34 @@ class Place:
 
     @property
     def needs(self) -> int | None:
-        """The snapshot without which the table cannot be read on."""
+        """The snapshot that the next read needs."""
         return self.load if self.load is not None else self.snapshot
 
-    def closed(self) -> Place:
-        """Return the place behind what is open."""
+    def closed(self) -> TableOffset:
+        """Return the offset after the open spool."""
         assert self.open is not None
-        return Place(self.uuid, self.open.snapshot, self.open.load, self.open.files)
+        return TableOffset(self.uuid, self.open.snapshot, self.open.load, self.open.files)
 
-    def opened(self, spool: str, then: Place) -> Place:
-        """Return the place at the beginning of a spool, behind which comes another place."""
+    def opened(self, spool: str, then: TableOffset) -> TableOffset:
+        """Return the offset at the beginning of a spool; `then` is the offset after it."""
         return replace(self, open=Open(spool, "", then.snapshot, then.load, then.files))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values; what is empty is left out."""
+        """Return it as JSON values, without empty ones."""
         return {key: value for key, value in asdict(self).items() if value}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Place:
-        """Read what `to_json` gave."""
+    def from_json(data: Mapping[str, Any]) -> TableOffset:
+        """Read the result of `to_json`."""
         opened = data.get("open")
-        return Place(**{**data, "open": Open(**opened) if opened else None})
+        return TableOffset(**{**data, "open": Open(**opened) if opened else None})
 
 
-def places(position: Position | None) -> dict[str, Place]:
-    """Return the places of a position by table."""
-    return {table: Place.from_json(place) for table, place in (position or {}).get("tables", {}).items()}
+def places(position: Position | None) -> dict[str, TableOffset]:
+    """Return the offsets of a position by table."""
+    return {table: TableOffset.from_json(place) for table, place in (position or {}).get("tables", {}).items()}
 
 
-def position(found: Mapping[str, Place]) -> Position:
-    """Return the position of places."""
+def position(found: Mapping[str, TableOffset]) -> Position:
+    """Return the position of offsets."""
     return {"tables": {table: place.to_json() for table, place in found.items()}}

@@ -1,4 +1,4 @@
-"""What every client of Kafka shares: quiet, quick to come back, and its failures as Calve's errors."""
+"""Shared by all clients of Kafka: quiet, quick reconnects, and failures as Calve's errors."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ GONE = {
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 }
-"""What a broker says of a topic or a partition that it does not know; one that just started may say it of any."""
+"""A broker's codes for an unknown topic or partition; one that just started may return them for any."""
 REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
-WAY_OUT = "To go on at the oldest record that is left, set `on_lost_position: earliest` on the source"
+LOST_HINT = "To continue at the oldest remaining record, set `on_lost_position: earliest` on the source"
 
 
 class Trouble:
     """The last error that a client logged; its answers (a time-out) do not contain it.
 
     Args:
-        settings: librdkafka's properties; `client` gives them with the ear of this object.
+        settings: librdkafka's properties; `client` has them with this object's callback.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ class Trouble:
         self._last: KafkaError | None = None
 
     def unavailable(self, waiting_for: str) -> SourceError:
-        """Make the error of an answer that did not come; of a topic or partition that is unknown it never comes."""
+        """Return the error of a missing answer; for an unknown topic or partition it never comes."""
         if self._last and self._last.code() in GONE:
             return lost(waiting_for, "the topic or the partition does not exist")
         reason = f": {self._last.str()}" if self._last else ""
@@ -47,7 +47,7 @@ class Trouble:
             f"Kafka at {self.servers} does not answer ({waiting_for}){reason}",
             step="read",
             target=self.servers,
-            hint="Start the broker or correct `bootstrap_servers`; Calve goes on by itself when it answers",
+            hint="Start the broker or correct `bootstrap_servers`; Calve continues by itself when it answers",
         )
 
     def note(self, error: KafkaError) -> None:
@@ -57,14 +57,14 @@ class Trouble:
 
 
 def translate(error: KafkaException | KafkaError, what: str, trouble: Trouble) -> SourceError:
-    """Make Calve's error of librdkafka's."""
+    """Convert librdkafka's error to Calve's."""
     cause = error if isinstance(error, KafkaError) else error.args[0]
     code = cause.code() if isinstance(cause, KafkaError) else None
     if code in REFUSED:
-        hint = "Give Calve's user the right to describe and read it"
+        hint = "Allow Calve's user to describe and read it"
         return SourceError(f"Kafka refuses {what}: {cause.str()}", step="read", target=trouble.servers, hint=hint)
     if code in GONE:
-        return lost(what, "it does not exist any more")
+        return lost(what, "it no longer exists")
     if code == KafkaError._AUTO_OFFSET_RESET:
         return lost(what, "its records are gone")
     failed = trouble.unavailable(what)
@@ -73,8 +73,8 @@ def translate(error: KafkaException | KafkaError, what: str, trouble: Trouble) -
     return failed
 
 
-def lost(what: str, why: str, hint: str = WAY_OUT) -> PositionLostError:
-    """Make the error of records that are gone before they were read."""
+def lost(what: str, why: str, hint: str = LOST_HINT) -> PositionLostError:
+    """Return the error of records that were deleted before they were read."""
     return PositionLostError(f"Kafka cannot give {what}: {why}", step="read", target=what, hint=hint)
 
 

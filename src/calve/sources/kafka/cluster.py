@@ -1,4 +1,4 @@
-"""What the driver asks the brokers: which partitions there are, and from where to where they hold records."""
+"""Queries of the driver to the brokers: partitions, and their first and last offsets."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from calve.errors import SourceError
 from calve.sources.kafka.client import GONE, Trouble, translate
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 
-__all__ = ["Cluster", "Held", "Topic"]
+__all__ = ["Cluster", "OffsetRange", "Topic"]
 
 ANSWER_SECONDS = 5.0
 MISSING_SECONDS = 3.0
-"""How long a topic must be missing before that is believed; a broker that just started may not know it yet."""
+"""How long a topic must be missing: a broker that just started may not know it yet."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """The offsets a partition holds: the oldest one, and the one behind the last that may be read."""
+class OffsetRange:
+    """The offsets of a partition: the oldest one, and the one after the last readable one."""
 
     low: int
     high: int
@@ -40,7 +40,7 @@ class Topic:
     """The current topic; `id` changes when it is deleted and recreated (empty if the broker is too old)."""
 
     id: str
-    partitions: dict[int, Held]
+    partitions: dict[int, OffsetRange]
 
 
 class Cluster:
@@ -65,7 +65,7 @@ class Cluster:
         found: dict[str, Topic] = {}
         for name, description in described.items():
             partitions = [TopicPartition(name, each.id) for each in description.partitions]
-            found[name] = Topic(_id(description), self._held(self._topics[name], partitions))
+            found[name] = Topic(_id(description), self._offset_ranges(self._topics[name], partitions))
         return found
 
     def at(self, topics: dict[str, Topic], timestamp_ms: int) -> dict[str, dict[int, int]]:
@@ -105,13 +105,13 @@ class Cluster:
                     raise self._failed(error, f"topic {name}") from error
         return found
 
-    def _held(self, topic: TopicSettings, partitions: list[TopicPartition]) -> dict[int, Held]:
+    def _offset_ranges(self, topic: TopicSettings, partitions: list[TopicPartition]) -> dict[int, OffsetRange]:
         committed = topic.isolation_level == "read_committed"
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = [self._offsets(partitions, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
         what = f"offsets of topic {topic.name}"
         low, high = (self._answers(each, what) for each in asked)
-        held = {each.partition: Held(low[each].offset, high[each].offset) for each in partitions}
+        held = {each.partition: OffsetRange(low[each].offset, high[each].offset) for each in partitions}
         if any(min(each.low, each.high) < 0 for each in held.values()):
             raise self._failed(None, what)  # what librdkafka answers, without an error, when a connection breaks
         return held
@@ -128,8 +128,8 @@ class Cluster:
             raise self._failed(error, what) from error
 
     def _failed(self, error: Exception | None, what: str) -> SourceError:
-        """Make Calve's error; that a topic is gone is believed of `_describe_patiently` only, which asks again."""
-        self._admin.poll(0)  # hands over what the client complained about
+        """Return Calve's error; only `_describe_patiently`, which asks again, may find that a topic does not exist."""
+        self._admin.poll(0)  # delivers the client's errors
         if isinstance(error, KafkaException) and _code(error) not in GONE:
             return translate(error, what, self._trouble)
         return self._trouble.unavailable(what)

@@ -1,4 +1,4 @@
-"""Reading a range of offsets straight into columns, with the compiled core."""
+"""Reads a range of offsets directly into columns, with the compiled core."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["Columns", "Wanted", "batches"]
 TYPES = {EVENT: pa.binary(), OFFSET: pa.int64()} | dict(
     zip(COSTLY, (pa.string(), pa.int64(), pa.string(), pa.string()), strict=True)
 )
-"""In the order of `Records::take` in `core/src/kafka.rs`; the costly ones are asked for by a bit each."""
+"""In the order of `Records::take` in `core/src/kafka.rs`; each expensive one is requested by a bit."""
 _TIMEOUT_MS = round(POLL_SECONDS * 1000)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is read, and what becomes of it.
+    """The records to read, and their form.
 
     Attributes:
         range: The records.
-        form: What a record becomes: its value.
-        metadata: The costly attributes that are wanted; None: all.
+        form: The form of the events: the record's value.
+        metadata: The requested expensive attributes; None: all.
     """
 
     range: Range
@@ -65,7 +65,7 @@ class Columns:
 
     Args:
         native: The core.
-        wanted: Which records, and what they become.
+        wanted: The records, and their form.
     """
 
     def __init__(self, native: Native, wanted: Wanted) -> None:
@@ -81,7 +81,7 @@ class Columns:
         weakref.finalize(self, native.core.calve_kafka_free, self._records)
 
     def take(self, lent: Connected, rows: int) -> Taken:
-        """Take so many records at most out of a consumer's queue.
+        """Take at most `rows` records from a consumer's queue.
 
         Raises:
             SourceError: The partition cannot be read.

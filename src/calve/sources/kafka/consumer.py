@@ -1,4 +1,4 @@
-"""Reading a range of offsets of one partition with librdkafka (executors, and a sample on the driver)."""
+"""Reads a range of offsets of one partition with librdkafka (executors, and a sample on the driver)."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 1000
-"""Messages taken at once: measured, small blocks that stay in the processor's cache are read 1.5 times as fast."""
+"""Messages per block: small blocks stay in the processor's cache and are read 1.5 times as fast (measured)."""
 BLOCK_BYTES = 8 << 20
 FIRST_ROWS = 100
-"""Messages of the first block, whose size is not known yet."""
+"""Messages of the first block, because their size is unknown."""
 IDLE_SECONDS = 15.0
-"""How long a broker may give nothing of what it has."""
+"""How long a broker may return no record although it has some."""
 POLL_SECONDS = 0.1
 
 SETTINGS: dict[str, Any] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # tells the end when the last offsets are no records (transactions, compaction)
-    "queued.min.messages": 20_000,  # what is fetched ahead, and thrown away at the end of a range
+    "enable.partition.eof": True,  # reports the end if the last offsets have no records (transactions, compaction)
+    "queued.min.messages": 20_000,  # prefetched, and discarded at the end of a range
     "queued.max.messages.kbytes": 32_768,
     "fetch.message.max.bytes": 2 << 20,
     "fetch.queue.backoff.ms": 10,  # the default of 1000 halves the rate
@@ -63,13 +63,13 @@ class Range:
 
 
 class Taken(NamedTuple):
-    """What one look into a queue gave.
+    """The result of one read of a queue.
 
     Attributes:
-        rows: Messages, those behind the end of the range included.
+        rows: The number of messages, including those after the end of the range.
         size_bytes: The bytes of their values.
-        reached: The next offset, as far as messages or the end of the partition tell it.
-        block: Those in the range, where they are Python's objects.
+        reached: The next offset, as far as messages or the end of the partition determine it.
+        block: The messages in the range, if they are Python objects.
     """
 
     rows: int
@@ -91,10 +91,10 @@ def messages(client: dict[str, Any], wanted: Range) -> Iterator[Sequence[Message
 
 
 def follow(take: Callable[[int], Taken], wanted: Range, trouble: Trouble) -> Iterator[Taken]:
-    """Take so many messages at most, again and again, until a range is read.
+    """Take messages until a range is read.
 
     Raises:
-        SourceError: The broker gives nothing of what it has.
+        SourceError: The broker returns no records although it has some.
     """
     at, rows, deadline = wanted.start, FIRST_ROWS, time.monotonic() + IDLE_SECONDS
     while at < wanted.end:
@@ -123,7 +123,7 @@ def _take(lent: Connected, wanted: Range, rows: int) -> Taken:
 def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> int:
     """Return the known end of what was read; raise any other error of the partition.
 
-    Errors without a topic are about the consumer group, which reading by ranges does not need.
+    Errors without a topic concern the consumer group, which reading by ranges does not need.
     """
     reached = wanted.start
     for message in got:
@@ -148,7 +148,7 @@ def translated(wanted: Range, trouble: Trouble) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Connected:
-    """A consumer of either kind, and what it complained about."""
+    """A consumer of either kind, and its errors."""
 
     consumer: Any
     trouble: Trouble
@@ -160,11 +160,11 @@ _idle: dict[tuple[Make, tuple[tuple[str, str], ...]], list[Connected]] = {}
 
 @contextmanager
 def connected(client: dict[str, Any], make: Make = Consumer) -> Iterator[Connected]:
-    """Lend a connected consumer of this process; one that failed is not used again.
+    """Lend a connected consumer of this process; a failed one is not used again.
 
     Args:
         client: Its properties.
-        make: What makes a consumer that can be assigned, unassigned and closed as `confluent_kafka.Consumer` can.
+        make: Creates a consumer with `assign`, `unassign` and `close`, like `confluent_kafka.Consumer`.
     """
     idle = _idle.setdefault((make, tuple(sorted((key, str(value)) for key, value in client.items()))), [])
     try:

@@ -1,7 +1,7 @@
 """The offsets of a consumer group: committed for tools that show lag, read only to rebuild a lost state (driver).
 
-A consumer does it that is no member of the group. The admin client's request for it ends the whole process, by an
-assertion of librdkafka's (its issue 4605), when the connection to the group's coordinator breaks at the wrong moment.
+A consumer that is not a member of the group does it. The admin client's request would end the whole process, by an
+assertion of librdkafka (its issue 4605), if the connection to the group's coordinator breaks at the wrong time.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Group:
         deadline = time.monotonic() + ANSWER_SECONDS
         while asked not in self._answers:
             if time.monotonic() > deadline:
-                raise self._trouble.unavailable(what)  # librdkafka may still bring it; the next commit says more
+                raise self._trouble.unavailable(what)  # librdkafka may still succeed; the next commit shows it
             consumer.poll(POLL_SECONDS)
         return self._answers[asked]
 

@@ -1,6 +1,6 @@
-"""Consumers of librdkafka for the compiled core, which makes columns of their records without a Python object for each.
+"""Consumers of librdkafka for the compiled core, which builds columns of records without a Python object for each.
 
-There is one librdkafka: the one that `confluent_kafka` has loaded.
+The only librdkafka is the one that `confluent_kafka` has loaded.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ FUNCTIONS = (
     "rd_kafka_message_headers",
     "rd_kafka_header_get_all",
 )
-"""What the core calls, in the order of `Functions` in `core/src/border/kafka.rs`."""
+"""The functions that the core calls, in the order of `Functions` in `core/src/border/kafka.rs`."""
 NEEDS_PYTHON = ("sasl.oauthbearer.", "plugin.library.paths")
-"""How the properties begin that `confluent_kafka` does not just pass on."""
+"""The prefixes of properties that `confluent_kafka` does not simply pass on."""
 _CONSUMER = 1
 _pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 
 
 class Taking(ctypes.Structure):
-    """What one call of `calve_kafka_take` got."""
+    """The result of one call of `calve_kafka_take`."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("rows", "size_bytes", "kept", "reached")]
 
@@ -45,7 +45,7 @@ class Complaint(ctypes.Structure):
 
 
 class ArrowArray(ctypes.Structure):
-    """Room for a `struct ArrowArray`."""
+    """Memory for a `struct ArrowArray`."""
 
     _fields_ = [("fields", ctypes.c_int64 * 10)]
 
@@ -76,7 +76,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 class RefusedError(Exception):
-    """Settings that this consumer does not take; `confluent_kafka.Consumer` takes them, or says what is wrong."""
+    """Settings that this consumer does not support; `confluent_kafka.Consumer` accepts or explains them."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Native:
 
 
 class NativeConsumer:
-    """A consumer whose records the core takes; else it does what `confluent_kafka.Consumer` does.
+    """A consumer whose records the core takes; otherwise like `confluent_kafka.Consumer`.
 
     Args:
         native: The core and librdkafka.
@@ -165,11 +165,11 @@ def _check(code: int) -> None:
 
 @cache
 def load() -> Native | None:
-    """Return the core and librdkafka, or None where there is no core, or librdkafka cannot be found."""
+    """Return the core and librdkafka, or None if one of them cannot be found."""
     core = library.load()
     if core is None:
         return None
-    kafka = ctypes.CDLL(cimpl.__file__)  # looks for functions in what this links against, too
+    kafka = ctypes.CDLL(cimpl.__file__)  # also searches the libraries that it links against
     try:
         for name, (result, arguments) in SIGNATURES.items():
             function = getattr(core if name.startswith("calve") else kafka, name)

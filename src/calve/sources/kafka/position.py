@@ -1,6 +1,6 @@
-"""Positions of the kafka source: `{"topic": {"0": next offset, …}, "@ids": {"topic": id}}`, and what follows from them.
+"""Positions of the kafka source: `{"topic": {"0": next offset, …}, "@ids": {"topic": id}}`.
 
-A topic's name has no `@`, so nothing collides. The id tells a topic from one that was made again under its name.
+A topic's name has no `@`, so there are no conflicts. The id distinguishes a recreated topic of the same name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from calve.errors import PositionLostError, SettingsError
 from calve.sources.kafka.client import lost
-from calve.sources.kafka.cluster import Held, Topic
+from calve.sources.kafka.cluster import OffsetRange, Topic
 from calve.sources.kafka.consumer import Range
 from calve.sources.source import Position
 
@@ -42,7 +42,7 @@ def gone(position: Position | None, topics: dict[str, Topic]) -> Iterator[Positi
     """Yield an error for each topic or partition with lost unread records, with the offsets."""
     for name, given in offsets(position or {}).items():
         if name in topics and not _same(name, position, topics[name]):
-            yield lost(f"the rest of topic {name}", "it was deleted and made again since it was last read")
+            yield lost(f"the rest of topic {name}", "it was deleted and recreated since it was last read")
         elif name in topics:
             yield from _gone_offsets(name, given, topics[name].partitions)
 
@@ -65,16 +65,16 @@ def waiting(position: Position | None, topics: dict[str, Topic], begin: dict[str
 
 
 def between(start: Position | None, end: Position, topics: dict[str, Topic], is_latest: Collection[str]) -> list[Range]:
-    """Return what lies between two positions.
+    """Return the ranges between two positions.
 
     Args:
-        start: The first one; None: where the pipeline began.
-        end: The second one.
-        topics: The topics as they are now.
-        is_latest: The topics of which only what came after the first start was read.
+        start: The first position; None: the pipeline's start.
+        end: The second position.
+        topics: The current topics.
+        is_latest: The topics that were read only from the first start on.
 
     Raises:
-        PositionLostError: Some records are gone, or the start of reading is unknown.
+        PositionLostError: Some records were deleted, or the start is unknown.
     """
     for error in itertools.chain(gone(start, topics), gone(end, topics)):
         raise error
@@ -86,13 +86,13 @@ def between(start: Position | None, end: Position, topics: dict[str, Topic], is_
             begin = offsets(start or {}).get(name, {}).get(partition)
             low = topics[name].partitions[partition].low
             if begin is None and stop > low and (low > 0 or name in is_latest):
-                raise lost(f"topic {name}, partition {partition}", "no table tells where reading it began")
+                raise lost(f"topic {name}, partition {partition}", "no table has the offset at which reading started")
             found.append(Range(name, partition, low if begin is None else begin, stop))
     return [one for one in found if one.end > one.start]
 
 
 def share(ranges: list[Range], row_bytes: dict[str, int], max_bytes: int) -> list[Range]:
-    """Take about `max_bytes` of ranges, of each in proportion to its length, so that all partitions keep pace."""
+    """Take about `max_bytes` of ranges, each in proportion to its length, so that all partitions advance evenly."""
     total = sum((each.end - each.start) * row_bytes[each.topic] for each in ranges)
     if total <= max_bytes:
         return ranges
@@ -102,13 +102,13 @@ def share(ranges: list[Range], row_bytes: dict[str, int], max_bytes: int) -> lis
 
 
 def part(whole: Range, number: int, count: int) -> Range:
-    """Return the n-th of so many even parts of a range; some are empty where it is short."""
+    """Return one of `count` even parts of a range; some parts of a short range are empty."""
     start, end = (whole.start + (whole.end - whole.start) * each // count for each in (number, number + 1))
     return Range(whole.topic, whole.partition, start, end)
 
 
 def chosen(given: Mapping[str, Mapping[int, int]], topics: dict[str, Topic]) -> dict[str, dict[int, int]]:
-    """Check offsets that a user gives.
+    """Check the offsets of a user.
 
     Raises:
         SettingsError: They are not one for each partition of each topic, or not in the partition.
@@ -117,7 +117,7 @@ def chosen(given: Mapping[str, Mapping[int, int]], topics: dict[str, Topic]) -> 
         held = topics[name].partitions if name in topics else {}
         if held.keys() != given.get(name, {}).keys():
             wanted = ", ".join(f'"{number}"' for number in sorted(held)) or "none: the pipeline does not read it"
-            raise _refused(f"offsets of topic {name} must be given for these partitions: {wanted}")
+            raise _refused(f"offsets of topic {name} must be set for these partitions: {wanted}")
         for number, offset in given[name].items():
             if not held[number].low <= offset <= held[number].high:
                 where = f"topic {name}, partition {number}"
@@ -131,7 +131,7 @@ def _refused(text: str) -> SettingsError:
 
 
 def cut(wanted: Range, rows: int) -> list[Range]:
-    """Divide a range into even pieces of at least `rows` offsets."""
+    """Divide a range into even parts of at least `rows` offsets."""
     length = wanted.end - wanted.start
     count = max(1, length // rows)
     edges = [wanted.start + length * each // count for each in range(count + 1)]
@@ -143,14 +143,14 @@ def _same(name: str, position: Position | None, topic: Topic) -> bool:
     return not (known and topic.id) or known == topic.id
 
 
-def _gone_offsets(name: str, given: dict[int, int], partitions: dict[int, Held]) -> Iterator[PositionLostError]:
+def _gone_offsets(name: str, given: dict[int, int], partitions: dict[int, OffsetRange]) -> Iterator[PositionLostError]:
     for partition, offset in given.items():
         held = partitions.get(partition)
         where = f"topic {name}, partition {partition}, from offset {offset}"
         if held is None:
-            yield lost(where, "the partition does not exist any more")
+            yield lost(where, "the partition no longer exists")
         elif offset < held.low:
             count = held.low - offset
             yield lost(where, f"the oldest offset left is {held.low}; {count} were deleted before they were read")
         elif offset > held.high:
-            yield lost(where, f"the partition ends at offset {held.high}; it was truncated, or made again")
+            yield lost(where, f"the partition ends at offset {held.high}; it was truncated or recreated")

@@ -1,4 +1,4 @@
-"""The kafka source on executors: a range of offsets becomes Arrow batches."""
+"""The kafka source on executors: reads a range of offsets as Arrow batches."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ __all__ = ["KafkaReader"]
 class KafkaReader:
     """Reads ranges of offsets; pickled into the tasks.
 
-    Columns: `event`, `kafka_topic`, `kafka_partition`, `kafka_offset`, and those of `record.COSTLY` that `metadata`
-    asks for.
+    Columns: `event`, `kafka_topic`, `kafka_partition`, `kafka_offset`, and those of `record.COSTLY` in `metadata`.
 
     Attributes:
-        clients: librdkafka's properties by topic; they may hold a password, so they are never shown.
-        forms: What a record of each topic becomes.
-        metadata: The metadata attributes that are wanted; None: all. `dataclasses.replace` changes it.
+        clients: librdkafka's properties by topic; never shown, because they may have a password.
+        forms: The form of each topic's events.
+        metadata: The requested metadata attributes; None: all. `dataclasses.replace` changes it.
     """
 
     clients: dict[str, dict[str, Any]] = field(repr=False)
@@ -39,7 +38,7 @@ class KafkaReader:
 
     @classmethod
     def of(cls, settings: KafkaSettings, pipeline: str) -> KafkaReader:
-        """Make the reader of a source that wants all metadata."""
+        """Create the reader of a source, with all metadata."""
         clients = {each.name: settings.client() | _consumer(settings, each, pipeline) for each in settings.topics}
         return cls(clients, {each.name: Form(each.serde_format, each.key_mode) for each in settings.topics})
 
@@ -47,16 +46,16 @@ class KafkaReader:
         """Return librdkafka's properties of a consumer of a topic.
 
         Raises:
-            SourceError: A batch that was planned earlier reads a topic that is no longer in the settings.
+            SourceError: An uncommitted batch reads a topic that is no longer in the settings.
         """
         if topic not in self.clients:
-            hint = f"Put {topic} back into `topics` until that batch is committed"
-            text = f"A batch that was begun reads topic {topic}, which is no longer in the settings"
+            hint = f"Add {topic} to `topics` again until that batch is committed"
+            text = f"An uncommitted batch reads topic {topic}, which is no longer in the settings"
             raise SourceError(text, step="read", target=topic, hint=hint)
         return self.clients[topic]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a range in order; offsets without a record (transactions, compaction) give no row."""
+        """Yield the records of a range in order; offsets without a record (transactions, compaction) are skipped."""
         wanted = Range(**split.body)
         client, form = self.client(wanted.topic), self.forms[wanted.topic]
         native = load() if form.is_value else None

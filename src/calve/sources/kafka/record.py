@@ -1,4 +1,4 @@
-"""Records of Kafka as columns: the event in its form, and its metadata."""
+"""Converts records of Kafka to columns: the event in its form, and its metadata."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TIMESTAMP_TYPES = {  # 0: the record has none
 
 @dataclass(frozen=True)
 class Form:
-    """What a record becomes; see `TopicSettings`."""
+    """The form of a topic's events; see `TopicSettings`."""
 
     serde_format: str = "json"
     key_mode: str = "include_as_metadata"
 
     @property
     def is_value(self) -> bool:
-        """Whether the event is the record's value as it is."""
+        """Whether the event is the record's unchanged value."""
         return self.serde_format not in ("plaintext", "bytes") and self.key_mode != "include_as_field"
 
 
@@ -66,7 +66,7 @@ COSTLY: dict[str, Callable[[Sequence[Message]], pa.Array]] = {
     "kafka_timestamp_type": _timestamp_types,
     "kafka_headers": _headers,
 }
-"""Metadata that costs a call per record, so that it is only built when asked for."""
+"""Metadata that needs a call per record, so it is built only on request."""
 
 
 class Records:
@@ -75,8 +75,8 @@ class Records:
     Args:
         topic: Their topic.
         partition: Their partition.
-        form: What they become.
-        metadata: The costly attributes that are wanted; None: all.
+        form: The form of the events.
+        metadata: The requested expensive attributes; None: all.
     """
 
     def __init__(self, topic: str, partition: int, form: Form, metadata: frozenset[str] | None) -> None:
@@ -89,7 +89,7 @@ class Records:
         self._chunks: dict[str, list[pa.Array]] = {name: [] for name in (EVENT, OFFSET, *self._wanted)}
 
     def add(self, block: Sequence[Message]) -> None:
-        """Take one block; its messages are not kept."""
+        """Add one block; its messages are not kept."""
         events = _events(block, self._form)
         self._chunks[EVENT].append(events)
         self._chunks[OFFSET].append(_offsets(block))
@@ -106,12 +106,12 @@ class Records:
 
 
 def costly(metadata: frozenset[str] | None) -> list[str]:
-    """Return the costly attributes that are wanted; None: all."""
+    """Return the requested expensive attributes; None: all."""
     return [name for name in COSTLY if metadata is None or name in metadata]
 
 
 def batch(columns: dict[str, pa.Array], topic: str, partition: int) -> pa.RecordBatch:
-    """Return columns as a batch, with those that are the same in every row."""
+    """Return columns as a batch, with the constant columns."""
     rows = len(columns[EVENT])
     same = {"kafka_topic": pa.scalar(topic), "kafka_partition": pa.scalar(partition, pa.int32())}
     return pa.record_batch(columns | {name: pa.repeat(value, rows) for name, value in same.items()})
@@ -128,9 +128,9 @@ def _events(block: Sequence[Message], form: Form) -> pa.Array:
 
 
 def _plain(value: bytes, key: str | None) -> bytes:
-    """Name the text by the record's key if it becomes a field, as in Data Prepper; otherwise `message`.
+    """Wrap a text in an object, under the record's key if that becomes a field, as in Data Prepper; else `message`.
 
-    What is not UTF-8 stays as it is, and so is rejected as malformed with its bytes.
+    Bytes that are not UTF-8 stay as they are, and are later rejected as malformed.
     """
     try:
         return msgspec.json.encode({MESSAGE if key is None else key: value.decode()})
@@ -143,7 +143,7 @@ def _encoded(value: bytes, key: str | None) -> bytes:
 
 
 def _with_key(value: bytes, key: str | None) -> bytes:
-    """Put the key behind an object's last field, where it wins over a field of the same name; else change nothing."""
+    """Add the key after an object's last field, where it overrides a field of the same name; else change nothing."""
     body = value.rstrip()
     if key is None or not body.endswith(b"}") or not body.lstrip().startswith(b"{"):
         return value

@@ -99,7 +99,7 @@ class Sasl:
     def check(self) -> Iterator[tuple[str, str]]:
         """Reject everything but exactly one mechanism."""
         if (self.plaintext is None) == (self.scram is None):
-            yield "", "give either plaintext or scram; other ways go through client_properties"
+            yield "", "set either plaintext or scram; for other mechanisms use client_properties"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class KafkaSettings:
 
     @property
     def servers(self) -> str:
-        """The brokers in librdkafka's way of writing."""
+        """The brokers as librdkafka writes them."""
         given = self.bootstrap_servers
         return given if isinstance(given, str) else ",".join(given)
 
@@ -187,6 +187,6 @@ def _authority(encryption: Encryption) -> dict[str, Any]:
 
 def _login(sasl: Sasl) -> dict[str, Any]:
     login: Login | None = sasl.scram or sasl.plaintext
-    assert login is not None  # `check` has seen to it
+    assert login is not None  # guaranteed by `check`
     mechanism = sasl.scram.mechanism if sasl.scram else "PLAIN"
     return {"sasl.mechanism": mechanism, "sasl.username": login.username, "sasl.password": login.password}

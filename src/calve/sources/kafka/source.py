@@ -1,4 +1,4 @@
-"""The kafka source on the driver: offsets of topics become splits."""
+"""The kafka source on the driver: plans offsets of topics as splits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SAMPLE_ROWS = 200
 SAMPLE_SECONDS = 60.0
 GUESS_BYTES = 512
 _UNORDERED = "@again"
-"""No event comes from it: batches that are read again say nothing of how far a table is complete in event time."""
-DELETED = "Take it out of `topics`; or create it again and set `on_lost_position: earliest` on the source"
+"""A part without events: batches that are read again do not change how far a table is complete in event time."""
+DELETED = "Remove it from `topics`; or recreate it and set `on_lost_position: earliest` on the source"
 
 
 def open(settings: KafkaSettings, folder: Path, pipeline: str) -> KafkaSource:
-    """Make the source of one pipeline; it keeps nothing on disk.
+    """Create the source of one pipeline; it stores nothing on disk.
 
     Raises:
         SourceError: librdkafka refuses the settings.
@@ -43,8 +43,8 @@ class KafkaSource:
     """Plans ranges of offsets; Kafka keeps the events, so nothing is copied before the job runs.
 
     Args:
-        settings: The source's part of the YAML.
-        pipeline: Its name; the readers' group where the settings name none.
+        settings: The source's settings.
+        pipeline: Its name; the default of the readers' group.
     """
 
     def __init__(self, settings: KafkaSettings, pipeline: str) -> None:
@@ -63,7 +63,7 @@ class KafkaSource:
         self._warned: set[str] = set()
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
-        """See whether the topics are there, and fix where `latest` begins and, with `once`, where everything ends."""
+        """Check that the topics exist; fix the start of `latest` and, with `once`, the end of all partitions."""
         topics = self._look(position)
         known = positions.offsets(position or {})
         for topic in self._settings.topics:
@@ -73,14 +73,14 @@ class KafkaSource:
         self._once = topics if once else None
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Count the offsets behind a position, and estimate their bytes from a sample."""
+        """Count the offsets after a position, and estimate their bytes from a sample."""
         waiting = positions.waiting(position, self._topics(position), self._begin)
         rows = sum(each.end - each.start for each in waiting)
         sizes = self._sizes(waiting)
         return Backlog(rows, sum((each.end - each.start) * sizes[each.topic] for each in waiting))
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Take about `max_bytes` of what waits, of every partition its share."""
+        """Plan about `max_bytes` of the waiting records, with a share of every partition."""
         topics = self._topics(position)
         waiting = positions.waiting(position, topics, self._begin)
         if not waiting:
@@ -92,10 +92,10 @@ class KafkaSource:
         return Planned(splits, positions.advance(position, topics, taken), tuple(more))
 
     def between(self, start: Position | None, end: Position, count: int) -> list[Planned]:
-        """Divide what lies between two positions into so many batches, of each partition an even part.
+        """Divide the records between two positions into `count` batches, each with an even part of every partition.
 
         Raises:
-            PositionLostError: Something of it is gone.
+            PositionLostError: Some records were deleted.
             SourceUnavailableError: The brokers do not answer.
         """
         topics = self._cluster.look()
@@ -111,7 +111,7 @@ class KafkaSource:
         return [*found[:-1], replace(found[-1], position=end)]
 
     def begin_at(self, beginning: Beginning) -> Position:
-        """Return the position of a place, for every partition of every topic.
+        """Return the position of a beginning, for every partition of every topic.
 
         Raises:
             SettingsError: Offsets are missing, or there are no such topics, partitions or offsets.
@@ -149,7 +149,7 @@ class KafkaSource:
                 self._log.warning(f"offsets not committed to the consumer group: {error}")
 
     def stop(self) -> None:
-        """Nothing is held open that could lose anything."""
+        """Do nothing: no open resource can lose data."""
 
     def _topics(self, position: Position | None) -> dict[str, Topic]:
         if self._once is not None:
@@ -167,15 +167,15 @@ class KafkaSource:
                 text = f"The topic {topic.name} does not exist at {self._settings.servers}"
                 raise SourceError(text, step="read", target=topic.name, hint=hint)
         for error in positions.gone(position, topics):
-            self._pass_over(error)
+            self._skip_lost(error)
         return topics
 
-    def _pass_over(self, error: PositionLostError) -> None:
+    def _skip_lost(self, error: PositionLostError) -> None:
         if self._settings.on_lost_position == "fail":
             raise error
         if error.message not in self._warned:
             self._warned.add(error.message)
-            self._log.warning(f"{error.message}; going on at the oldest record left")
+            self._log.warning(f"{error.message}; continuing at the oldest remaining record")
 
     def _sizes(self, waiting: list[Range]) -> dict[str, int]:
         """Return the approximate bytes per record of each topic; sampled again from time to time."""

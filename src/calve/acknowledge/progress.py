@@ -1,7 +1,7 @@
-"""Which staged batches are done, in order, and what they add up to.
+"""Tracks which staged batches are done, in order, and their totals.
 
-A batch is done when none of its tables has anything left to commit and no earlier batch is open. Totals are counted
-here once more, at that moment, because the ledger may only remember what is done.
+A batch is done when all of its tables are committed and no earlier batch is open. Totals are counted here separately,
+at that time, because the ledger may only have finished batches.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Progress:
     """The staged batches of one pipeline, oldest first. Its owner guards it with a lock.
 
     Args:
-        totals: What all batches that are done add up to, from the ledger.
+        totals: The totals of all finished batches, from the ledger.
         name: The pipeline's name.
     """
 
     def __init__(self, totals: Totals, name: str) -> None:
         self._records: dict[int, StagedBatch] = {}
-        self._told: dict[int, dict[BranchRef, EventTime]] = {}
+        self._event_times: dict[int, dict[BranchRef, EventTime]] = {}
         self._done = PipelineStatus(name, totals)
         self._counted = 0
         self._committed: dict[BranchRef, int] = {}
@@ -42,17 +42,17 @@ class Progress:
         }
 
     def add(self, record: StagedBatch) -> None:
-        """Take a staged batch."""
+        """Add a staged batch."""
         self._records[record.batch] = record
-        self._told[record.batch] = event_times(record)
+        self._event_times[record.batch] = event_times(record)
 
     def lose(self, batch: int, table: str, codes: Mapping[str, int]) -> None:
-        """Count events of a batch that only a table's commit turned away; once for each commit."""
+        """Count events of a batch that only a table's commit rejected; once for each commit."""
         record = self._records[batch]
         self._records[batch] = replace(record, rejects=[*record.rejects, Rejects({table: dict(codes)})])
 
     def committed(self, target: BranchRef, through: int) -> None:
-        """Note that a table has batch `through`: its later snapshots do not count the rejects so far."""
+        """Record that a table has batch `through`: its later snapshots do not count the rejects so far."""
         self._committed[target] = through
 
     def waiting(self) -> tuple[int, int]:
@@ -61,15 +61,15 @@ class Progress:
         return len(self._records), size
 
     def event_time(self, target: BranchRef, through: int) -> EventTime | None:
-        """Return how far a table is once batch `through` is committed; None: nothing ever told."""
-        told = [times.get(target) for batch, times in self._told.items() if batch <= through]
-        return newest([self._times.get(target), *told])
+        """Return the event times of a table after the commit of batch `through`; None if unknown."""
+        staged = [times.get(target) for batch, times in self._event_times.items() if batch <= through]
+        return newest([self._times.get(target), *staged])
 
     def summary(self, target: BranchRef, through: int) -> dict[str, str]:
         """Return the snapshot summary of a commit of one table that ends with batch `through`.
 
-        `calve.offsets` is the source's position behind that batch. `calve.complete-batch` is the last batch that all
-        tables have, together with those before it: from these a lost state can be made anew.
+        `calve.offsets` is the source's position after that batch. `calve.complete-batch` is the last batch up to which
+        all tables have all rows: from these a lost state can be rebuilt.
         """
         after = self._committed.get(target, 0)
         records = [record for batch, record in self._records.items() if after < batch <= through]
@@ -86,7 +86,7 @@ class Progress:
         return self._records[batch]
 
     def count(self, record: StagedBatch) -> Totals:
-        """Add a batch that is done to the totals, once however often it is called; return them."""
+        """Add a finished batch to the totals, only once even if repeated; return them."""
         if self._counted < record.batch:
             self._counted = record.batch
             self._done.batch_written(counts(record), record.seconds)
@@ -104,12 +104,12 @@ class Progress:
         return replace(self._done.totals(), event_times=[(*target, *time) for target, time in self._times.items()])
 
     def forget(self, record: StagedBatch) -> None:
-        """Let go of a batch that the ledger remembers as committed."""
-        del self._records[record.batch], self._told[record.batch]
+        """Forget a batch that the ledger has as committed."""
+        del self._records[record.batch], self._event_times[record.batch]
 
 
 def counts(record: StagedBatch) -> BatchCounts:
-    """Return what a staged batch held."""
+    """Return the counts of a staged batch."""
     found = BatchCounts(record.batch, record.events, record.bytes, record.unrouted, passed_over=record.passed_over)
     for file in record.rejects:
         for table, codes in file.counts.items():

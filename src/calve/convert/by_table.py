@@ -1,4 +1,4 @@
-"""What became of the events of several tables that were converted together, divided by table."""
+"""Divides the result of a conversion of several tables' events by table."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from calve.event.reject import Reject
 __all__ = ["ConvertedRows", "TableOfRow", "divide"]
 
 TableOfRow = npt.NDArray[np.int32]
-"""Of each event, the number of its table."""
+"""The number of each event's table."""
 T = TypeVar("T")
 _FEW = 1 << 16  # numbers of 16 bits are sorted by radix
 
 
 class ConvertedRows(NamedTuple):
-    """What became of events; positions are those in the input.
+    """The result of a conversion; positions are those in the input.
 
     Attributes:
         rows: The good rows, typed.
         row: Their positions, ascending.
-        rejects: The other rows.
-        nulled: Values that were not coercible and became null: position, and column with reason.
-        strange: Positions of events that may have fields without a column, where columns are added for them.
-        wider: Values that fit only a wider column: position, and what the table needs.
-        ignored: Written events with fields that have no column, where none is added for them, or with repeated keys.
+        rejects: The rejected events.
+        nulled: Values that cannot be converted and became null: position, and column with reason.
+        strange: Positions of events that may have fields without a column, if columns are added for them.
+        wider: Values that fit only a wider column: position, and the needed type.
+        ignored: Written events with fields that have no column, if none is added for them, or with repeated keys.
         new: The fields without a column of the events in `strange`, if they are known already.
     """
 
@@ -47,7 +47,7 @@ class ConvertedRows(NamedTuple):
     new: Node | None = None
 
     def rejecting(self, rejects: list[Reject]) -> ConvertedRows:
-        """Return this with some of its events rejected, whatever became of them before."""
+        """Return the result with some more events rejected."""
         if not rejects:
             return self
         rows = {each.row for each in rejects}
@@ -63,7 +63,7 @@ class ConvertedRows(NamedTuple):
 
 
 def divide(found: ConvertedRows, table_of_row: TableOfRow) -> Iterator[tuple[int, ConvertedRows]]:
-    """Yield each owner of an event with its part; rows keep their order and share the memory of one copy."""
+    """Yield each table's number with its part; rows keep their order and share the memory of one copy."""
     present = np.flatnonzero(np.bincount(table_of_row)).tolist()
     if len(present) < 2:
         yield from ((owner, found) for owner in present)
@@ -92,7 +92,7 @@ def _by_owner(found: list[tuple[int, T]], table_of_row: TableOfRow) -> dict[int,
 
 
 def _sorted(table_of_row: TableOfRow, present: list[int]) -> tuple[RowNumbers, list[int]]:
-    """Return the stable order by owner, and where each of those present begins in it, with the end."""
+    """Return the stable order by table, and the start of each present table in it, with the end."""
     few: npt.NDArray[Any] = table_of_row.astype(np.uint16) if present[-1] < _FEW else table_of_row
     order = np.argsort(few, kind="stable")
     return order, [*np.searchsorted(few[order], present).tolist(), len(few)]

@@ -1,4 +1,4 @@
-"""The thread that commits what waits when it is due, several tables side by side."""
+"""The thread that commits waiting tables when they are due, several in parallel."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from calve.record.target import BranchRef
 __all__ = ["Committer"]
 
 _POOL = 8
-"""Tables that are committed side by side (design, section 9: 17-25 ms a table with 4 to 8 threads)."""
+"""Tables that are committed in parallel (17-25 ms per table with 4 to 8 threads)."""
 _TICK_SECONDS = 0.05
 
 
 class Committer:
-    """Commits on a thread of its own.
+    """Commits on its own thread.
 
     Args:
         name: The pipeline's name.
-        queue: What waits.
+        queue: The waiting tables.
         commit: Commits a table that was taken from the queue.
-        acknowledge: Acknowledges the batches of which nothing waits any more.
+        acknowledge: Acknowledges the batches whose tables are all committed.
         now: Monotonic seconds.
-        sleep: Lets seconds pass.
+        sleep: Waits for a number of seconds.
 
     Attributes:
-        failed: What ended the thread.
+        failed: The error that ended the thread.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Committer:
         self._thread: threading.Thread | None = None
 
     def start(self, prepare: Callable[[], None]) -> None:
-        """Begin to commit, after what is to be prepared."""
+        """Start to commit, after a preparation."""
         self._thread = threading.Thread(target=self._run, args=(prepare,), name=self._name, daemon=True)
         self._thread.start()
 
     def cycle(self) -> None:
-        """Commit the tables that are due, and acknowledge what is committed then."""
+        """Commit the due tables, and acknowledge the batches that are then committed."""
         tables = self._queue.take(self._now())
         if tables is None:
             return
@@ -68,10 +68,10 @@ class Committer:
         self._acknowledge()
 
     def drain(self, limit_seconds: float) -> bool:
-        """Commit all that is staged now; say whether everything is committed.
+        """Commit everything that is staged now; return whether everything is committed.
 
         Args:
-            limit_seconds: How long it goes on while no table can be committed; not at all where all left are held.
+            limit_seconds: How long to retry while no table can be committed; not at all if all of them are held.
         """
         self._queue.drain(self._now())
         while not self._queue.is_empty():
@@ -81,7 +81,7 @@ class Committer:
         return self.failed is None
 
     def stop(self) -> None:
-        """End the thread; a commit that is under way is finished."""
+        """End the thread; a running commit is finished."""
         self._ended.set()
         if self._thread:
             self._thread.join()

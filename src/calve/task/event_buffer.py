@@ -1,4 +1,4 @@
-"""Events that wait in a task until they are converted: of one table, or of several that are alike."""
+"""Buffers the events of a task until they are converted: of one table, or of several with the same columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EventBuffer:
     """Events of tables that can be converted together; runs on an executor.
 
     Attributes:
-        targets: The tables, by the number that `take` gives as the owner.
+        targets: The tables, by the number that `take` returns.
         rows: How many events wait.
         size_bytes: Their size.
     """
@@ -32,11 +32,11 @@ class EventBuffer:
         self._table_of_row: list[TableOfRow] = []
 
     def joins(self, events: pa.Table) -> bool:
-        """Return whether events have the columns of those that wait: the rows of typed files may have others."""
+        """Return whether events have the columns of the buffered ones: the rows of typed files may differ."""
         return not self._events or self._events[0].schema.equals(events.schema)
 
     def add(self, events: pa.Table, shares: Shares) -> None:
-        """Take those events of a batch that are these tables'."""
+        """Add the events of a batch that belong to these tables."""
         numbers = np.array([self._number(target) for target, _ in shares], np.int32)
         chosen = [at.to_numpy() for _, at in shares if at is not None]
         if not chosen:
@@ -44,7 +44,7 @@ class EventBuffer:
         else:
             positions = np.concatenate(chosen)
             table_of_row = np.repeat(numbers, [len(at) for at in chosen])
-            if len(positions) == len(events):  # all of them: they stay where they are
+            if len(positions) == len(events):  # all of them: no copy
                 ordered = np.empty_like(table_of_row)
                 ordered[positions] = table_of_row
                 table_of_row = ordered
@@ -56,7 +56,7 @@ class EventBuffer:
         self.size_bytes += events.nbytes
 
     def take(self) -> tuple[pa.Table, TableOfRow]:
-        """Return the events that wait, those of each table in their order, and their table_of_row; then none wait."""
+        """Return and forget the buffered events, those of each table in their order, and the table number of each."""
         events, table_of_row = pa.concat_tables(self._events).combine_chunks(), np.concatenate(self._table_of_row)
         self._events, self._table_of_row, self.rows, self.size_bytes = [], [], 0, 0
         return events, table_of_row

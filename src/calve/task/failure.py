@@ -1,4 +1,4 @@
-"""What ends a task, as data: Spark erases exception types at its borders. Runs on executors."""
+"""Returns the error that ended a task as data, because Spark erases exception types. Runs on executors."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _LONGEST_MESSAGE = 300
 
 @dataclass
 class Doing:
-    """The step of the path that a task is at, and the table it is for; None: for no single one."""
+    """The current step of a task, and its table; None: not a single table."""
 
     step: str = "read"
     target: TableRef | None = None
 
 
 class Discards(Protocol):
-    """What can take back the files that it wrote."""
+    """Has written files that can be removed."""
 
     def discard(self) -> None:
         """Remove them."""
 
 
 def attempt() -> str:
-    """Name this attempt of a task, as no other one is named."""
+    """Return a unique name of this attempt of a task."""
     context = TaskContext.get()
     return f"{context.taskAttemptId() if context else 0}"
 
 
 def reported(job: Job, task: Discards, run: Callable[[], Receipt], doing: Doing) -> Receipt | Failure:
-    """Return the receipt of a task, or the error that ended it; then no file is left."""
+    """Return the receipt of a task, or the error that ended it; after an error its files are removed."""
     try:
         return run()
     except Exception as error:
@@ -51,7 +51,7 @@ def reported(job: Job, task: Discards, run: Callable[[], Receipt], doing: Doing)
 
 
 def _known(job: Job, error: BaseException, doing: Doing) -> CalveError:
-    """Return an error of Calve's tree. What nobody foresaw may lie in the events, unless it is the machine's."""
+    """Convert an error to Calve's. The events may be the reason of an unexpected error, unless it is the machine's."""
     if isinstance(error, UnwrittenFileError) and error.__cause__ is not None:
         return _known(job, error.__cause__, Doing(doing.step, error.key.target))
     message = f"{type(error).__name__}: {str(error)[:_LONGEST_MESSAGE]}"
@@ -59,10 +59,10 @@ def _known(job: Job, error: BaseException, doing: Doing) -> CalveError:
         case CalveError():
             return error
         case OSError():
-            hint = "Check the disks of the executors and the storage; the batch is tried again"
+            hint = "Check the disks of the executors and the storage; Calve retries the batch"
             return WriteError(f"A task failed: {message}", step=doing.step, target=job.pipeline, hint=hint)
         case ImportError():
-            hint = "Install Calve with all it needs where the executors run; `calve doctor` names what is missing"
+            hint = "Install Calve with its dependencies on the executors; `calve doctor` lists what is missing"
             return EngineError(f"A task failed: {message}", step=doing.step, target=job.pipeline, hint=hint)
     sink = doing.target.sink if doing.target else 0 if len(job.sinks) == 1 else None
     table = doing.target.table if doing.target else ""

@@ -1,7 +1,7 @@
 """The part of a batch that a pass reads, and the events that it leaves out as dead letters (UNPROCESSABLE).
 
-The driver's quarantine divides a batch that fails; tasks do what it says. An event is named by its position: the
-number of its split in the batch's plan and its row in the split, which are the same however often the split is read.
+The driver's quarantine divides a failing batch, and tasks read its parts. The position identifies an event: the number
+of its split in the batch's plan, and its row in the split. It is the same whenever the split is read.
 Runs on executors.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["WHOLE", "Excluded", "Isolation", "Window", "position"]
 
 _ROW_BITS = 40
 Window = tuple[int, int]
-"""Positions: from the first, and before the second."""
+"""Positions from the first up to, not including, the second."""
 
 
 def position(split: int, row: int) -> int:
@@ -33,10 +33,10 @@ class Excluded:
     """Events that become dead letters.
 
     Attributes:
-        window: Where they are.
-        sink: The number of the sink that cannot take them; None: all sinks.
-        table: Only those that are routed to this table; empty: all.
-        reason: Of their dead letters.
+        window: Their positions.
+        sink: The number of the sink that cannot write them; None: all sinks.
+        table: Only events that are routed to this table; empty: all.
+        reason: The reason in their dead letters.
     """
 
     window: Window
@@ -47,14 +47,14 @@ class Excluded:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What a pass does beside writing a batch; the default is nothing.
+    """Restricts a pass over a batch; the default is no restriction.
 
     Attributes:
         window: The only events that are read; None: all.
         excluded: Events that are left out.
-        is_probe: Whether it only finds out if it works: no file is kept.
-        is_of_staged: Whether the batch is staged and its files are written again: then the other dead letters are
-            there, and what fails is a table's commit.
+        is_probe: Whether the pass is only a test: no file is kept.
+        is_of_staged: Whether the files of a staged batch are rewritten: then the other dead letters already exist,
+            and a table's commit is what fails.
     """
 
     window: Window | None = None
@@ -68,11 +68,11 @@ class Isolation:
         return self.window is not None or bool(self.excluded)
 
     def reads(self, split: int) -> bool:
-        """Whether any event of a split is read."""
+        """Return whether any event of a split is read."""
         return self.window is None or (self.window[0] < position(split + 1, 0) and position(split, 0) < self.window[1])
 
     def placed(self, events: pa.Table, split: int, first: int) -> pa.Table:
-        """Return those events that are read, with their positions; `first` is the row of the first one."""
+        """Select the events to read, and add their positions; `first` is the row of the first one."""
         if not self.is_needed:
             return events
         start = position(split, first)
@@ -80,12 +80,12 @@ class Isolation:
         return events if self.window is None else events.filter(pa.array(_within(events, self.window)))
 
     def left_out(self, events: pa.Table, sink: int | None, table: str = "") -> tuple[Mask, pa.Table]:
-        """Return a mask of the events that stay, and the `REJECTS` of the others.
+        """Return a mask of the remaining events, and the `REJECTS` of the others.
 
         Args:
-            events: With their positions.
-            sink: What is excluded for this sink alone; None: what is excluded for all.
-            table: Where they are routed.
+            events: The events, with their positions.
+            sink: Use the exclusions of this sink; None: those of all sinks.
+            table: The table of the events.
         """
         stay, rejects = np.ones(len(events), bool), []
         for one in self.excluded:

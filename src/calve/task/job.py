@@ -1,4 +1,4 @@
-"""What the driver sends to the tasks of one batch; `calve.record.receipt` is what comes back."""
+"""The job that the driver sends to the tasks of one batch; they return a `calve.record.receipt`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 STEPS = ("read", "decode", "route", "convert", "write")
-"""What a receipt has seconds of."""
+"""The steps whose seconds a receipt has."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ class Job:
 
     Attributes:
         run: Makes file names unique: pipeline, state and batch.
-        origin: The metadata attributes that tell where an event came from, as far as its source is divided.
-        moment: When the batch was begun, as the ledger has it (`Planned.moment`).
-        places: By task: its splits' numbers in the batch's plan.
-        splits: How many splits the batch has.
-        isolation: Which of the batch's events are read, and which are left out as dead letters.
+        origin: The metadata attributes that identify an event's part of the source.
+        moment: When the batch was begun, from the ledger (`Planned.moment`).
+        places: For each task the numbers of its splits in the batch's plan.
+        splits: The number of splits of the batch.
+        isolation: Which events of the batch are read, and which become dead letters.
         number: The pass: 0, then 1 and more for the tables that had misfits.
-        gatherers: How many tasks write what the others hand on; 0: these write all of it themselves.
-        only: What to write in this pass: tables by the number of the task that could not write them; None for all.
-        envelopes: How events are decoded that are envelopes of a change stream; None: they are the rows themselves.
+        gatherers: How many tasks write the parts that others hand on; 0: all tasks write everything themselves.
+        only: The tables to write in this pass, by the number of the task that could not write them; None: all.
+        envelopes: How to decode the envelopes of a change stream; None: events are rows.
     """
 
     pipeline: str
@@ -54,10 +54,10 @@ class Job:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns that some sink needs of events, beside metadata."""
+        """The columns of events that a sink needs, beside metadata."""
         return frozenset[str]().union(*(sink.needs for sink in self.sinks))
 
     @property
     def limits(self) -> list[int]:
-        """By sink: parts of less bytes are handed on."""
+        """For each sink: parts with less bytes are handed on."""
         return [sink.gathers_bytes for sink in self.sinks]

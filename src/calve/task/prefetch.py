@@ -1,4 +1,4 @@
-"""Reads ahead: while a batch is converted and written, the next one is fetched by another thread."""
+"""Prefetches: another thread reads the next batch while the current one is converted and written."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DONE = object()
 
 
 def ahead(parts: Iterable[Iterable[T]]) -> Generator[T, None, None]:
-    """Yield what the parts yield, in order, fetched up to two items ahead.
+    """Yield the items of the parts, in order, prefetching up to two items.
 
-    An error of the parts is raised here, in its place. Closing the iterator ends the thread.
+    An error of the parts is raised here, at its position. Closing the iterator ends the thread.
     """
     items: queue.Queue[Any] = queue.Queue(_DEPTH)
     ended = threading.Event()
@@ -38,7 +38,7 @@ def ahead(parts: Iterable[Iterable[T]]) -> Generator[T, None, None]:
                 if ended.is_set():
                     return
             put((_DONE, None))
-        except BaseException as error:  # it belongs to the consumer
+        except BaseException as error:  # the consumer raises it
             put((_DONE, error))
 
     thread = threading.Thread(target=fetch, name="read-ahead", daemon=True)

@@ -1,4 +1,4 @@
-"""The writers of all sinks of one task, each made when the first events come for its sink; runs on executors."""
+"""The writers of all sinks of one task, each created at the first event of its sink; runs on executors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["SinkWriters"]
 
 
 class SinkWriters:
-    """What writes in one task.
+    """All writers of one task.
 
     Args:
         job: The job.
         task: The number of the task.
         files: The data files of the task.
-        shuffle: Takes small parts, for another task to write.
-        doing: Is told the table that is worked on.
+        shuffle: Gets small parts, which another task writes.
+        doing: Gets the current table.
         timed: Calls a function with arguments, and counts the time to a step.
     """
 
@@ -49,11 +49,11 @@ class SinkWriters:
         return self._writers[sink]
 
     def finish(self) -> list[Misfit]:
-        """Write what waits for the last event; return the tables that events do not fit."""
+        """Write everything that waits for the last event; return the misfits."""
         return [misfit for writer in self._writers.values() for misfit in writer.finish()]
 
     def close(self) -> Receipt:
-        """Close all files; return what was written."""
+        """Close all files, and return a receipt with them."""
         self._doing.target = None
         files = self._timed("write", self._files.close)
         numbers = sorted(self._writers.keys() | {stream.sink for stream in files})

@@ -38,21 +38,21 @@ from calve.write.writer import Writers
 __all__ = ["hand_on", "run_task", "run_tasks"]
 
 _BUFFER_BYTES = 32 << 20
-"""Events that are gathered before they are converted together, at most."""
+"""The most events of a buffer before they are converted together."""
 _BUFFERS_BYTES = 192 << 20
-"""The same for all that a task gathers."""
+"""The most events in all buffers of a task."""
 
 
 def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[bytes]:
-    """Run the tasks of these numbers and yield a receipt each, as JSON (the function of a Spark job)."""
+    """Run the tasks with these numbers, and yield a receipt of each as JSON (the function of a Spark job)."""
     for number in numbers:
         yield msgspec.json.encode(run_task(job, groups[number], number))
 
 
 def hand_on(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[tuple[int, bytes]]:
-    """Run the tasks of these numbers where small parts are written by others: yield what goes to which of them.
+    """Run the tasks with these numbers, whose small parts other tasks write: yield the messages for those tasks.
 
-    The receipts go to the first one, as JSON, which passes them on; all else are messages for `write.shuffle.opened`.
+    The receipts go to the first task as JSON, which passes them on; all others are messages for `write.shuffle.opened`.
     """
     for number in numbers:
         task = _Task(job, number)
@@ -63,7 +63,7 @@ def hand_on(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iter
 
 
 def run_task(job: Job, splits: list[Split], number: int) -> Receipt | Failure:
-    """Bring splits to files; return the receipt, or the error that ended the task, and then no file is left."""
+    """Process splits; return the receipt, or the error that ended the task, whose files are then removed."""
     task = _Task(job, number)
     return reported(job, task, partial(task.run, splits), task.doing)
 
@@ -77,7 +77,7 @@ class _Task:
         self._decoder = Decoder(job.envelopes) if job.envelopes else None
         self._router = Router([sink.route for sink in job.sinks])
         self._needs = job.needs
-        # One static sink needs no look at the events before conversion, which finds the unsound ones itself.
+        # A single static sink needs no check before conversion, which itself finds malformed events.
         self._straight = self._router.is_static and len(job.sinks) == 1 and JSON not in self._needs
         has_texts = self._router.reads_fields or self._decoder is not None
         self._needs_text = has_texts or not self._needs.isdisjoint((EVENT, JSON))
@@ -167,7 +167,7 @@ class _Task:
         self.doing.target = None
 
     def _decode(self, decoder: Decoder, events: pa.Table) -> pa.Table:
-        """Return the rows of envelopes; they are sound."""
+        """Return the rows of envelopes; they are valid JSON."""
         decoded = decoder.decode(events)
         self._seen.passed_over += decoded.passed_over
         self._reject(TableRef(0, ""), events, decoded.rejects)
@@ -193,20 +193,20 @@ class _Task:
         return [(routed.rows(rows, alike[0][0][0]), alike) for alike in shares.values()]
 
     def _key(self, target: TableRef) -> Hashable:
-        """Return what is the same for tables whose events are gathered together."""
+        """Return the key of a table's buffer, which tables with the same columns share."""
         if target not in self._alike:
             self._alike[target] = target.sink, self._job.sinks[target.sink].alike(target.table)
         return self._alike[target]
 
     def _without_excluded(self, events: pa.Table) -> pa.Table:
-        """Return the events that no sink has to leave out; the others are dead letters of every sink."""
+        """Return the events that are not excluded for all sinks; the others become dead letters of every sink."""
         stay, rejects = self._job.isolation.left_out(events, None)
         for number in range(len(self._job.sinks) if len(rejects) else 0):
             self._reject(TableRef(number, ""), events, rejects)
         return events.filter(pa.array(stay))
 
     def _isolated(self, events: pa.Table, shares: Shares) -> Shares:
-        """Return the shares without the events that their sinks have to leave out, which become dead letters."""
+        """Return the shares without the events that are excluded for their sinks, which become dead letters."""
         kept: Shares = []
         for target, at in shares:
             positions = np.arange(len(events)) if at is None else at.to_numpy()
@@ -245,7 +245,7 @@ class _Task:
 
     def _reject(self, target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
         if target.table == "" and self._only is not None:
-            return  # told in the first pass
+            return  # already counted in the first pass
         if self._job.isolation.is_of_staged:
             rejects = rejects.filter(pc.equal(rejects["code"], Code.UNPROCESSABLE.value))
         self._rejects[target.sink].add(target.table, events, rejects)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import CommitTarget, Mark, append
 from calve.maintenance.context import Workbench
+from calve.record.content_file import ContentFile
 from calve.reduce.key import Key
 from calve.write.writer import Writers
 
@@ -47,7 +49,7 @@ class Kept:
     def java(self) -> Any:
         return self.catalog.load_java("db.t")
 
-    def stage(self, rows: dict[int, tuple[str | None, int]], deleted: list[int] = ()) -> list[dict[str, Any]]:  # type: ignore[assignment]
+    def stage(self, rows: dict[int, tuple[str | None, int]], deleted: list[int] = ()) -> list[ContentFile]:  # type: ignore[assignment]
         """Write what replaces rows and deletes others, as a pipeline does; nothing is visible yet."""
         self.batch += 1
         table = self.catalog.load("db.t")
@@ -66,14 +68,18 @@ class Kept:
         writers.write("deletes", key.deletes, {}, keys, key.ids)
         self.oracle.update(rows)
         self.oracle = {one: row for one, row in self.oracle.items() if one not in deleted}
-        return [json.loads(bytes(file)) for written in writers.close().values() for file in written.files]
+        return [
+            msgspec.json.decode(file, type=ContentFile)
+            for written in writers.close().values()
+            for file in written.files
+        ]
 
     def arrow(self, table: Any) -> pa.Schema:
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
         return schema_to_pyarrow(Key(table).required.schema)
 
-    def commit(self, files: list[dict[str, Any]], branch: str = "main") -> None:
+    def commit(self, files: list[ContentFile], branch: str = "main") -> None:
         append(self.catalog, CommitTarget("db.t", branch=branch), Mark("p", STATE, self.batch), {self.batch: files})
 
     def change(self, rows: dict[int, tuple[str | None, int]], *deleted: int) -> None:

@@ -267,7 +267,7 @@ def test_a_topic_made_again_is_told_even_when_it_is_longer_now(kafka_broker: Kaf
     kafka_broker.delete_topic(topic)
     kafka_broker.create_topic(topic)
     kafka_broker.produce(topic, numbered(9, 50))
-    with pytest.raises(PositionLostError, match="made again"):
+    with pytest.raises(PositionLostError, match="recreated"):
         source(kafka_broker, topic).backlog(position)
     allowed = source(kafka_broker, topic, on_lost_position="earliest")
     assert drain(allowed, position)[0] == numbered(9, 50)

@@ -1,7 +1,7 @@
-"""What is staged and waits for its commit: which tables are due when, and what goes into one commit.
+"""The staged files that wait for their commit: when each table is due, and what goes into one commit.
 
-It has no thread and no clock and does no I/O: the time, in monotonic seconds, is an argument. Each call is one step,
-whichever thread makes it.
+It has no thread and no clock and does no I/O: the time, in monotonic seconds, is an argument. Every method is atomic,
+so any thread may call it.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from calve.sinks.sink import CommitSettings
 __all__ = ["CommitQueue", "Retry"]
 
 _MOST_STAGED = 64
-"""Staged batches beyond which a commit is due at once, and new batches wait."""
+"""With more staged batches, a commit is due at once and new batches wait."""
 
 
 @dataclass
 class Retry:
-    """The last of several failures in a row, and when to try again."""
+    """The last of several consecutive failures, and the time of the next try."""
 
     error: CalveError | None = None
     at: float = -math.inf
     failures: int = 0
 
     def failed(self, error: CalveError, now: float) -> None:
-        """Wait longer after each failure."""
+        """Record a failure; the wait grows with each one."""
         self.error, self.at = error, now + delay(self.failures)
         self.failures += 1
 
 
 @dataclass
 class _Table:
-    """What waits for one branch of a table: its entries by batch, in order.
+    """The entries that wait for one branch of a table, by batch, in order.
 
     Attributes:
-        is_urgent: Whether no interval counts: this run has not committed to it yet, or its files were written anew.
-        is_taken: Whether a commit of it is under way.
-        is_rewriting: Whether this commit has files written anew.
+        is_urgent: Whether it is due at once: this run has not committed to it yet, or its files were written again.
+        is_taken: Whether a commit of it is running.
+        is_rewriting: Whether this commit writes files again.
     """
 
     entries: dict[int, Entries] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class _Table:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for the operator, not for a server."""
+        """Whether it waits for the operator and not for a server."""
         return self.retry.error is not None and self.retry.error.verdict is Verdict.ASK
 
 
@@ -63,8 +63,8 @@ class CommitQueue:
     """The staged batches of a pipeline until they are acknowledged.
 
     Args:
-        settings: When a commit of all tables is due.
-        now: When the first interval begins.
+        settings: The interval and size at which all tables are due.
+        now: The start of the first interval.
     """
 
     def __init__(self, settings: CommitSettings, now: float) -> None:
@@ -76,7 +76,7 @@ class CommitQueue:
         self._is_soon = self._is_draining = self._takes_all = False
 
     def add(self, batch: int, entries: Iterable[TableFiles]) -> None:
-        """Take a staged batch; batches come in order."""
+        """Add a staged batch; batches come in order."""
         with self._lock:
             self._batches.append(batch)
             for entry in entries:
@@ -93,12 +93,12 @@ class CommitQueue:
             return not self._batches
 
     def commit_soon(self) -> None:
-        """Make due what waits now."""
+        """Make all waiting tables due."""
         with self._lock:
             self._is_soon = True
 
     def drain(self, now: float) -> None:
-        """Make everything due until all batches are acknowledged."""
+        """Make all tables due until all batches are acknowledged."""
         with self._lock:
             self._is_draining, self._moved = True, now
 
@@ -110,12 +110,12 @@ class CommitQueue:
             return bool(self._batches) and (is_late or (bool(left) and all(table.is_held for table in left)))
 
     def errors(self) -> list[CalveError]:
-        """Return what keeps tables from being committed."""
+        """Return the errors that keep tables from being committed."""
         with self._lock:
             return [table.retry.error for _, table in self._left() if table.retry.error]
 
     def take(self, now: float) -> list[BranchRef] | None:
-        """Return the tables to commit now, perhaps none; None: nothing is due, and nothing to acknowledge.
+        """Return the tables to commit now, perhaps none; None if nothing is due and no batch can be acknowledged.
 
         A table is not taken again before its `committed`, `failed` or `rewritten`.
         """
@@ -133,12 +133,12 @@ class CommitQueue:
             return list(taken) if taken or is_all else None
 
     def load(self, name: BranchRef) -> dict[int, Entries]:
-        """Return what waits for a table by now, by batch."""
+        """Return the entries that wait for a table, by batch."""
         with self._lock:
             return {batch: list(entries) for batch, entries in self._tables[name].entries.items()}
 
     def committed(self, name: BranchRef, batches: Iterable[int], now: float) -> bool:
-        """Let go of what a table has now; return whether that ends a failure which no other table has."""
+        """Remove committed batches of a table; return whether that ends an error that no other table has."""
         with self._lock:
             table = self._returned(name, now)
             for batch in batches:
@@ -148,7 +148,7 @@ class CommitQueue:
             return before is not None and not self._fails(before)
 
     def failed(self, name: BranchRef, error: CalveError, now: float) -> bool:
-        """Keep what waits for a table until later; return whether to tell of the error, once for all tables."""
+        """Record that a commit failed; return whether to log the error, once for all tables."""
         with self._lock:
             table = self._returned(name, now)
             is_known = type(table.retry.error) is type(error)
@@ -157,25 +157,25 @@ class CommitQueue:
             return not is_known
 
     def rewriting(self, name: BranchRef) -> None:
-        """Note that files of a table are written anew, which takes long; `failed` or `rewritten` ends it."""
+        """Record that files of a table are written again, which takes long; `failed` or `rewritten` ends it."""
         with self._lock:
             self._tables[name].is_rewriting = True
 
     def rewritten(self, name: BranchRef, batches: Mapping[int, Entries], now: float) -> None:
-        """Replace what waits for a table."""
+        """Replace the entries that wait for a table."""
         with self._lock:
             table = self._returned(name, now)
             table.entries = {batch: found for batch, found in {**table.entries, **batches}.items() if found}
             table.is_urgent, self._moved = True, now
 
     def finished(self) -> list[int]:
-        """Return the batches, in order, that no table waits with, and none with an earlier one."""
+        """Return, in order, the batches that are committed to all tables, as are all earlier ones."""
         with self._lock:
             open_from = min((batch for _, table in self._left() for batch in table.entries), default=math.inf)
             return [batch for batch in self._batches if batch < open_from]
 
     def acknowledged(self, batch: int) -> None:
-        """Let go of a finished batch."""
+        """Remove a finished batch."""
         with self._lock:
             self._batches.remove(batch)
             self._is_draining = self._is_draining and bool(self._batches)
@@ -184,7 +184,7 @@ class CommitQueue:
         return [(name, table) for name, table in self._tables.items() if table.entries]
 
     def _waiting(self) -> tuple[int, int]:
-        """Return the batches that wait for a commit, and the bytes of their files, without held tables."""
+        """Return how many batches wait for a commit, and the bytes of their files, without held tables."""
         waiting = [each for _, table in self._left() if not table.is_held for each in table.entries.items()]
         return len({batch for batch, _ in waiting}), sum(one.bytes for _, entries in waiting for one in entries)
 
@@ -192,7 +192,7 @@ class CommitQueue:
         return any(type(table.retry.error) is type(error) for table in self._tables.values())
 
     def _returned(self, name: BranchRef, now: float) -> _Table:
-        """End a commit: after the last one of all tables the interval begins."""
+        """End a commit; the interval begins after the last table's commit."""
         table = self._tables[name]
         table.is_taken = table.is_rewriting = False
         if self._takes_all:

@@ -1,4 +1,4 @@
-"""When a batch is due: a backlog is read at once, what trickles in waits for its size or its age."""
+"""Decides when a batch is due: a backlog is read at once; few events wait for more of them, or for their age."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from calve.sources.source import Backlog, Planned
 __all__ = ["Due"]
 
 _BACKLOG_BATCHES = 2
-"""So many full batches that wait at once are a backlog, too; one is what a steady flow brings."""
+"""This many full batches are a backlog; one full batch also comes from a steady flow."""
 
 
 class Due:
-    """Says when to read what waits in a source.
+    """Decides when the waiting events of a source are read.
 
-    A pipeline starts behind, as what waits then was there already: it reads batch after batch until one takes all that
-    waits. From then on events wait until there are enough for a batch, or until they have waited long enough.
+    A pipeline starts behind: it reads batch after batch until one takes all waiting events. From then on events wait
+    until there are enough for a batch, or until they have waited long enough.
 
     Args:
-        interval_seconds: How long events wait at most.
+        interval_seconds: The longest time that events wait.
         clock: Seconds since the epoch.
 
     Attributes:
-        since: When the oldest event that waits was first seen; None: nothing waits.
+        since: When the oldest waiting event was first seen; None if none waits.
         behind: Whether a backlog is being read.
     """
 
@@ -35,10 +35,10 @@ class Due:
         self.behind = True
 
     def look(self, backlog: Backlog, max_bytes: int) -> bool:
-        """Return whether what waits is to be read now.
+        """Return whether the waiting events should be read now.
 
         Args:
-            backlog: What waits.
+            backlog: The waiting events.
             max_bytes: The size of a full batch.
         """
         if not backlog:
@@ -50,7 +50,7 @@ class Due:
         return self.behind or backlog.size_bytes >= max_bytes or now - self.since >= self._interval_seconds
 
     def took(self, planned: Planned, backlog: Backlog, max_bytes: int) -> bool:
-        """Note what a batch takes of the backlog that `look` was given; return whether it ends a backlog."""
+        """Record what a batch takes of the backlog that `look` got; return whether it ends the backlog."""
         was_behind = self.behind
         self.behind = was_behind and (bool(planned.waiting) or backlog.size_bytes > max_bytes)
         return was_behind and not self.behind

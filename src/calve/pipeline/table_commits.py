@@ -1,4 +1,4 @@
-"""Commits what is staged for one table, and acknowledges the batches that all of their tables have."""
+"""Commits the staged files of one table, and acknowledges the batches that all of their tables have."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["Hooks", "TableCommits"]
 
 @dataclass(frozen=True)
 class Hooks:
-    """What is called.
+    """Functions that are called.
 
     Attributes:
-        committed: With a catalog's key, the table and the outcome of a commit.
-        acknowledge: With a batch's number when all of it is committed, in order.
-        rewrite: With what waits for a commit that fails, perhaps because of events: gives the batches of which files
-            were written anew.
+        committed: After a commit, with the catalog's key, the table and the outcome.
+        acknowledge: When all of a batch is committed, with its number; batches come in order.
+        rewrite: When a commit fails, perhaps because of events, with the entries that wait for it. Returns the batches
+            whose files were written again.
     """
 
     committed: Callable[[str, CommitTarget, Outcome], None]
@@ -45,14 +45,14 @@ class Hooks:
 
 
 class TableCommits:
-    """What happens between a staged batch and its acknowledgement; the caller decides when.
+    """Takes staged batches through commits to their acknowledgement; the caller decides when.
 
     Args:
-        ledger: Of the pipeline; its committed record moves here.
+        ledger: The ledger of the pipeline; its committed record is updated here.
         catalogs: By the key that receipts carry.
-        queue: What waits.
-        status: Shows commits, and what keeps a table from them.
-        hooks: What is called back.
+        queue: The tables that wait for a commit.
+        status: Gets commits and errors.
+        hooks: Functions that are called.
         now: Monotonic seconds.
     """
 
@@ -77,15 +77,15 @@ class TableCommits:
         self._acknowledging = Retry()
 
     def prepare(self) -> None:
-        """Compile what the first commit needs."""
+        """Compile the Java classes that the first commit needs."""
         for catalog in self._catalogs.values():
             catalog.prepare()
 
     def add(self, record: StagedBatch) -> None:
-        """Take a staged batch; batches come in order.
+        """Add a staged batch; batches come in order.
 
         Raises:
-            CommitError: A table of it lies in a catalog that the configuration no longer has.
+            CommitError: A table of it is in a catalog that the configuration no longer has.
         """
         for entry in record.tables:
             if entry.catalog not in self._catalogs:
@@ -98,15 +98,15 @@ class TableCommits:
         with self._lock:
             self._progress.add(record)  # first: from the queue it is committed at once
         self._queue.add(record.batch, record.tables)
-        self._tell()
+        self._show_staged()
 
     def troubles(self) -> list[CalveError]:
-        """Return what keeps batches from being committed and acknowledged."""
+        """Return the errors that keep batches from being committed and acknowledged."""
         error = self._acknowledging.error
         return self._queue.errors() + ([error] if error else [])
 
     def commit(self, table: BranchRef) -> None:
-        """Commit all that waits for a table, or keep it staged for a later try; several tables may do so at once.
+        """Commit all waiting files of a table, or keep them staged for a later try; threads may commit several tables.
 
         Raises:
             CalveError: The pipeline ends.
@@ -124,13 +124,13 @@ class TableCommits:
             self._status.trouble(error, table.table)
             return
         if outcome:
-            with contextlib.suppress(SinkUnavailableError):  # what is known of the table will do until the next commit
+            with contextlib.suppress(SinkUnavailableError):  # the known schema is enough until the next commit
                 self._hooks.committed(table.catalog, target, outcome)
 
     def _append_or_rewrite(
         self, table: BranchRef, target: CommitTarget, entries: Mapping[int, Entries]
     ) -> Outcome | None:
-        """Commit; return None if files were written anew, without the events that it fails with, for a later commit."""
+        """Commit; return None if files were written again without the events that made it fail, for a later commit."""
         name, catalog = table.table, self._catalogs[table.catalog]
         files = {batch: [file for entry in found for file in entry.files] for batch, found in entries.items()}
         last = max((batch for batch, found in files.items() if found), default=max(files))
@@ -161,14 +161,14 @@ class TableCommits:
         return outcome
 
     def _reject(self, table: str, rejects: Mapping[int, Mapping[str, int]]) -> None:
-        """Count events that only a table's commit rejected, by batch and code; before the queue lets go of them."""
+        """Count the events that the commit of a table rejected, by batch and code, before the queue forgets them."""
         for batch, codes in rejects.items():
             with self._lock:
                 self._progress.lose(batch, table, codes)
             self._status.rejected(table, codes)
 
     def acknowledge(self) -> None:
-        """Acknowledge what is committed; a disk that refuses it now is tried again, and nothing is lost meanwhile."""
+        """Acknowledge the committed batches; if the disk refuses, try again later. Nothing is lost meanwhile."""
         if self._now() < self._acknowledging.at:
             return
         before = self._acknowledging.error
@@ -183,7 +183,7 @@ class TableCommits:
             self._status.trouble(error)
             self._acknowledging.failed(error, self._now())
             return
-        self._tell()
+        self._show_staged()
         if before:
             self._log.info(f"{before.step}: goes on")
             self._status.recovered(step=before.step)
@@ -204,13 +204,13 @@ class TableCommits:
         self._queue.acknowledged(batch)
         self._status.freshness(max(0.0, time.time() - record.since))
 
-    def _tell(self) -> None:
+    def _show_staged(self) -> None:
         with self._lock:
             waiting = self._progress.waiting()
         self._status.staged(*waiting)
 
 
 def _write_mode(entries: Mapping[int, Entries]) -> WriteMode:
-    """Return the mode of staged batches; the merge modes take what was staged for equality deletes, too."""
+    """Return the write mode of staged batches; the merge modes also accept files for equality deletes."""
     modes = [entry.write_mode for found in entries.values() for entry in found]
     return next((mode for mode in reversed(modes) if mode != EQUALITY_DELETE), EQUALITY_DELETE)

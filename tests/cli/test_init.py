@@ -62,6 +62,12 @@ def test_a_wrong_answer_is_told_and_nothing_is_written(tmp_path: Path, arguments
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("table", ["lake.version", "lake.core", "lake.source", "lake.${/kind}"])
+def test_any_table_names_its_pipeline(table: str) -> None:
+    assert init("--source", "file", "--from", "in", "--table", table).exit_code == 0
+    assert settings("pipeline.yaml")[1].table_identifier == table
+
+
 def test_a_file_that_exists_stays() -> None:
     Path("pipeline.yaml").write_text("mine")
     made = init(answers="\n\n\n")

@@ -77,3 +77,9 @@ def test_a_reader_that_goes_away_is_no_failure(shell: Shell) -> None:
         assert process.stdout.readline() == b"x\n"
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+def test_it_runs_with_a_closed_stderr() -> None:
+    command = f'"{sys.executable}" -m calve --version 2>&-'
+    ran = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, f"calve {__version__}\n")

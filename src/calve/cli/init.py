@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,8 +102,8 @@ def _pipeline(kind: _Source, place: str, table: str) -> str:
         raise SettingsError(f"{place!r} is not BROKER/TOPIC", step="settings", hint=f"E.g. {kind.default}")
     place = place if place.isdecimal() else json.dumps(place, ensure_ascii=False)
     source = kind.yaml.format(place=place, broker=json.dumps(broker), topic=json.dumps(topic))
-    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in table.rpartition(".")[2])
-    return _PIPELINE.format(name=name.strip("-") or "events", source=source, table=json.dumps(table))
+    name = re.sub("[^A-Za-z0-9]+", "-", table).strip("-")  # the last part alone may be a word of the YAML's own
+    return _PIPELINE.format(name=name or "events", source=source, table=json.dumps(table))
 
 
 def _write(path: Path, text: str) -> None:

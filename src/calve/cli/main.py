@@ -104,7 +104,8 @@ def calve() -> None:
 
 def main() -> None:
     """Run the command line; a crash in native code prints where each thread was."""
-    faulthandler.enable()
+    if sys.stderr is not None:  # it may be closed
+        faulthandler.enable()
     try:
         calve(prog_name="calve")
     except KeyboardInterrupt:

@@ -96,6 +96,7 @@ def test_lines_of_objects_are_events(array: list[dict[str, object]], between: st
 
 def test_lines_with_half_a_surrogate_pair_are_events() -> None:
     assert texts(split(b'{"a":"\\ud800"}\n{"b":1}\n')) == [b'{"a":"\\ud800"}', b'{"b":1}']
+    assert texts(split(b'{"b":1}\n{"a":"\\uDC00"}\n{}')) == [b'{"b":1}', b'{"a":"\\uDC00"}', b"{}"]
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 99])

@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-BENCHES := $(addprefix bench-,kafka tables upserts changes opensearch http freshness growth start)
-.PHONY: help setup demo check test fuzz bench docs lock clean
+BENCHES := $(addprefix bench-,kafka tables upserts changes opensearch http freshness growth healthy start)
+.PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster faults soak bench docs site screenshots lock clean
 
 override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))
 BIN := $(ROOT)/.venv/bin
@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
 help:  ## List the targets
-	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' "$(ROOT)/Makefile"
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' "$(ROOT)/Makefile"
 	@cd "$(ROOT)" && for name in $(BENCHES); do sed -n "1s/^\"*/  make $$name\t/p" "bench/$${name#bench-}.py"; done
 
 setup: $(READY)  ## Make .venv with the command calve; a second when it is there
@@ -25,6 +25,9 @@ $(READY): $(ROOT)/setup.sh $(ROOT)/pyproject.toml $(ROOT)/requirements.lock $(RO
 
 demo: setup  ## Run a small pipeline, HTTP into an Iceberg table, and show what it did
 	@cd "$(ROOT)" && "$(BIN)/calve" demo
+
+demo-postgres: setup  ## Start a PostgreSQL with two tables, and show how Iceberg tables follow it
+	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m services.demo_postgres
 
 check: setup  ## Format, lint, types, import law; with cargo also the compiled core and its own tests
 	@cd "$(ROOT)" && "$(BIN)/ruff" format --check .
@@ -46,6 +49,32 @@ fuzz: SEED := 1
 fuzz: setup  ## Look for events that stop a pipeline or lose a value; SECONDS=60 SEED=7 for others
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m fuzz.run --seconds "$(SECONDS)" --seed "$(SEED)" $(FUZZ)
 
+crash: ROUNDS := 8
+crash: SEED := 1
+crash: setup  ## Kill pipelines at every point and at any time, and count what is lost; ROUNDS=100 SEED=7 for others
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m matrix.run --rounds "$(ROUNDS)" --seed "$(SEED)" $(CRASH)
+
+crash-cluster: KILLS := 20
+crash-cluster: SEED := 1
+crash-cluster: setup  ## Kill executors, workers and drivers of a Spark cluster, with a standby; KILLS=100 SEED=7 for others
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m matrix.cluster --kills "$(KILLS)" --seed "$(SEED)" $(CRASH)
+
+faults: ROUNDS := 1
+faults: SEED := 1
+faults: setup  ## Break S3, catalog, Kafka, OpenSearch and registry in each way, and count what is lost; ROUNDS=3 SEED=7 for others
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m faults.run --rounds "$(ROUNDS)" --seed "$(SEED)" $(FAULTS)
+
+soak: MINUTES := 30
+soak: setup  ## Run a pipeline for a long time, and check that memory, files, state and metadata stay bounded; MINUTES=10 for less
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
+	@cd "$(ROOT)/tests" && PYTHONPATH="$(ROOT)$${PYTHONPATH:+:$$PYTHONPATH}" "$(BIN)/python" -m soak.run --minutes "$(MINUTES)" $(SOAK)
+
 bench: bench-kafka  ## The first of the benchmarks below, which run as make bench-NAME; BENCH="--events 1000000" for less
 	@echo "Others: $(filter-out $<,$(BENCHES)); see docs/benchmarks.md"
 
@@ -56,6 +85,12 @@ docs: setup  ## Write the reference of the options and the JSON Schema into docs
 	@cd "$(ROOT)" && "$(BIN)/calve" schema > docs/schema.json && echo "docs/schema.json"
 	@cd "$(ROOT)" && "$(BIN)/calve" schema --markdown > docs/reference.md && echo "docs/reference.md"
 	@cd "$(ROOT)" && "$(BIN)/calve" ops metrics > docs/metrics.md && echo "docs/metrics.md"
+
+site: setup  ## Build the documentation as a site into build/site; a wrong link is an error
+	@cd "$(ROOT)" && "$(BIN)/properdocs" build --strict --quiet && echo "build/site/index.html"
+
+screenshots: setup  ## Take the pictures of the dashboard for docs/; needs a Chromium
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m dashboard.screenshots
 
 lock: setup  ## Choose the newest versions that pyproject.toml allows
 	@"$(BIN)/python" -m pip install --quiet uv

@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
-from calve.commit.fence import CommitTarget
+from calve.commit.mark import CommitTarget
 from calve.engine import session
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import convert

@@ -29,8 +29,9 @@ from pyiceberg.transforms import IdentityTransform
 from pyspark import SparkContext
 
 from calve.catalog.catalog import Catalog, embedded
-from calve.commit.fence import CommitTarget, Mark, append
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.engine import session
 from calve.expression import compile_format
 from calve.record.content_file import Bounds, ContentFile, Counts
@@ -114,7 +115,7 @@ def job(case: Case, folder: Path) -> Job:
         catalog="bench",
         route=SinkRoute(compile_format("bench.t${/table}" if case.tables > 1 else "bench.t0", frozenset())),
         tables={name: Table(name, name, str(folder / name), schema, partitions) for name in names},
-        dead_letters=DeadLetterPlace(str(folder / "dlq")),
+        dead_letters=DeadLetterLocation(str(folder / "dlq")),
         evolves=True,
     )
     return Job("bench", "run", Made(str(folder / "events")), (sink,), max_open_writers=256)
@@ -126,8 +127,9 @@ def measure(case: Case) -> dict[str, float]:
         make(case, f"{folder}/events")
         for number in range(case.tables):  # a table that exists has its folder
             Path(folder, f"bench.t{number}", "data").mkdir(parents=True)
+        made = job(case, Path(folder))  # the driver makes it, once
         before, start, cpu = _peak(), time.perf_counter(), time.process_time()
-        receipt = run_task(job(case, Path(folder)), [Split({})], 0)
+        receipt = run_task(made, [Split({})], 0)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     if isinstance(receipt, Failure) or sum(table.rows for table in receipt.tables) != case.events:
         raise SystemExit(f"not all events were written: {str(receipt)[:2000]}")

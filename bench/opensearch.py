@@ -131,7 +131,7 @@ class Rivals:
         """Run the tasks of a batch."""
         job = self.wiring.job("12345678", number, int(time.time() * 10) + number, 0, None)
         batches = [pa.record_batch({"event": pa.array(half, pa.binary())}) for half in self._halves(number)]
-        jobs = [dataclasses.replace(job, reader=Memory(one), places=[[0], [1]]) for one in batches]
+        jobs = [dataclasses.replace(job, reader=Memory(one), split_numbers=[[0], [1]]) for one in batches]
 
         def task(at: int) -> None:
             receipt = run_task(jobs[at], [Split({})], at)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from calve.columns.infer import infer
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.event.typed import with_text
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
@@ -101,7 +101,7 @@ def main(rounds: int) -> None:
 def microseconds(reader: Reader, table: Table, split: Split, name: str, options: dict[str, Any]) -> float:
     """Run one task; return its CPU time per row."""
     route = SinkRoute(compile_format(table.identifier))
-    tables, letters = {table.identifier: table}, DeadLetterPlace(table.location)
+    tables, letters = {table.identifier: table}, DeadLetterLocation(table.location)
     sink = TableJob("iceberg", route, letters, "c", tables, evolves=True, **options)
     start = time.process_time()
     receipt = run_task(Job("bench", name, reader, (sink,), max_open_writers=4), [split], 0)

@@ -15,16 +15,21 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.compiled.build import CHECKED, build
 from calve.compiled.library import VARIABLE
 from calve.engine import session
+from examples import examples
 from pipeline.readers import PlainSpark
 from running import Calve
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
 
+_TINY = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # it costs a job for each stage
+    "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than it does to run
+}
+"""For tables of a few rows."""
 _LAKE = {
     "spark.sql.caseSensitive": "true",
-    "spark.sql.adaptive.enabled": "false",  # these tables are tiny, and it costs a job for each stage
-    "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than they do to read
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
 
@@ -34,14 +39,14 @@ if VARIABLE not in os.environ:  # the processes that tests start use the same li
     elif shutil.which("cargo"):
         raise pytest.UsageError(f"{reason}\n{VARIABLE}=off runs the tests without the compiled core")
 
-settings.register_profile("calve", deadline=None)  # no timed assertions: machines are shared
+settings.register_profile("calve", max_examples=examples(40), deadline=None)  # nothing is timed: machines are shared
 settings.load_profile("calve")
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One JVM for all tests that need one in their own process, with every jar."""
-    running = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}, needs_s3=True)
+    running = session.start("local[2]", _TINY, needs_s3=True)
     yield running
     session.stop(running)
 

@@ -9,10 +9,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +24,7 @@ from click.testing import CliRunner, Result
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from calve import api
 from calve.catalog.catalog import Catalog, embedded
 from calve.cli.main import calve
 from calve.engine import session
@@ -79,6 +82,32 @@ class Calve:
         assert self._spark
         with contextlib.chdir(self.folder), _logging_kept(), mock.patch.object(session, "stop"):
             return CliRunner().invoke(calve, arguments, prog_name="calve")
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Run the pipelines on the shared session beside the test, until the end of the block; then drain and commit.
+
+        It is for what is not about the process: a start of one costs 4 seconds of CPU.
+        """
+        assert self._spark
+        with contextlib.ExitStack() as undone:
+            undone.enter_context(contextlib.chdir(self.folder))
+            undone.enter_context(_logging_kept())
+            undone.enter_context(mock.patch.object(session, "stop"))
+            log = undone.enter_context(contextlib.closing(logging.FileHandler(self.log)))
+            logger = logging.getLogger("calve")
+            logger.addHandler(log)
+            logger.setLevel("INFO")
+            thread = undone.enter_context(ThreadPoolExecutor(1))
+            stop = threading.Event()
+            undone.callback(stop.set)
+            ended = thread.submit(api.run, Path("pipelines.yaml"), stop=stop)
+            try:
+                yield
+            finally:
+                stop.set()
+                ended.exception(PATIENCE_SECONDS)
+        ended.result()
 
     def kill(self) -> None:
         """`kill -9` of the whole process group."""

@@ -1,4 +1,4 @@
-"""One of the processes that run the tests: it takes module after module that no other process has taken.
+"""One of the processes that run the tests: it takes what no other process has taken, a module or all tests of a server.
 
 `python share.py FOLDER KIND ARGUMENTS` runs pytest with the arguments. The process takes the modules of its own kind
 first, and then those of the others, so that all processes end together. It tells in FOLDER what it has done.
@@ -19,13 +19,9 @@ KINDS = ("plain", "kills", "servers", "Spark")
 """What tests need: nothing, processes to kill, real servers, the JVM."""
 END = "end"
 """The file that tells all processes to end: a test that runs Calve in its own process takes a signal for Calve's."""
-LONGEST = (
-    "test_kill_minus_nine.py",
-    "test_stop_points.py",
-    "test_opensearch.py",
-    "test_file_histories.py",
-    "test_histories.py",
-)
+SERVERS = ("kafka_broker", "object_store", "opensearch")
+"""Fixtures with a server for all tests of a process: one process takes all tests of a server, which so starts once."""
+LONGEST = ("test_stop_points.py", "test_outages.py", "test_iceberg_merge_by_key.py", "test_histories.py")
 """Modules that are taken before the others of their kind, so that none of them is left for the end."""
 
 
@@ -75,7 +71,7 @@ class Share:
         self._outcome = "passed"
 
     def _taken(self, items: list[pytest.Item]) -> Iterator[list[pytest.Item]]:
-        """Give the tests of one kind and module after the other, as long as no other process has them."""
+        """Give the tests of one module or server after the other, as long as no other process has them."""
         units: dict[tuple[str, str], list[pytest.Item]] = {}
         for item in items:
             units.setdefault(_unit(item), []).append(item)
@@ -88,13 +84,16 @@ class Share:
             yield units[unit]
 
     def _rank(self, unit: tuple[str, str]) -> tuple[int, int]:
-        kind, path = unit
-        longest = [number for number, name in enumerate(LONGEST) if path.endswith(f"/{name}")]
-        return self._order.index(kind), min(longest, default=len(LONGEST))
+        kind, name = unit
+        first = [number for number, one in enumerate((*SERVERS, *LONGEST)) if name.rpartition("/")[2] == one]
+        return self._order.index(kind), min(first, default=len(SERVERS) + len(LONGEST))
 
 
 def _unit(item: pytest.Item) -> tuple[str, str]:
-    return kind_of(item), item.nodeid.partition("::")[0]
+    """Return what is taken with others: the kind, and the server or the module."""
+    used = getattr(item, "fixturenames", ())
+    kind, server = kind_of(item), next((name for name in SERVERS if name in used), "")
+    return ("servers", server) if server and kind != "plain" else (kind, item.nodeid.partition("::")[0])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,10 @@ def test_nothing_else_has_a_wait_by_chance():
     found = {
         str(path.relative_to(folder))
         for path in folder.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Import) and any(name.name == "random" for name in node.names)
+        if re.search(r"^\s*(import|from) random\b", path.read_text(), re.MULTILINE)
     }
-    assert found == {"backoff.py", "cli/demo_events.py"}
+    assert found == {
+        "backoff.py",
+        "cli/demo_events.py",
+        "sources/mysql/prepare.py",
+    }  # made-up events, the number of a server

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from calve import durable
-from calve.errors import SetupError, Verdict
+from calve.errors import SetupError, Verdict, WriteError
 
 
 @pytest.mark.parametrize("inner", ["", "new", "new/folder"])
@@ -37,3 +38,24 @@ def test_a_folder_that_can_never_be_written_is_an_error_of_the_set_up(tmp_path: 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
 def test_a_full_disk_is_tried_again(tmp_path: Path, number: int) -> None:
     assert durable.refused(tmp_path, OSError(number, "")).verdict is Verdict.AGAIN
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict", "hint"),
+    [
+        (errno.EROFS, Verdict.ASK, "Change its permissions"),
+        (errno.ENOSPC, Verdict.AGAIN, "Make room there"),
+        (errno.EIO, Verdict.AGAIN, "Check the disk"),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_told_by_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, verdict: Verdict, hint: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(WriteError, match=f"record cannot be written: {os.strerror(number)}. {hint}") as raised:
+        durable.publish(tmp_path / "record", {})
+    assert raised.value.verdict is verdict

@@ -33,6 +33,14 @@ def test_with_the_jvm(number):
 def test_that_kills():
     ran(f"{__name__} kills")
 
+@pytest.fixture(scope="session")
+def opensearch():
+    return os.getpid()
+
+@pytest.mark.services
+def test_with_a_server(opensearch):
+    ran(f"server {opensearch}")
+
 def test_that_fails():
     ran(f"{__name__} fails")
     assert __name__ == "test_1"
@@ -65,7 +73,7 @@ def shares(folder: Path, test: str, copies: int = 1) -> subprocess.Popen[str]:
     folder.joinpath("pytest.ini").write_text(MARKS)
     for number in range(copies):
         folder.joinpath(f"test_{number}.py").write_text(test)
-    command, quick = [sys.executable, SHARES, "."], {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command, quick = [sys.executable, SHARES, "."], {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CALVE_TEST_PROCESSES": "3"}
     pipe, env = subprocess.PIPE, {**os.environ, **quick}
     return subprocess.Popen(command, cwd=folder, env=env, text=True, stdout=pipe, stderr=subprocess.STDOUT)
 
@@ -75,9 +83,11 @@ def test_each_test_runs_once_in_one_of_the_processes_and_a_failure_is_told(tmp_p
         said, _ = process.communicate(timeout=120)
     assert process.returncode == 1, said
     ran = Counter(tmp_path.joinpath("ran").read_text().splitlines())
+    [server] = {what for what in ran if what.startswith("server")}
+    assert ran.pop(server) == 3, "one process has all tests of a server"
     assert ran == Counter(f"test_{number} {what}" for number in range(3) for what in ("0", "1", "kills", "fails"))
     assert said.count("FAILED test_0.py::test_that_fails") >= 1
-    assert "plain 3 of 3, kills 3 of 3, Spark 6 of 6: 10 passed, 0 skipped, 2 failed" in said
+    assert "plain 3 of 3, kills 3 of 3, servers 3 of 3, Spark 6 of 6: 13 passed, 0 skipped, 2 failed" in said
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,15 @@ import pytest
 
 from calve import stop_point
 
+MEET = """
+from calve import stop_point
+for text in ("a", "b", "c"):
+    for point in ("one", "two"):
+        try:
+            stop_point.meet(point, lambda: [text])
+        except RuntimeError as error:
+            print(error)
+"""
 REACH = "from calve import stop_point\nfor n in range(3):\n  print(n, flush=True)\n  stop_point.reach('here')"
 
 
@@ -25,3 +34,9 @@ def test_a_process_ends_at_the_point_that_the_environment_names(stop_at: str, pr
     environment = os.environ | {stop_point.VARIABLE: stop_at}
     ran = subprocess.run([sys.executable, "-c", REACH], env=environment, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.returncode) == (printed, code)
+
+
+def test_a_point_fails_where_it_meets_its_text_and_no_other_one_does() -> None:
+    environment = os.environ | {stop_point.FAIL_VARIABLE: "one:a;two:b"}
+    ran = subprocess.run([sys.executable, "-c", MEET], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout == "one met a\ntwo met b\n"

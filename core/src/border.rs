@@ -3,8 +3,11 @@
 //! Every function gives a number: 0 and more when it worked, less when it did not; a panic does not cross.
 #![allow(unsafe_code)]
 
+mod avro;
 mod envelope;
 mod kafka;
+mod program;
+mod protobuf;
 
 use crate::convert::{Converter, Events};
 use crate::export::{self, Array, Buffer};
@@ -16,7 +19,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 5;
+const VERSION: i32 = 10;
 const PANICKED: i32 = -1;
 
 /// https://arrow.apache.org/docs/format/CDataInterface.html
@@ -138,12 +141,17 @@ impl Events for Input<'_> {
     }
 
     #[inline(always)]
-    fn text(&self, at: usize) -> Option<&[u8]> {
+    fn value(&self, at: usize) -> Option<&[u8]> {
         let bit = self.offset + at;
         if self.valid.is_some_and(|valid| valid[bit / 8] >> (bit % 8) & 1 == 0) {
             return None;
         }
-        let text = self.data.get(self.end(at)..self.end(at + 1))?;
+        self.data.get(self.end(at)..self.end(at + 1))
+    }
+
+    #[inline(always)]
+    fn text(&self, at: usize) -> Option<&[u8]> {
+        let text = self.value(at)?;
         (self.is_utf8 || str::from_utf8(text).is_ok()).then_some(text)
     }
 
@@ -219,9 +227,19 @@ pub unsafe extern "C" fn calve_convert(
 ) -> i32 {
     guarded(|| {
         let found = (*converter).convert(&Input::take(events, is_wide));
-        let [places, columns, texts] = found.deferred;
+        let [positions, columns, texts] = found.deferred;
         give(
-            [found.columns, found.rows, found.strange, found.sets, found.fields, places, columns, texts, found.new],
+            [
+                found.columns,
+                found.rows,
+                found.unknown_rows,
+                found.sets,
+                found.fields,
+                positions,
+                columns,
+                texts,
+                found.new,
+            ],
             out,
         );
         0

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 /// Events: texts in one piece of memory.
 pub trait Events {
     fn count(&self) -> usize;
+    /// The bytes of an event; None where there is none.
+    fn value(&self, at: usize) -> Option<&[u8]>;
     /// The text of an event; None where there is none, or none that is UTF-8.
     fn text(&self, at: usize) -> Option<&[u8]>;
     fn bytes(&self) -> usize;
@@ -25,7 +27,7 @@ pub struct Converter {
 pub struct Converted {
     pub columns: Array,
     pub rows: Array,
-    pub strange: Array,
+    pub unknown_rows: Array,
     pub sets: Array,
     pub fields: Array,
     pub deferred: [Array; 3],
@@ -48,9 +50,9 @@ impl Converter {
         self.level.reserve(events.count(), events.bytes());
         self.level.columns.iter_mut().for_each(|column| column.truncate(0)); // a panic may have left something
         let mut rows: Vec<i64> = Vec::with_capacity(events.count());
-        let (mut strange, mut sets): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
+        let (mut unknown_rows, mut sets): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
         let mut numbers: HashMap<Vec<u32>, usize> = HashMap::new();
-        let (mut places, mut deferred, mut texts): (Vec<i64>, Vec<i64>, Vec<&[u8]>) = (vec![], vec![], vec![]);
+        let (mut positions, mut deferred, mut texts): (Vec<i64>, Vec<i64>, Vec<&[u8]>) = (vec![], vec![], vec![]);
         for row in 0..events.count() {
             let event = events.text(row);
             if !self.take(event) {
@@ -59,7 +61,7 @@ impl Converter {
                 continue;
             }
             for (column, range) in self.notes.deferred.drain(..) {
-                places.push(rows.len() as i64);
+                positions.push(rows.len() as i64);
                 deferred.push(column as i64);
                 texts.extend(event.map(|text| &text[range]));
             }
@@ -70,7 +72,7 @@ impl Converter {
                     Some(number) => *number,
                     None => *numbers.entry(self.notes.unknown.clone()).or_insert(next),
                 };
-                strange.push(row as i64);
+                unknown_rows.push(row as i64);
                 sets.push(number as i64);
             }
         }
@@ -81,10 +83,10 @@ impl Converter {
             fields: export::lists(fields.iter().map(|(set, _)| paths(set)).collect()),
             columns: export::columns(&mut self.level.columns, rows.len()),
             rows: export::longs(rows),
-            strange: export::longs(strange),
+            unknown_rows: export::longs(unknown_rows),
             sets: export::longs(sets),
             new: export::texts(&self.new_fields()),
-            deferred: [export::longs(places), export::longs(deferred), export::texts(&texts)],
+            deferred: [export::longs(positions), export::longs(deferred), export::texts(&texts)],
         }
     }
 

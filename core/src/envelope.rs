@@ -14,22 +14,22 @@ const UPDATE: i32 = 1;
 const DELETE: i32 = 2;
 
 /// What a field of an envelope holds.
-pub enum Place {
+pub enum Slot {
     /// The value with a number, which is kept as it is written.
     Value(usize),
     /// The row before the change, or the one after it.
     Before,
     After,
     /// Fields that are wanted; the number notes that it was met.
-    Within(usize, Places),
+    Within(usize, Slots),
 }
 
 /// The fields that are wanted, by their names.
-pub type Places = Vec<(Vec<u8>, Place)>;
+pub type Slots = Vec<(Vec<u8>, Slot)>;
 
 /// What envelopes of a format look like.
 pub struct Format {
-    pub places: Places,
+    pub slots: Slots,
     /// How many values there are.
     pub values: usize,
     /// The number of the operation's value.
@@ -126,7 +126,7 @@ impl Envelopes {
                 return Ok(());
             }
             loop {
-                found.member(&self.format.places, parser, key)?;
+                found.member(&self.format.slots, parser, key)?;
                 if !parser.more(b'}')? {
                     return Ok(());
                 }
@@ -168,7 +168,7 @@ impl Envelopes {
         if parser.peek() != b'{' {
             return Err(Left);
         }
-        parser.object(|parser, key| found.member(&self.format.places, parser, key))
+        parser.object(|parser, key| found.member(&self.format.slots, parser, key))
     }
 
     /// Adds the row of an envelope to the columns; false: it is about none.
@@ -201,18 +201,18 @@ impl<'a> Found<'a> {
 
     /// Reads the value of a field; one that is wanted must not be repeated.
     #[inline(always)]
-    fn member(&mut self, places: &Places, parser: &mut Parser<'a>, key: Text) -> Done<()> {
-        let place = key.with(|key| places.iter().find(|(name, _)| name == key).map(|(_, place)| place))?;
+    fn member(&mut self, slots: &Slots, parser: &mut Parser<'a>, key: Text) -> Done<()> {
+        let slot = key.with(|key| slots.iter().find(|(name, _)| name == key).map(|(_, slot)| slot))?;
         let start = parser.at;
-        let number = match place {
+        let number = match slot {
             None => return parser.skip(),
-            Some(Place::Before) => return self.before.read(parser),
-            Some(Place::After) => return self.after.read(parser),
-            Some(Place::Within(number, inner)) if parser.peek() == b'{' => {
+            Some(Slot::Before) => return self.before.read(parser),
+            Some(Slot::After) => return self.after.read(parser),
+            Some(Slot::Within(number, inner)) if parser.peek() == b'{' => {
                 parser.object(|parser, key| self.member(inner, parser, key))?;
                 number
             }
-            Some(Place::Value(number) | Place::Within(number, _)) => {
+            Some(Slot::Value(number) | Slot::Within(number, _)) => {
                 parser.skip()?;
                 number
             }

@@ -30,6 +30,13 @@ impl Default for Texts {
 }
 
 impl Texts {
+    /// Makes room for so many texts of so many bytes altogether.
+    pub fn with_capacity(texts: usize, bytes: usize) -> Texts {
+        let mut ends = Vec::with_capacity(texts + 1);
+        ends.push(0);
+        Texts { valid: Vec::with_capacity(texts), ends, bytes: Vec::with_capacity(bytes) }
+    }
+
     pub fn push(&mut self, value: Option<&[u8]>) -> Result<(), TooLarge> {
         let bytes = value.unwrap_or_default();
         let end = i32::try_from(self.bytes.len() + bytes.len()).map_err(|_| TooLarge)?;
@@ -56,10 +63,24 @@ impl Texts {
         }
     }
 
+    pub fn push_null(&mut self) {
+        self.valid.push(0);
+        self.ends.push(*self.ends.last().unwrap_or(&0));
+    }
+
     pub fn truncate(&mut self, rows: usize) {
         self.valid.truncate(rows);
         self.ends.truncate(rows + 1);
         self.bytes.truncate(self.ends[rows] as usize);
+    }
+
+    /// Where each text ends, after a 0.
+    pub fn ends(&self) -> &[i32] {
+        &self.ends
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     pub fn array(self) -> Array {

@@ -113,10 +113,10 @@ fn base64(bytes: &[u8]) -> String {
 /// Gives headers as a JSON object; of a repeated name the last value, where the first one was.
 fn object(headers: &[Header]) -> Option<Vec<u8>> {
     let mut fields: Vec<&Header> = Vec::with_capacity(headers.len());
-    let mut places = HashMap::with_capacity(headers.len());
+    let mut indexes = HashMap::with_capacity(headers.len());
     for header in headers {
-        let place = *places.entry(header.name).or_insert(fields.len());
-        match fields.get_mut(place) {
+        let index = *indexes.entry(header.name).or_insert(fields.len());
+        match fields.get_mut(index) {
             Some(field) => *field = header,
             None => fields.push(header),
         }

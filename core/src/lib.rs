@@ -5,19 +5,22 @@
 //! ctypes (`calve.compiled`); what crosses is the Arrow C data interface. There are no dependencies.
 #![deny(unsafe_code)]
 
+pub mod avro;
 mod border;
 pub mod check;
 pub mod column;
 pub mod convert;
 pub mod envelope;
 pub mod export;
+pub mod iso8601;
 pub mod kafka;
 pub mod level;
 pub mod meaning;
-pub mod moment;
 pub mod observe;
 pub mod parse;
 pub mod pick;
+pub mod program;
+pub mod protobuf;
 pub mod row;
 pub mod scalar;
 pub mod schemas;

@@ -1,6 +1,6 @@
 //! Values of logical types as text that means the same without a schema (`calve.event.envelope.logical.render`).
 
-use crate::moment::{self, DAY, FIRST_DAY, LAST_DAY};
+use crate::iso8601::{self, DAY, FIRST_DAY, LAST_DAY};
 use crate::parse::{Done, Left, Parser};
 use crate::text::Text;
 use crate::value::base64;
@@ -99,13 +99,13 @@ impl Meaning {
 }
 
 fn write_date(days: i64, out: &mut Vec<u8>) -> Option<()> {
-    (FIRST_DAY..=LAST_DAY).contains(&days).then(|| moment::write_date(days, out))
+    (FIRST_DAY..=LAST_DAY).contains(&days).then(|| iso8601::write_date(days, out))
 }
 
 fn write_time(value: i64, digits: u32, out: &mut Vec<u8>) -> Option<()> {
     let unit = 10i64.pow(digits);
     let seconds = value.div_euclid(unit);
-    (0..DAY).contains(&seconds).then(|| moment::write_time(seconds, value.rem_euclid(unit), digits, out))
+    (0..DAY).contains(&seconds).then(|| iso8601::write_time(seconds, value.rem_euclid(unit), digits, out))
 }
 
 fn write_timestamp(value: i64, digits: u32, out: &mut Vec<u8>) -> Option<()> {
@@ -113,7 +113,7 @@ fn write_timestamp(value: i64, digits: u32, out: &mut Vec<u8>) -> Option<()> {
     let seconds = value.div_euclid(unit);
     write_date(seconds.div_euclid(DAY), out)?;
     out.push(b'T');
-    moment::write_time(seconds.rem_euclid(DAY), value.rem_euclid(unit), digits, out);
+    iso8601::write_time(seconds.rem_euclid(DAY), value.rem_euclid(unit), digits, out);
     Some(())
 }
 

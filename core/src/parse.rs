@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         Parser { bytes, at: 0, depth: 0 }
     }
 
-    /// The byte at a place, 0 behind the end.
+    /// The byte at a position, 0 behind the end.
     #[inline(always)]
     fn byte(&self, at: usize) -> u8 {
         if at < self.bytes.len() {
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
         Ok(Text { raw: &self.bytes[start..at], escaped })
     }
 
-    /// The length of the escape at a place.
+    /// The length of the escape at a position.
     #[cold]
     fn escape(&self, at: usize) -> Done<usize> {
         match self.byte(at + 1) {
@@ -344,7 +344,7 @@ impl<'a> Parser<'a> {
         let mut first = true;
         self.object(|parser, key| {
             if !keys.add(key)? {
-                return Err(Left); // the last one counts, in the place of the first
+                return Err(Left); // the last one counts, in the position of the first
             }
             if !first {
                 out.push(b',');

@@ -19,10 +19,11 @@ pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
     let wanted: Vec<Vec<u8>> = names.iter().map(|name| quoted(name)).collect();
     let mut picked = Picked::default();
     let mut known: HashMap<Vec<u8>, i32> = HashMap::new();
+    let mut fields = Fields { names, last: Vec::new() };
     let (mut text, mut values) = (Vec::new(), vec![None; names.len()]);
     for row in 0..events.count() {
         values.fill(None);
-        if events.text(row).map_or(Err(Left), |event| fields(event, names, &mut values)).is_err() {
+        if events.text(row).map_or(Err(Left), |event| fields.find(event, &mut values)).is_err() {
             picked.numbers.push(-1);
             continue;
         }
@@ -42,23 +43,46 @@ pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
     picked
 }
 
-/// Finds the values of some fields of a plain event, as they are written.
-fn fields<'a>(event: &'a [u8], names: &[&str], values: &mut [Option<&'a [u8]>]) -> Done<()> {
-    let mut keys = Keys::default();
-    Parser::new(event).whole(|parser| {
-        parser.object(|parser, key| {
-            if !keys.add(key)? {
-                return Err(Left);
-            }
-            let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
-            let start = parser.at;
-            parser.skip_unique()?;
-            if let Some(number) = found {
-                values[number] = Some(&event[start..parser.at]);
-            }
-            Ok(())
+/// Finds the values of some fields of plain events, as they are written.
+struct Fields<'n, 'a> {
+    names: &'n [&'n str],
+    /// The first keys of the last event as they are written, all different, and which of the names each is: as long as an
+    /// event has the same, none needs to be compared with the others.
+    last: Vec<(&'a [u8], Option<usize>)>,
+}
+
+impl<'a> Fields<'_, 'a> {
+    fn find(&mut self, event: &'a [u8], values: &mut [Option<&'a [u8]>]) -> Done<()> {
+        let Fields { names, last } = self;
+        let (mut number, mut is_same, mut keys) = (0, true, Keys::default());
+        Parser::new(event).whole(|parser| {
+            parser.object(|parser, key| {
+                let found = match last.get(number) {
+                    Some((raw, found)) if is_same && !key.escaped && *raw == key.raw => *found,
+                    _ => {
+                        if is_same {
+                            is_same = false;
+                            last.truncate(number);
+                            keys = Keys::of(last.iter().map(|(raw, _)| *raw));
+                        }
+                        if !keys.add(key)? {
+                            return Err(Left);
+                        }
+                        let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
+                        last.push((key.raw, found));
+                        found
+                    }
+                };
+                number += 1;
+                let start = parser.at;
+                parser.skip_unique()?;
+                if let Some(name) = found {
+                    values[name] = Some(&event[start..parser.at]);
+                }
+                Ok(())
+            })
         })
-    })
+    }
 }
 
 fn write(names: &[Vec<u8>], values: &[Option<&[u8]>], out: &mut Vec<u8>) {

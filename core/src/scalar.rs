@@ -1,7 +1,7 @@
 //! One value of a simple type, read from an event: a number, or a string that holds it.
 
 use crate::column::Counts;
-use crate::moment::{self, DAY, FIRST_DAY, LAST_DAY};
+use crate::iso8601::{self, DAY, FIRST_DAY, LAST_DAY};
 use crate::parse::{Done, Left, Number, Parser};
 use crate::value;
 
@@ -48,12 +48,12 @@ pub fn timestamp(parser: &mut Parser, digits: usize, counts: Counts) -> Done<i64
         since_1970(&parser.number()?, digits, counts)
     } else {
         text(parser, |text| {
-            let stamp = moment::stamp(text)?;
+            let stamp = iso8601::stamp(text)?;
             let days = stamp.seconds.div_euclid(DAY);
             if !(FIRST_DAY..=LAST_DAY).contains(&days) {
                 return None;
             }
-            stamp.seconds.checked_mul(second)?.checked_add(moment::units(stamp.fraction, digits)?)
+            stamp.seconds.checked_mul(second)?.checked_add(iso8601::units(stamp.fraction, digits)?)
         })
         .map(Some)?
     };
@@ -83,8 +83,8 @@ pub fn date(parser: &mut Parser) -> Done<i64> {
         value::integer(parser.number()?.text, FIRST_DAY, LAST_DAY)
     } else {
         text(parser, |text| {
-            let stamp = moment::stamp(text)?;
-            let is_midnight = stamp.seconds % DAY == 0 && moment::units(stamp.fraction, 0).is_some();
+            let stamp = iso8601::stamp(text)?;
+            let is_midnight = stamp.seconds % DAY == 0 && iso8601::units(stamp.fraction, 0).is_some();
             is_midnight.then_some(stamp.seconds / DAY)
         })
         .map(Some)?
@@ -98,8 +98,8 @@ pub fn time(parser: &mut Parser) -> Done<i64> {
         value::exact(parser.number()?.text).and_then(|exact| i64::try_from(exact.whole(3)?).ok())
     } else {
         text(parser, |text| {
-            let (seconds, fraction) = moment::time(text)?;
-            Some(seconds * 1_000_000 + moment::units(fraction, 6)?)
+            let (seconds, fraction) = iso8601::time(text)?;
+            Some(seconds * 1_000_000 + iso8601::units(fraction, 6)?)
         })
         .map(Some)?
     };

@@ -1,7 +1,7 @@
 //! What kinds of values fields hold, seen over many events (the lattice of `calve.columns.node`, for what JSON can hold).
 
+use crate::iso8601::{self, Stamp};
 use crate::level::Folded;
-use crate::moment::{self, Stamp};
 use crate::parse::{Done, Left, Number, Parser};
 use crate::text::{quote_byte, Keys, Text};
 use crate::value;
@@ -24,7 +24,7 @@ pub enum Kind {
     Double,
     Digits,
     String,
-    Moment,
+    DateTime,
     Nanos,
     EmptyObject,
     Struct,
@@ -48,7 +48,7 @@ impl Kind {
             Kind::Double => "double",
             Kind::Digits => "digits",
             Kind::String => "string",
-            Kind::Moment => "moment",
+            Kind::DateTime => "date-time",
             Kind::Nanos => "nanoseconds",
             Kind::EmptyObject => "{}",
             Kind::Struct => "struct",
@@ -71,7 +71,7 @@ impl Kind {
 /// The least kind that holds both.
 fn join(one: Kind, other: Kind) -> Kind {
     use Kind::{
-        Digits, Double, EmptyArray, EmptyObject, List, Long, Mixed, Moment, Nanos, Null, String, Struct, WideLong,
+        DateTime, Digits, Double, EmptyArray, EmptyObject, List, Long, Mixed, Nanos, Null, String, Struct, WideLong,
     };
     match (one, other) {
         (Null, kind) | (kind, Null) => kind,
@@ -80,8 +80,8 @@ fn join(one: Kind, other: Kind) -> Kind {
         (Long, Double) | (Double, Long) => Double,
         (WideLong, Double) | (Double, WideLong) => Digits,
         (Digits, Long | WideLong | Double) | (Long | WideLong | Double, Digits) => Digits,
-        (Moment, Nanos) | (Nanos, Moment) => Nanos,
-        (Moment | Nanos, String) | (String, Moment | Nanos) => String,
+        (DateTime, Nanos) | (Nanos, DateTime) => Nanos,
+        (DateTime | Nanos, String) | (String, DateTime | Nanos) => String,
         (EmptyObject, Struct) | (Struct, EmptyObject) => Struct,
         (EmptyArray, List) | (List, EmptyArray) => List,
         _ => Mixed,
@@ -103,9 +103,9 @@ fn number_kind(number: &Number) -> Kind {
 }
 
 fn text_kind(text: &[u8]) -> Kind {
-    match moment::stamp(text) {
-        Some(stamp) if is_timestamp(&stamp) => match moment::units(stamp.fraction, 6) {
-            Some(_) => Kind::Moment,
+    match iso8601::stamp(text) {
+        Some(stamp) if is_timestamp(&stamp) => match iso8601::units(stamp.fraction, 6) {
+            Some(_) => Kind::DateTime,
             None => Kind::Nanos,
         },
         _ => Kind::String,

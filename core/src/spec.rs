@@ -1,7 +1,7 @@
 //! Reads what Python says of a table: texts that end in NUL, depth first.
 
 use crate::column::{Column, Counts, Kind, Store};
-use crate::envelope::{Format, Place, Places};
+use crate::envelope::{Format, Slot, Slots};
 use crate::level::{Folded, Level, Names};
 use crate::meaning::{Fields, Meaning};
 use std::collections::HashSet;
@@ -14,16 +14,25 @@ impl<'a> Spec<'a> {
         Spec(text.split('\0'))
     }
 
-    fn text(&mut self) -> Option<&'a str> {
+    pub fn text(&mut self) -> Option<&'a str> {
         self.0.next()
     }
 
-    fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
+    pub fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
         self.text()?.parse().ok()
     }
 
-    fn flag(&mut self) -> Option<bool> {
+    pub fn flag(&mut self) -> Option<bool> {
         Some(self.text()? == "1")
+    }
+
+    /// Some numbers below a bound, after their count.
+    pub fn numbers(&mut self, below: usize) -> Option<Vec<usize>> {
+        (0..self.number()?).map(|_| self.number_below(below)).collect()
+    }
+
+    pub fn number_below(&mut self, below: usize) -> Option<usize> {
+        self.number().filter(|&number| number < below)
     }
 
     fn names(&mut self) -> Option<HashSet<Vec<u8>>> {
@@ -104,19 +113,19 @@ impl<'a> Spec<'a> {
     /// A format of envelopes: its paths, the words of its operations, what is asked for.
     pub fn format(&mut self) -> Option<Format> {
         let (may_be_wrapped, has_whole_before) = (self.flag()?, self.flag()?);
-        let (mut places, mut values) = (vec![], 0);
-        place(&mut places, &mut values, self.text()?, Some(Place::Before))?;
-        place(&mut places, &mut values, self.text()?, Some(Place::After))?;
-        let operation = place(&mut places, &mut values, self.text()?, None)?;
+        let (mut slots, mut values) = (vec![], 0);
+        slot(&mut slots, &mut values, self.text()?, Some(Slot::Before))?;
+        slot(&mut slots, &mut values, self.text()?, Some(Slot::After))?;
+        let operation = slot(&mut slots, &mut values, self.text()?, None)?;
         let words: usize = self.number()?;
         let words =
             (0..words).map(|_| Some((self.text()?.into(), self.text()?.parse().ok()))).collect::<Option<_>>()?;
         let mut metadata = Vec::new();
         for _ in 0..self.number::<usize>()? {
-            metadata.push((place(&mut places, &mut values, self.text()?, None)?, self.flag()?));
+            metadata.push((slot(&mut slots, &mut values, self.text()?, None)?, self.flag()?));
         }
         let keys = self.names()?.into_iter().collect();
-        Some(Format { places, values, operation, words, has_whole_before, may_be_wrapped, metadata, keys })
+        Some(Format { slots, values, operation, words, has_whole_before, may_be_wrapped, metadata, keys })
     }
 
     /// What a schema says of a value.
@@ -142,24 +151,24 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// Puts what is at a path to the others; without a place it is a value, perhaps one that is there. Gives its number.
-fn place(places: &mut Places, values: &mut usize, path: &str, given: Option<Place>) -> Option<usize> {
+/// Puts what is at a path to the others; without a slot it is a value, perhaps one that is there. Gives its number.
+fn slot(slots: &mut Slots, values: &mut usize, path: &str, given: Option<Slot>) -> Option<usize> {
     let (name, rest) = path
         .strip_prefix('/')?
         .split_once('/')
         .map_or((&path[1..], None), |(name, _)| (name, Some(&path[1 + name.len()..])));
-    let at = places.iter().position(|(known, _)| known == name.as_bytes());
+    let at = slots.iter().position(|(known, _)| known == name.as_bytes());
     let at = at.unwrap_or_else(|| {
         let number = *values;
         *values += 1;
-        let new = if rest.is_some() { Place::Within(number, vec![]) } else { Place::Value(number) };
-        places.push((name.into(), new));
-        places.len() - 1
+        let new = if rest.is_some() { Slot::Within(number, vec![]) } else { Slot::Value(number) };
+        slots.push((name.into(), new));
+        slots.len() - 1
     });
-    match (&mut places[at].1, rest, given) {
-        (Place::Within(_, inner), Some(rest), given) => place(inner, values, rest, given),
-        (Place::Value(number), None, None) => Some(*number),
-        (found @ Place::Value(_), None, Some(given)) => {
+    match (&mut slots[at].1, rest, given) {
+        (Slot::Within(_, inner), Some(rest), given) => slot(inner, values, rest, given),
+        (Slot::Value(number), None, None) => Some(*number),
+        (found @ Slot::Value(_), None, Some(given)) => {
             *found = given;
             Some(0)
         }

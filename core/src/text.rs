@@ -118,6 +118,11 @@ pub struct Keys<'a> {
 const FEW: usize = 12;
 
 impl<'a> Keys<'a> {
+    /// Starts with keys without escapes, all different.
+    pub fn of(keys: impl Iterator<Item = &'a [u8]>) -> Self {
+        Keys { few: keys.collect(), ..Keys::default() }
+    }
+
     /// Adds a key; false: it is there already.
     #[inline(always)]
     pub fn add(&mut self, key: Text<'a>) -> Done<bool> {

@@ -61,6 +61,9 @@ impl Events for Texts {
     fn count(&self) -> usize {
         self.0.len()
     }
+    fn value(&self, at: usize) -> Option<&[u8]> {
+        Some(&self.0[at])
+    }
     fn text(&self, at: usize) -> Option<&[u8]> {
         std::str::from_utf8(&self.0[at]).ok().map(str::as_bytes)
     }
@@ -132,7 +135,7 @@ fn any_bytes_leave_columns_of_one_length() {
             let events = Texts((0..100).map(|_| random.event(&SEEDS)).collect());
             let found = converter.convert(&events);
             assert!(lengths(&found.columns).iter().all(|length| *length == found.rows.length));
-            assert_eq!(found.strange.length, found.sets.length);
+            assert_eq!(found.unknown_rows.length, found.sets.length);
             assert!(found.deferred.iter().all(|one| one.length == found.deferred[0].length));
             observer.observe(&events);
         }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -23,9 +23,9 @@ from calve.observe.status_file import read_reports
 from calve.observe.watch import Watch
 from calve.operate.dry_run import Trial, attempt
 from calve.operate.probe import check
-from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.plugins import PLUGINS, serde_of
 from calve.settings import Parsed, SettingsErrors, only, parse, parse_text
-from calve.sources.file.sample import sample_lines
+from calve.sources.file.sample import sample_lines, sample_values
 
 __all__ = [
     "CalveError",
@@ -138,7 +138,8 @@ def try_events(
 
     Args:
         config: The configuration; see above.
-        events: Each a mapping, or its JSON text in one line, which may also be malformed.
+        events: Each a mapping, or its JSON text in one line, which may also be malformed. Of a topic with a schema
+            registry also the bytes of values, each with the id of its schema.
         pipeline: The name of the pipeline, if there are several.
         metadata: Metadata that each event has (`getMetadata`); without it, all is missing.
 
@@ -147,7 +148,10 @@ def try_events(
         CalveError: The pipeline would not start, or a catalog does not answer.
     """
     settings = only(_parsed(config).pipelines, pipeline)
-    lines = b"".join(_line(event) + b"\n" for event in events)
+    given = list(events)
+    if given and serde_of(settings) and all(isinstance(each, bytes) and each.startswith(b"\0") for each in given):
+        return attempt(settings, sample_values(cast("list[bytes]", given)), metadata, is_encoded=True)
+    lines = b"".join(_line(event) + b"\n" for event in given)
     return attempt(settings, sample_lines(lines, "events"), metadata)
 
 

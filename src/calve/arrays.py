@@ -1,4 +1,4 @@
-"""NumPy arrays that say of which rows something is, and the buffers of Arrow's texts."""
+"""NumPy arrays that say of which rows something is, the buffers of Arrow's texts, and types to build arrays of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Mask", "RowNumbers", "pack_texts", "text_buffers"]
+__all__ = ["Mask", "RowNumbers", "pack_texts", "storage_type", "text_buffers"]
 
 RowNumbers = npt.NDArray[np.int64]
 """Positions of rows."""
@@ -31,3 +31,19 @@ def pack_texts(offsets: npt.NDArray[np.int32], data: bytes) -> pa.BinaryArray:
     """Return the texts that begin at each offset but the last one, where the last of them ends."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that `pa.array` can build for a type: for extension types their storage type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_struct(kind):
+        return pa.struct([kind.field(i).with_type(storage_type(kind.field(i).type)) for i in range(kind.num_fields)])
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(storage_type(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(
+            kind.key_field.with_type(storage_type(kind.key_type)),
+            kind.item_field.with_type(storage_type(kind.item_type)),
+        )
+    return kind

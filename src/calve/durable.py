@@ -134,7 +134,8 @@ def _write(file: Path, content: bytes, put: Callable[[Path, Path], bool]) -> boo
     except OSError as error:
         raise refused(file, error) from error
     finally:
-        unpublished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a read-only disk not even a missing file can be removed
+            unpublished.unlink(missing_ok=True)
 
 
 def _link(unpublished: Path, file: Path) -> bool:
@@ -214,5 +215,6 @@ def refused(path: Path, error: OSError) -> CalveError:
     if is_lasting(error):
         hint = "Change its permissions, or choose another folder"
         return SetupError(message, step="ledger", target=str(path), hint=hint)
-    hint = "Make room there; Calve tries again, and nothing is lost meanwhile"
+    wish = "Make room there" if number in (errno.ENOSPC, errno.EDQUOT) else "Check the disk"
+    hint = f"{wish}; Calve tries again, and nothing is lost meanwhile"
     return WriteError(message, step="ledger", target=str(path), hint=hint)

@@ -2,7 +2,7 @@
 
 `CALVE_STOP_AT=commit.before-swap` ends the process as `kill -9` would, at the first time this point is reached;
 `commit.before-swap:3` at the third. `CALVE_FAIL_ON=task.convert:poison` raises an error that nobody foresaw wherever
-this point meets this text; `task.convert!poison` ends the process there.
+this point meets this text; `task.convert!poison` ends the process there. `;` separates several.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VARIABLE = "CALVE_STOP_AT"
 FAIL_VARIABLE = "CALVE_FAIL_ON"
 _point, _, _nth = os.environ.get(VARIABLE, "").partition(":")
 _times_left = int(_nth or 1)
-_failing = re.fullmatch(r"([^:!]+)([:!])(.+)", os.environ.get(FAIL_VARIABLE, ""))
+_failing = re.findall(r"([^:!;]+)([:!])([^;]+)", os.environ.get(FAIL_VARIABLE, ""))
 
 
 def reach(point: str) -> None:
@@ -37,9 +37,8 @@ def meet(point: str, texts: Callable[[], Iterable[object]]) -> None:
     Raises:
         RuntimeError: It does.
     """
-    if _failing is None or point != _failing[1]:
-        return
-    if any(_failing[3] in str(text) for text in texts()):
-        if _failing[2] == "!":
-            os.kill(os.getpid(), signal.SIGKILL)
-        raise RuntimeError(f"{point} met {_failing[3]}")
+    for where, how, what in _failing:
+        if point == where and any(what in str(text) for text in texts()):
+            if how == "!":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise RuntimeError(f"{point} met {what}")

@@ -18,8 +18,9 @@ from pyiceberg.types import LongType
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
-from calve.columns.evolve import Evolution
-from calve.commit.fence import CommitTarget, Mark, append
+from calve.columns.evolve import Evolution, NewColumn
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
 from calve.errors import (
     CalveError,
     CommitError,
@@ -129,29 +130,34 @@ def test_a_name_with_an_empty_part_names_no_table(lake: Any, identifier: str) ->
 def test_columns_are_added_at_any_depth(lake: Any) -> None:
     item = {"type": "struct", "fields": [{"id": 1, "name": "sku", "required": False, "type": "string"}]}
     items = {"type": "list", "element-id": 2, "element": item, "element-required": False}
-    lake.catalog.evolve(lake.name, Evolution([((), "items", items), ((), "n", "long")]))
-    table = lake.catalog.evolve(lake.name, Evolution([(("items", "element"), "price", "double")]))
+    lake.catalog.evolve(lake.name, Evolution([NewColumn((), "items", items), NewColumn((), "n", "long")]))
+    table = lake.catalog.evolve(lake.name, Evolution([NewColumn(("items", "element"), "price", "double")]))
     assert str(table.schema.find_type("items.element.price")) == "double"
     assert str(table.schema.find_type("n")) == "long"
     assert len(table.schema.field_ids) == len(set(table.schema.field_ids))
 
 
 def test_a_name_with_a_dot_is_one_column(lake: Any) -> None:
-    table = lake.catalog.evolve(lake.name, Evolution([((), "a.b", "long")]))
-    again = lake.catalog.evolve(lake.name, Evolution([((), "a.b", "long"), ((), "c", "long")]))
+    table = lake.catalog.evolve(lake.name, Evolution([NewColumn((), "a.b", "long")]))
+    again = lake.catalog.evolve(
+        lake.name, Evolution([NewColumn((), "a.b", "long"), NewColumn((), "c", "long", "what it means")])
+    )
     assert [column.name for column in table.schema.fields] == ["id", "note", "a.b"]
-    assert [column.name for column in again.schema.fields] == ["id", "note", "a.b", "c"]
+    assert [(column.name, column.doc) for column in again.schema.fields][2:] == [("a.b", None), ("c", "what it means")]
 
 
 def test_columns_that_another_writer_added_are_skipped(lake: Any) -> None:
-    first = lake.catalog.evolve(lake.name, Evolution([((), "a", "long")]))
-    again = lake.catalog.evolve(lake.name, Evolution([((), "a", "string"), ((), "b", "string")]))
+    first = lake.catalog.evolve(lake.name, Evolution([NewColumn((), "a", "long")]))
+    again = lake.catalog.evolve(lake.name, Evolution([NewColumn((), "a", "string"), NewColumn((), "b", "string")]))
     assert again.schema.find_field("a") == first.schema.find_field("a")
     assert str(again.schema.find_type("b")) == "string"
 
 
 def test_columns_are_widened_and_never_made_narrower(lake: Any) -> None:
-    lake.catalog.evolve(lake.name, Evolution([((), "n", "int"), ((), "d", "decimal(9, 2)"), ((), "s", "string")]))
+    lake.catalog.evolve(
+        lake.name,
+        Evolution([NewColumn((), "n", "int"), NewColumn((), "d", "decimal(9, 2)"), NewColumn((), "s", "string")]),
+    )
     wider = Evolution(widen=[("n", "long"), ("d", "decimal(12, 2)"), ("s", "long"), ("gone", "long")])
     table = lake.catalog.evolve(lake.name, wider)
     again = lake.catalog.evolve(lake.name, Evolution(widen=[("n", "int"), ("d", "decimal(10, 2)")]))
@@ -163,7 +169,7 @@ def test_columns_are_widened_at_any_depth(lake: Any) -> None:
     inner = {"type": "struct", "fields": [{"id": 9, "name": "n", "required": False, "type": "int"}]}
     many = {"type": "list", "element-id": 7, "element-required": False, "element": inner}
     keyed = {"type": "map", "key-id": 5, "key": "int", "value-id": 6, "value-required": False, "value": "float"}
-    lake.catalog.evolve(lake.name, Evolution([((), "l", many), ((), "m", keyed)]))
+    lake.catalog.evolve(lake.name, Evolution([NewColumn((), "l", many), NewColumn((), "m", keyed)]))
     table = lake.catalog.evolve(lake.name, Evolution(widen=[("l.element.n", "long"), ("m.value", "double")]))
     found = [str(table.schema.find_type(name)) for name in ("l.element.n", "m.value", "m.key")]
     assert found == ["long", "double", "int"]
@@ -171,7 +177,9 @@ def test_columns_are_widened_at_any_depth(lake: Any) -> None:
 
 def test_evolutions_side_by_side_all_arrive(lake: Any) -> None:
     def add(number: int) -> None:
-        lake.catalog.evolve(lake.name, Evolution([((), "shared", "long"), ((), f"c{number}", "long")]))
+        lake.catalog.evolve(
+            lake.name, Evolution([NewColumn((), "shared", "long"), NewColumn((), f"c{number}", "long")])
+        )
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add, range(4)))

@@ -28,6 +28,10 @@ def server(status: int, kind: str, body: bytes) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -52,6 +56,18 @@ def test_a_server_that_is_no_catalog_is_an_error_of_the_set_up(status: int, kind
     assert isinstance(found, SetupError)
     assert told in found.message
     assert "`uri`" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "is_wrong"), [(404, JSON, True), (405, HTML, True), (200, HTML, True), (401, JSON, False)]
+)
+def test_an_address_that_issues_no_tokens_is_an_error_of_the_set_up(status: int, kind: str, is_wrong: bool) -> None:
+    with server(status, kind, b"{}") as tokens, server(200, JSON, b"{}") as uri:
+        given = {"type": "rest", "uri": uri, "credential": "me:geheim", "oauth2-server-uri": tokens}
+        found = not_opened(AWAY, None, "iceberg", given)
+        assert not_opened(AWAY, None, "iceberg", given | {"oauth2-server-uri": "v1/oauth/tokens"}) is AWAY
+    assert isinstance(found, SetupError) == is_wrong
+    assert not is_wrong or ("`oauth2-server-uri`" in found.hint and f"answers {status}" in found.message)
 
 
 @pytest.mark.parametrize(

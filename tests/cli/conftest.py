@@ -49,6 +49,7 @@ class RunOptions:
     conf: dict[str, str]
     once: bool
     give_up_after: timedelta
+    standby: bool = False
 
 
 GOOD = "orders:\n  source:\n    nothing: {}\n  sink:\n    - nowhere:\n        place: here\n"
@@ -60,7 +61,12 @@ class Pipelines:
 
     work: Callable[[Sequence[PipelineSettings], RunOptions, Watch], int] = lambda pipelines, options, watch: 0
     problems: list[str] = field(default_factory=list)
+    conf: dict[str, str] = field(default_factory=dict)
     ran: list[tuple[list[str], RunOptions]] = field(default_factory=list)
+
+    def check(self, found: Sequence[PipelineSettings], conf: dict[str, str]) -> list[str]:
+        self.conf = conf
+        return self.problems
 
     def run(self, pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
         self.ran.append(([one.name for one in pipelines], options))
@@ -92,7 +98,7 @@ def pipelines(_modules_as_before: None) -> Pipelines:
         "pipeline.plugins": {
             "PLUGINS": Plugins(sources={"nothing": NothingSettings}, sinks={"nowhere": NowhereSettings})
         },
-        "operate.probe": {"check": lambda found: pipelines.problems},
+        "operate.probe": {"check": pipelines.check},
     }.items():
         module = ModuleType(f"calve.{name}")
         vars(module).update(content)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from running import Calve
+from running import LITTLE, Calve
 
 YAML = """\
 crm:
@@ -41,7 +41,17 @@ def test_what_a_pipeline_writes_can_be_followed_and_ctrl_c_ends_it(spark: SparkS
     job = Calve(tmp_path, YAML, spark)
     (tmp_path / "1.ndjson").write_text('{"id": 1, "city": "Bern"}\n{"id": 2, "city": "Biel"}\n')
     assert job.once() == 0, job.said()
-    command = [sys.executable, "-m", "calve", "changes", "crm.customers", "--follow", "--polling-interval", "100ms"]
+    command = [
+        sys.executable,
+        "-m",
+        "calve",
+        "changes",
+        "crm.customers",
+        "--follow",
+        "--polling-interval",
+        "100ms",
+        *LITTLE,
+    ]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as following:

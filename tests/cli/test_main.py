@@ -20,14 +20,26 @@ def test_help_names_every_command_and_shows_a_first_pipeline(shell: Shell) -> No
         assert text in result.output
 
 
-def test_help_imports_neither_spark_nor_arrow() -> None:
+def test_an_unknown_command_is_answered_with_the_nearest_one(shell: Shell) -> None:
+    assert "No such command 'runn'. Did you mean 'run'?" in shell("runn").output
+    assert "Did you mean" not in shell("xyz").output
+
+
+def test_no_help_imports_spark_arrow_or_duckdb() -> None:
     code = (
-        "import sys; from calve.cli.main import calve\n"
-        "try: calve(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print([m for m in ('pyspark', 'pyarrow', 'duckdb') if m in sys.modules], file=sys.stderr)"
+        "import sys, click; from calve.cli.main import calve\n"
+        "def ask(command, *path):\n"
+        "    try: calve([*path, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "    if isinstance(command, click.Group):\n"
+        "        for name in command.list_commands(click.Context(command)):\n"
+        "            ask(command.get_command(click.Context(command), name), *path, name)\n"
+        "ask(calve)\n"
+        "slow = ('pyspark', 'pyarrow', 'numpy', 'duckdb', 'pyiceberg', 'prometheus_client', 'jinja2')\n"
+        "print([name for name in slow if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "calve dlq replay" in done.stdout
     assert done.stderr.strip() == "[]"
 
 

@@ -42,7 +42,7 @@ def test_a_run_ends_with_its_last_figures_and_a_status_file(shell: Shell, pipeli
     result = shell("run", shell.write("a.yaml", GOOD), *QUIET)
     assert result.exit_code == 0
     assert "orders stopped · " in result.stderr
-    assert "10 rows in 1 table" in result.stderr
+    assert "10 rows written to 1 table" in result.stderr
     assert result.stdout == ""
     assert json.loads((shell.folder / "calve-state/orders/status.json").read_text())["state"] == "stopped"
 

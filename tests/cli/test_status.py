@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from calve.errors import CommitError, SourceUnavailableError
 from calve.observe.liveness import process_started
 from calve.observe.notices import IGNORED_HINT, NULLED_HINT
-from calve.observe.report import PipelineReport
+from calve.observe.report import PipelineReport, now
 from calve.observe.status import BatchCounts, PipelineStatus
 
 from .conftest import Shell
@@ -65,6 +67,22 @@ def test_a_killed_pipeline_is_not_called_running(shell: Shell) -> None:
     save(shell, killed)
     assert "orders: not running (killed?): was running" in shell("status").stdout
     assert json.loads(shell("status", "--json").stdout)["pipelines"][0]["process"] == "gone"
+
+
+def test_an_error_that_has_not_occurred_for_long_is_not_shown_as_present(shell: Shell) -> None:
+    old = report()
+    save(shell, old)
+    assert re.search(r"error \(for \d+ s\): Kafka does not answer", shell("status").stdout)
+    old.errors[0].last = old.errors[0].since = now() - timedelta(hours=3)
+    save(shell, old)
+    assert "error (3 h ago): Kafka does not answer" in shell("status").stdout
+
+
+@pytest.mark.parametrize("command", [("status",), ("dlq", "list"), ("doctor",)])
+def test_a_store_that_cannot_keep_a_state_is_refused_at_once(shell: Shell, command: tuple[str, ...]) -> None:
+    result = shell(*command, "--state", "gs://bucket/state")
+    assert result.exit_code == 2
+    assert "The state cannot be kept at gs://bucket/state. Set --state to a local path, or to an S3" in result.stderr
 
 
 def test_a_stopped_pipeline_says_when(shell: Shell) -> None:
@@ -147,3 +165,11 @@ def test_what_is_not_written_is_explained_with_the_way_out(shell: Shell) -> None
         fields,
         {"amount": "'\x1b[2J' is not a valid double"},
     )
+
+
+def test_how_files_were_written_is_shown_only_if_asked_for(shell: Shell) -> None:
+    status = PipelineStatus("orders")
+    status.files_are("written by each task")
+    save(shell, status.report())
+    assert "written by each task" not in shell("status").stdout
+    assert "files of the last batch: written by each task" in shell("status", "--verbose").stdout

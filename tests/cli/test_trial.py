@@ -59,9 +59,47 @@ def test_json_is_a_line_for_each_event_then_for_each_table(shell: Shell) -> None
     result = shell("try", shell.write("a.yaml", YAML), shell.write("b.ndjson", EVENTS), "--json")
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert [one["type"] for one in found] == ["event", "event", "event", "table"]
-    assert found[0] == {"type": "event", "line": 1, "tables": [{"sink": "iceberg", "table": "shop.a"}], "rejects": []}
+    fate = {"tables": [{"sink": "iceberg", "table": "shop.a"}], "rejects": [], "processed": [], "dropped": 0}
+    assert found[0] == {"type": "event", "line": 1, **fate}
     assert found[1]["rejects"][0]["code"] == "BAD_TABLE_NAME"
     assert (found[3]["table"], found[3]["rows"], found[3]["created"]) == ("shop.a", 1, True)
+
+
+PROCESSED = """\
+one:
+  source:
+    http: {}
+  processor:
+    - split_event: {field: n, delimiter: " "}
+    - drop_events: {drop_when: '/n == "x"'}
+    - convert_type: {key: n, tags_on_failure: [odd]}
+  sink:
+    - iceberg: {table_identifier: shop.a, auto_create: true}
+"""
+
+
+def test_an_event_is_shown_before_and_after_each_processor_that_changes_it(shell: Shell) -> None:
+    events = '{"n":"1 x y"}\n{"n":"x"}\n{"m":2}\n'
+    arguments = ("try", shell.write("a.yaml", PROCESSED), shell.write("b.ndjson", events))
+    assert shell(*arguments).stdout.splitlines()[:14] == [
+        'line 1: {"n":"1 x y"}',
+        '  processor[0] split_event: {"n":"1"}',
+        '  processor[0] split_event: {"n":"x"}',
+        '  processor[0] split_event: {"n":"y"}',
+        '  processor[1] drop_events: {"n":"1"}',
+        '  processor[1] drop_events: {"n":"y"}',
+        '  processor[2] convert_type: {"n":1}',
+        '  processor[2] convert_type: {"n":"y"} tags: odd',
+        "line 1: shop.a",
+        "line 1: shop.a",
+        "line 1: dropped by a processor",
+        'line 2: {"n":"x"}',
+        "  processor[1] drop_events: no event is left",
+        "line 2: dropped by a processor",
+    ]
+    [_, second, *_] = map(json.loads, shell(*arguments, "--json").stdout.splitlines())
+    done = {"processor": "processor[1] drop_events", "before": ['{"n":"x"}'], "after": [], "tags": []}
+    assert (second["processed"], second["dropped"]) == ([done], 1)
 
 
 def test_nothing_is_written(shell: Shell) -> None:

@@ -56,3 +56,9 @@ def test_a_configuration_is_read_without_what_only_a_run_imports(tmp_path: Path)
     assert {"pyiceberg", "pydantic", "duckdb", "pyarrow.compute", "asyncio", "calve.pipeline.driver"}.isdisjoint(
         ran.stdout.split()
     )
+
+
+def test_connect_takes_spark_settings(shell: Shell, pipelines: Pipelines) -> None:
+    jar = "spark.driver.extraClassPath=/opt/driver.jar"
+    assert shell("validate", shell.write("a.yaml", GOOD), "--connect", "--conf", jar).exit_code == 0
+    assert pipelines.conf == {"spark.driver.extraClassPath": "/opt/driver.jar"}

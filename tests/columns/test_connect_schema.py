@@ -141,7 +141,7 @@ def test_new_columns_of_a_table_are_of_the_types_that_the_schema_says_and_those_
     events = rows(([A, B, C, inside], {"a": 1, "b": 1_000, "c": None, "p": {"born": 1}}))
     found = UnknownColumns(table.schema, ConvertOptions()).find(events).fields
     assert found is not None
-    added = {name: kind for _, name, kind in plan_evolution(table, found).add}
+    added = {each.name: each.kind for each in plan_evolution(table, found).add}
     assert {name: kind for name, kind in added.items() if name != "p"} == {"b": "timestamp", "c": "string"}
     assert [(each["name"], each["type"]) for each in added["p"]["fields"]] == [("born", "date")]
 
@@ -211,4 +211,4 @@ def test_a_field_that_cannot_become_a_column_rejects_only_the_events_that_have_a
     events = rows((told, {"a": 1, "_row_id": None, "c": None}), (told, {"a": 2, "_row_id": "x", "c": "y"}))
     converted = Converter(table, ConvertOptions(look_for_unknown=True)).convert(events)
     assert [(each["row"], each["code"]) for each in converted.rejects.to_pylist()] == [(1, "AMBIGUOUS_FIELD")]
-    assert [name for _, name, _ in plan_evolution(table, converted.unknown).add] == ["c"]
+    assert [each.name for each in plan_evolution(table, converted.unknown).add] == ["c"]

@@ -87,4 +87,4 @@ def test_the_core_takes_events_with_fields_that_are_not_written():
     schema = schema_from_columns([{"name": name, "type": "long"} for name in "abc"])
     converter = core.converter(table_spec(schema, ConvertOptions(fields=all_but("b"))), arrow_schema(schema))
     taken = converter.convert(rows_of({"a": 1, "b": [2], "c": 3})["event"].chunk(0))
-    assert (taken.rows.tolist(), taken.strange.tolist()) == ([0], [])
+    assert (taken.rows.tolist(), taken.unknown_rows.tolist()) == ([0], [])

@@ -94,12 +94,12 @@ def test_column_types_decide_at_any_depth_and_an_exact_name_wins():
         infer(rows_of('{"s":{"b_at":1},"total":2}')),
         types=ColumnTypes(given),
     )
-    assert new.add == [(("s",), "b_at", "timestamptz"), ((), "total", "decimal(12, 2)")]
+    assert new.add == [(("s",), "b_at", "timestamptz", ""), ((), "total", "decimal(12, 2)", "")]
 
 
 def test_date_times_stay_text_where_settings_say_so():
     found = infer(rows_of('{"a":"2026-01-02T03:04:05Z"}'))
-    assert str(found.to_schema(types=ColumnTypes(moments=False)).fields[0].field_type) == "string"
+    assert str(found.to_schema(types=ColumnTypes(date_times=False)).fields[0].field_type) == "string"
 
 
 def test_what_became_text_for_digits_or_mixed_types_is_named():
@@ -178,12 +178,12 @@ def test_unknown_fields_are_found_at_any_depth():
         '{"only":1}',
     )
     plan = plan_evolution(table, converted.unknown)
-    assert [(path, name) for path, name, _ in plan.add if not path] == [((), "n"), ((), "only")]
-    assert {(path, name): kind for path, name, kind in plan.add if path and name != "z2"} == {
+    assert [(path, name) for path, name, *_ in plan.add if not path] == [((), "n"), ((), "only")]
+    assert {(path, name): kind for path, name, kind, _ in plan.add if path and name != "z2"} == {
         (("s",), "x2"): "boolean",
         (("l", "element"), "y2"): "string",
     }
-    assert (("m", "value"), "z2") in [(path, name) for path, name, _ in plan.add]
+    assert (("m", "value"), "z2") in [(path, name) for path, name, *_ in plan.add]
     assert converted.rejects["code"].to_pylist() == ["NO_MATCHING_FIELDS"]
 
 
@@ -201,7 +201,7 @@ def test_fields_beyond_the_limit_on_columns_reject_their_events():
     events = ['{"a":1,"b":{"c":1,"d":2}}', '{"a":2,"e":5}', '{"a":3,"e":null}', '{"a":4}']
     table, converted = unknown({"a": "int"}, *events, column_limit=3)
     plan = plan_evolution(table, converted.unknown, limit=3)
-    assert [(path, name) for path, name, _ in plan.add] == [((), "b")]
+    assert [(path, name) for path, name, *_ in plan.add] == [((), "b")]
     assert [field["name"] for field in plan.add[0][2]["fields"]] == ["c"]
     evolved = {"a": "int", "b": "struct<c: long>"}
     _, converted = unknown(evolved, *events, column_limit=3)

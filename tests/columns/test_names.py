@@ -13,7 +13,7 @@ from calve.columns.evolve import plan_evolution
 from calve.columns.infer import Inferred, infer
 from calve.columns.names import COLUMN_LIMIT, folded
 from calve.convert.converter import Converted, Converter, ConvertOptions
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
 from calve.table.schema import read_schema
 from convert.tables import plain_rows, table_of
 
@@ -51,7 +51,7 @@ def evolved(schema: Schema, rows: pa.Table, **options) -> tuple[Schema, Converte
 def with_columns(schema: Schema, add) -> Schema:
     data = json.loads(schema.model_dump_json())
     ids = iter(range(1_000, 10_000))
-    for path, name, kind in add:
+    for path, name, kind, _ in add:
         struct = data
         for step in path:
             if struct["type"] == "struct":
@@ -90,11 +90,11 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("is_sound", [False, True], ids=["alone", "after sound"])
+@pytest.mark.parametrize("is_validated", [False, True], ids=["alone", "after validation"])
 @pytest.mark.parametrize(("first", "second", "field"), HOSTILE, ids=[ascii(each[2]) for each in HOSTILE])
-def test_a_field_that_cannot_become_a_column_makes_its_event_a_dead_letter(first, second, field, is_sound):
+def test_a_field_that_cannot_become_a_column_makes_its_event_a_dead_letter(first, second, field, is_validated):
     rows = rows_of(first, {**second, "new": True})
-    schema, converted = evolved(created(first), sound(rows).rows if is_sound else rows)
+    schema, converted = evolved(created(first), validated(rows).rows if is_validated else rows)
     assert rejects(converted) == [("AMBIGUOUS_FIELD", field)]
     assert converted.row.to_pylist() == [0]
     assert names(schema) == names(created(first)), "a rejected event adds no columns"
@@ -168,12 +168,12 @@ def test_what_is_nested_deeper_than_16_levels_is_text(bracket):
         assert (value, depth) == (nested(deep - 14), 16)
 
 
-@pytest.mark.parametrize("is_sound", [False, True], ids=["alone", "after sound"])
+@pytest.mark.parametrize("is_validated", [False, True], ids=["alone", "after validation"])
 @pytest.mark.parametrize("kind", ["string", "struct"])
-def test_what_is_nested_deeper_than_250_levels_is_malformed(kind, is_sound):
+def test_what_is_nested_deeper_than_250_levels_is_malformed(kind, is_validated):
     schema = created({"v": "x"} if kind == "string" else {"v": {"a": 1}})
     rows = rows_of({"w": 1}, '{"v":' + "[" * 250 + "]" * 250 + "}", '{"v":' + '{"a":' * 10_000 + "1" + "}" * 10_001)
-    found = sound(rows).rejects if is_sound else evolved(schema, rows)[1].rejects
+    found = validated(rows).rejects if is_validated else evolved(schema, rows)[1].rejects
     assert [(each["row"], each["code"], each["reason"]) for each in found.to_pylist()] == [
         (1, "MALFORMED", "nested deeper than 250 levels"),
         (2, "MALFORMED", "nested deeper than 250 levels"),

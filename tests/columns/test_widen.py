@@ -86,7 +86,7 @@ def test_the_widest_of_all_values_counts_beside_new_fields():
         '{"s":{"n":1e10,"m":1}}',
     )
     assert sorted(found.widen) == [("d", "decimal(7, 2)"), ("s.n", "long")]
-    assert sorted((path, name) for path, name, _ in found.add) == [((), "x"), (("s",), "m")]
+    assert sorted((each.path, each.name) for each in found.add) == [((), "x"), (("s",), "m")]
 
 
 def test_a_field_matches_its_column_whatever_its_case_where_case_is_ignored():

@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyiceberg.table import StaticTable
 
 from calve.catalog.catalog import Catalog
-from calve.commit.fence import CommitTarget, Mark, append
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.record.receipt import Failure, Receipt
 from calve.reduce.key import Key, identified
@@ -133,7 +134,7 @@ class Changing:
             catalog="",
             route=SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", [])),
             tables={NAME: table},
-            dead_letters=DeadLetterPlace(str(self.folder / "dlq")),
+            dead_letters=DeadLetterLocation(str(self.folder / "dlq")),
             changes=True,
             keep=self.keep,
         )

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from calve.catalog.catalog import Catalog, embedded
-from calve.commit.fence import CommitTarget, Mark, append
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.record.content_file import ContentFile
 
@@ -19,9 +20,17 @@ SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required
 def main(folder: Path, pipeline: str, first: int, last: int) -> None:
     spark = session.start("local[1]")
     catalog = Catalog(spark, embedded(folder))
-    table = catalog.create("db.events", SCHEMA)
+    catalog.create("db.events", SCHEMA)
     print("ready", flush=True)
     sys.stdin.readline()  # so that writers meet
+    write(catalog, pipeline, first, last)
+    session.stop(spark)
+
+
+def write(catalog: Catalog, pipeline: str, first: int, last: int) -> None:
+    """Append the batches that the table lacks, each with its number in a row."""
+    table = catalog.load("db.events")
+    assert table
     for batch in range(first, last + 1):
         path = Path(table.location) / "data" / f"{pipeline}-{batch}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +46,6 @@ def main(folder: Path, pipeline: str, first: int, last: int) -> None:
             record_count=1,
         )
         append(catalog, CommitTarget("db.events", table.uuid), Mark(pipeline, "state", last), {batch: [file]})
-    session.stop(spark)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from calve.commit.fence import CommitTarget, Mark, append
+from calve.commit.fence import append, forestall
+from calve.commit.mark import CommitTarget, Mark
 from calve.errors import CommitError, CommitUnknownError, NoTargetError, OvertakenError, UnprocessableError, Verdict
 from calve.record.content_file import ContentFile
 
@@ -194,6 +195,27 @@ def test_a_commit_that_never_arrived_is_repeated(lake: Any, at_point: Any) -> No
     at_point("commit.before-swap", raise_unknown)
     assert append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [lake.file("a", [1])]}).batches == (1,)
     assert lake.ids() == [1]
+
+
+@pytest.mark.parametrize("reached", [0, 1])
+def test_an_attempt_that_began_before_it_was_forestalled_fails_and_asks_who_owns_the_ledger(
+    lake: Any, at_point: Any, reached: int
+) -> None:
+    if reached:
+        append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [lake.file("a", [1])]})
+    owners = iter([True, False])
+
+    def confirm(_: float) -> None:
+        if not next(owners):
+            raise OvertakenError("another driver owns it")
+
+    at_point("commit.before-swap", lambda: told.append(forestall(lake.catalog, CommitTarget(lake.name), mark(2))))
+    told: list[int] = []
+    with pytest.raises(OvertakenError, match="another driver"):
+        append(lake.catalog, CommitTarget(lake.name), replace(mark(2), confirm=confirm), {2: [lake.file("b", [2])]})
+    assert (told, lake.ids()) == ([reached], [1][:reached])
+    append(lake.catalog, CommitTarget(lake.name), mark(2), {2: [lake.file("c", [3])]})
+    assert lake.ids() == [1, 3][1 - reached :]
 
 
 def raise_unknown() -> None:

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.commit.fence import CommitTarget, Mark, append
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.errors import CommitError
 from calve.expression import compile_format
 from calve.record.receipt import Failure, Receipt
@@ -66,7 +67,7 @@ def test_a_value_of_any_type_is_kept_exactly_however_many_updates_it_takes(
 
     def apply(batch: int, *events: dict[str, Any]) -> None:
         route = SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", []))
-        table, place = catalog.load(NAME), DeadLetterPlace(str(tmp_path / "dlq"))
+        table, place = catalog.load(NAME), DeadLetterLocation(str(tmp_path / "dlq"))
         assert table
         sink = TableJob("iceberg", route, place, "", {NAME: table}, changes=True, keep=True)
         job = Job("p", f"p-{batch}", Events(), (sink,), 100)

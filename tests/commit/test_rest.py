@@ -14,8 +14,9 @@ from pyiceberg.io import load_file_io
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog
-from calve.columns.evolve import Evolution
-from calve.commit.fence import CommitTarget, Mark, append
+from calve.columns.evolve import Evolution, NewColumn
+from calve.commit.fence import append, forestall
+from calve.commit.mark import CommitTarget, Mark
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 from content_files import data_file
@@ -67,6 +68,19 @@ def test_a_zombie_between_look_and_swap_adds_nothing_twice(
     assert ids(object_store, table) == [1]
 
 
+def test_an_attempt_that_began_before_it_was_forestalled_fails(
+    catalog: Catalog, table: Table, object_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, owners = CommitTarget(table.identifier), iter([lambda: None, lambda: 1 / 0])
+    waiting = [lambda: forestall(catalog, target, Mark("shop", "s", 1))]
+    monkeypatch.setattr(
+        "calve.commit.swap.reach", lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None
+    )
+    with pytest.raises(ZeroDivisionError):
+        append(catalog, target, Mark("shop", "s", 1, lambda _: next(owners)()), {1: [file(table, "a", [1])]})
+    assert ids(object_store, table) == []
+
+
 def test_writers_side_by_side_lose_and_double_nothing(catalog: Catalog, table: Table, object_store: Any) -> None:
     def write(number: int) -> None:
         for batch in range(1, 4):
@@ -80,7 +94,7 @@ def test_writers_side_by_side_lose_and_double_nothing(catalog: Catalog, table: T
 
 def test_tables_evolve(catalog: Catalog, table: Table) -> None:
     nested = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "int"}]}
-    evolved = catalog.evolve(table.identifier, Evolution([((), "more", nested)]))
+    evolved = catalog.evolve(table.identifier, Evolution([NewColumn((), "more", nested)]))
     assert [column.name for column in evolved.schema.fields] == ["id", "note", "more"]
     assert evolved.schema == catalog.load(table.identifier).schema
     assert json.loads(evolved.schema_json)

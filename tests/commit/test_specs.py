@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.commit.fence import CommitTarget
+from calve.commit.mark import CommitTarget
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import convert
 from calve.maintenance.rewrite import rewrite

@@ -19,7 +19,8 @@ from pyiceberg.exceptions import NoSuchTableError
 
 import calve.sinks
 from calve.catalog.catalog import Catalog, embedded
-from calve.commit.fence import CommitTarget, Mark, append
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.errors import CalveError, Verdict
 from calve.event.columns import JSON, VERSION
@@ -155,7 +156,7 @@ def opened(world, folder, sink=None):
         keys.append(Catalog(session.start(), dict(properties)))
         return "lake", keys[-1]
 
-    return open_sink(Opening(entry, "law", (), str(folder / "dlq"), catalog_of, Log("law")))
+    return open_sink(Opening(entry, "law", {}, str(folder / "dlq"), catalog_of, Log("law")))
 
 
 def write(sink, events, batch=1, attempt=0):
@@ -168,12 +169,12 @@ def write(sink, events, batch=1, attempt=0):
             pipeline="law",
             run=f"law-{batch}-{attempt}",
             reader=Events(),
-            sinks=(sink.job(batch, "law-", False),),
+            sinks=(sink.job(batch, batch, "law-", False),),
             max_open_writers=10,
             number=number,
             only=only,
-            moment=batch,
-            places=[[0]],
+            time_tenths=batch,
+            split_numbers=[[0]],
             splits=1,
         )
         job = pickle.loads(pickle.dumps(job))
@@ -225,7 +226,7 @@ def test_a_job_brings_nothing_of_the_driver_into_a_task(world, tmp_path):
     sink = opened(world, tmp_path)
     sink.open()
     sink.begin_batch([])
-    (tmp_path / "job").write_bytes(pickle.dumps(sink.job(1, "law-", False)))
+    (tmp_path / "job").write_bytes(pickle.dumps(sink.job(1, 1, "law-", False)))
     code = f"""
 import pickle, sys, calve.sinks
 calve.sinks.__path__.append({str(NEW)!r})
@@ -253,7 +254,7 @@ def test_a_preview_rejects_what_a_task_rejects_and_writes_nothing(world, tmp_pat
     before = world.traces()
     given = [*events(10, 2), world.bad]
     rows = pa.table({"event": [each.encode() for each in given], JSON: given, VERSION: [1, 2, 3]})
-    job = sink.job(2, "law-", False)
+    job = sink.job(2, 2, "law-", False)
     [name] = [job.route.table.static]
     found = job.preview(name, rows)
     assert (found.rejects["row"].to_pylist(), found.is_misfit, found.is_absent) == ([2], False, False)

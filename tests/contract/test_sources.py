@@ -6,6 +6,7 @@ import json
 import pickle
 import uuid
 
+import obstore
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -16,8 +17,11 @@ from calve.errors import SourceUnavailableError
 from calve.event.typed import with_text
 from calve.pipeline.plugins import PLUGINS, open_source
 from calve.settings import parse_text
+from calve.sources.s3.objects import store_of
+from calve.sources.s3.settings import Aws
 from calve.sources.source import EVENT
 from running import post, until
+from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
 
 COUNT = 5_000
 YAML = "law:\n  source:\n    {source}\n  sink:\n    - iceberg: {{table_identifier: a.b}}\n"
@@ -49,6 +53,24 @@ class Files:
         for start in range(0, len(events), 500):
             self.made += 1
             (self.folder / "in" / f"{self.made:05}.ndjson").write_bytes(b"\n".join(events[start : start + 500]))
+
+
+class GrowingFile:
+    """Lines that are appended to a file, which is renamed from time to time."""
+
+    def __init__(self, folder, request):
+        self.file = folder / "in" / "growing.ndjson"
+        path = f'path: "{folder}/in/growing*", codec: {{ndjson: {{}}}}'
+        self.yaml = f"file: {{{path}, tail: true, poll_interval: 10ms}}"
+        self.file.parent.mkdir()
+        self.made = 0
+
+    def feed(self, source, events):
+        for start in range(0, len(events), 500):
+            with self.file.open("ab") as file:
+                file.writelines(event + b"\n" for event in events[start : start + 500])
+        self.made += 1
+        self.file.rename(self.file.with_suffix(f".{self.made}"))
 
 
 class Topic:
@@ -84,6 +106,26 @@ class Requests:
             assert post(source.address[1], [json.loads(event) for event in events[start : start + 100]]) == 200
 
 
+class Objects:
+    """Objects that appear in a bucket."""
+
+    def __init__(self, folder, request):
+        store = request.getfixturevalue("object_store")
+        self.prefix = f"law-{uuid.uuid4().hex[:8]}/"
+        aws = {"region": REGION, "endpoint": store.endpoint}
+        aws |= {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY}
+        bucket = {"name": BUCKET, "filter": {"include_prefix": [self.prefix]}}
+        scan = {"buckets": [{"bucket": bucket}], "scheduling": {"interval": "10ms"}}
+        self.yaml = "s3: " + json.dumps({"scan": scan, "aws": aws})
+        self.store = store_of(Aws(**aws), BUCKET)
+        self.made = 0
+
+    def feed(self, source, events):
+        for start in range(0, len(events), 500):
+            self.made += 1
+            obstore.put(self.store, f"{self.prefix}{self.made:05}.ndjson", b"\n".join(events[start : start + 500]))
+
+
 class Snapshots:
     """Snapshots of a table, written by another engine."""
 
@@ -106,8 +148,10 @@ class Snapshots:
 @pytest.fixture(
     params=[
         pytest.param(Files, id="file"),
+        pytest.param(GrowingFile, id="file-tail"),
         pytest.param(Requests, id="http"),
         pytest.param(Topic, id="kafka", marks=pytest.mark.services),
+        pytest.param(Objects, id="s3", marks=pytest.mark.services),
         pytest.param(Snapshots, id="iceberg", marks=pytest.mark.spark),
     ]
 )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.convert.converter import Converter, ConvertOptions
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
 from convert.events import Maker
 from convert.tables import plain_rows, table_of
 from examples import examples
@@ -19,14 +19,16 @@ ROWS = 40
     seed=st.integers(0, 2**40),
     tables=st.sampled_from([1, 2, 7, 100_000]),
     mismatch=st.sampled_from(["null", "dlq"]),
-    through_sound=st.booleans(),
+    through_validation=st.booleans(),
 )
-def test_events_of_many_tables_become_together_what_they_become_table_by_table(seed, tables, mismatch, through_sound):
+def test_events_of_many_tables_become_together_what_they_become_table_by_table(
+    seed, tables, mismatch, through_validation
+):
     rnd = random.Random(seed)
     maker = Maker(rnd)
     schema = maker.schema()
     rows = pa.table({"event": pa.array([maker.event(schema) for _ in range(ROWS)], pa.binary())})
-    rows = sound(rows).rows if through_sound else rows
+    rows = validated(rows).rows if through_validation else rows
     owners = np.array([rnd.randrange(tables) for _ in range(len(rows))], np.int32)
     converter = Converter(
         table_of(schema), ConvertOptions(look_for_unknown=True, on_type_mismatch=mismatch, count_ignored=True)

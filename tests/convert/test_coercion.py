@@ -76,6 +76,7 @@ NOT_COERCIBLE = [
     ("date", "-719163"), ("timestamptz", '"0001-01-01T00:00:00+01:00"'), ("timestamp", '"9999-12-31T23:30:00-01:00"'),
     ("date", "1700000000000"), ("timestamp_ns", "9223372036855"), ("timestamptz_ns", '"2263-01-01T00:00:00Z"'), ("timestamp", "1e400"),
     ("list<int>", '[1,"x"]'), ("list<int>", "{}"), ("map<int, string>", '{"x":"y"}'), ("map<int, string>", '{"1":"a","01":"b"}'),
+    ("map<float, int>", '{"0.1":1,"0.1000000001":2}'),
 ]  # fmt: skip
 
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StructType
 
+from calve.arrays import storage_type
 from calve.columns.core_spec import table_spec
 from calve.columns.fields import Fields
 from calve.columns.infer import UnknownColumns, infer
 from calve.columns.node import Kind, Node
 from calve.columns.unknown_fields import UnknownFields
 from calve.compiled import events as core
-from calve.convert.build import storage_type
 from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.convert.exact import Exact
 from calve.event.reject import encodable, rejects_table
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
 from calve.table.arrow_schema import arrow_schema
 from calve.table.definition import schema_from_columns
 from compiled_core import needs_core
@@ -126,7 +126,9 @@ def test_events_that_do_not_certainly_fit_are_left():
             {"s": None, "n": None, "d": None, "in": None},
             {"s": "😀", "n": None, "d": None, "in": {"n": 1}},
         ]
-        unknown = {row: found.fields[number] for row, number in zip(found.strange.tolist(), found.sets, strict=True)}
+        unknown = {
+            row: found.fields[number] for row, number in zip(found.unknown_rows.tolist(), found.sets, strict=True)
+        }
         assert unknown == {len(left) + 2: ("other",), len(left) + 3: ("in.new", "more")}
 
 
@@ -185,7 +187,7 @@ def test_values_are_what_the_exact_converter_makes_of_them(kind):
 
 
 @needs_core
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**32), ci=st.booleans())
 def test_what_the_core_takes_is_what_the_exact_converter_gives(seed, ci):
     maker = Maker(random.Random(seed))
@@ -227,7 +229,7 @@ def test_new_fields_that_conversion_saw_are_those_that_a_second_look_finds():
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(UnknownColumns, "of_fields", lambda *_: counts.update(["seen"]))
                 again = Converter(table_of(schema), options).convert(rows)
-            assert msgspec.json.encode(once.unknown) == msgspec.json.encode(again.unknown)
+            assert repr(once.unknown) == repr(again.unknown)
             assert once.rejects == again.rejects
             counts["new"] += once.unknown is not None
     assert counts["seen"] > 0.3 * counts["new"] > 0
@@ -326,12 +328,12 @@ def test_where_the_core_fails_the_exact_converter_does_its_work_and_the_failure_
     found = convert(converter, GOOD, '{"n":1,"new":2}')
     assert [row["n"] for row in plain_rows(found.rows)] == [1, 1]
     assert list(found.unknown.root.fields) == ["new"]
-    assert len(sound(pa.table({"event": pa.array([GOOD.encode()])})).rows) == 1
+    assert len(validated(pa.table({"event": pa.array([GOOD.encode()])})).rows) == 1
     assert (core.failures(), core.failures()) == (3, 0)
 
 
 @needs_core
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**32), ci=st.booleans())
 def test_the_core_infers_what_python_infers(seed, ci):
     rnd = random.Random(seed)

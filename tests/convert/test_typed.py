@@ -16,8 +16,8 @@ from pyiceberg.schema import Schema
 from calve.columns.fields import Fields
 from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.event.columns import SCHEMA, TYPED
+from calve.event.declared import declaration
 from calve.event.typed import with_text
-from calve.sources.file.declared import declaration
 from convert.tables import table_of
 from examples import examples
 
@@ -260,7 +260,7 @@ def shown(converted: Converted) -> dict[str, Any]:
 
 
 @given(st.data(), typed_rows(), OPTIONS)
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(50))
 def test_typed_rows_become_what_their_texts_become(
     data: st.DataObject, rows: pa.Table, options: ConvertOptions
 ) -> None:

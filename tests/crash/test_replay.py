@@ -17,7 +17,7 @@ points:
         commit_interval: 100ms
         max_batch_bytes: 1b
 """
-POINTS = ("pipeline.after-publish", "pipeline.after-acknowledge", "ledger.after-committed")
+POINTS = ("pipeline.after-publish", "ledger.after-committed")
 """`test_stop_points` has what a batch of dead letters goes through as any other, and a replay that dies behind its commit."""
 EVENTS = 10
 

@@ -17,6 +17,7 @@ points:
         auto_create: true
         schema_evolution: true
         commit_interval: 100ms
+        metadata_columns: {_source: file_path, _row: file_row, _batch: batch}
     - iceberg:
         table_identifier: shop.points
         auto_create: true
@@ -66,7 +67,8 @@ def _check(calve, files):
     for number in range(TABLES):
         rows = calve.rows(f"points.t{number}").to_pylist()
         found.update(row["id"] for row in rows)
-        assert all(row[f"f{row['id'] // EVENTS}"] == row["id"] % EVENTS for row in rows)
+        assert all(row[f"f{row['id'] // EVENTS}"] == row["id"] % EVENTS == row["_row"] - 1 for row in rows)
+        assert len({(row["_source"], row["_batch"]) for row in rows}) == len({row["_source"] for row in rows}) == files
     assert found == Counter(range(files * EVENTS))
     rejected = Counter(entry["event"] for entry in calve.dead_letters("points"))
     expected = [text for n in range(files) for text in (f'{{"bad": {n}', f"[{n}]")]

@@ -6,7 +6,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType
 
 from calve.dead_letters.publish import publish
-from calve.dead_letters.rejects import DeadLetterPlace, DeadLetters
+from calve.dead_letters.rejects import DeadLetterLocation, DeadLetters
 from calve.dead_letters.table import LETTERS
 from calve.event.reject import REJECTS
 from calve.record.written import Rejects
@@ -16,7 +16,7 @@ EVENTS = pa.table({"event": pa.array([b'{"a": 1}', b"\xff\x00", None, "häß".en
 
 
 def letters(folder, attempt="0"):
-    return DeadLetters(DeadLetterPlace(str(folder)), "b-1", attempt, {"pipeline": "p", "sink": "iceberg"})
+    return DeadLetters(DeadLetterLocation(str(folder)), "b-1", attempt, {"pipeline": "p", "sink": "iceberg"})
 
 
 def rejects(*positions):
@@ -79,7 +79,7 @@ def test_without_rejects_there_is_no_file(tmp_path):
 def test_rejects_of_a_table_become_rows_with_a_key_of_their_own_and_no_file(tmp_path):
     schema = Schema(*LETTERS.fields, NestedField(50, "theirs", StringType(), required=False))
     table = Table("ops.dead", "", "", schema.model_dump_json(), "{}")
-    queue = DeadLetters(DeadLetterPlace(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p", "sink": "iceberg"})
+    queue = DeadLetters(DeadLetterLocation(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p", "sink": "iceberg"})
     queue.add("a.b", EVENTS, rejects(0, 1))
     queue.add("", EVENTS, rejects(2))
     rows = pa.concat_tables(queue.rows())

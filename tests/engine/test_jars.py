@@ -1,41 +1,136 @@
-"""Jars are fetched once; afterwards no network and no Java is needed for them."""
+"""Jars are fetched once, whole and checked; afterwards no network is needed for them."""
 
 from __future__ import annotations
 
+import hashlib
+import ssl
+from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
 
 from calve.engine import jars
 from calve.errors import EngineError
+from services.certificates import Authority
+from services.process import free_ports
+from services.scripted import Scripted
 
-NOWHERE = """<ivysettings><settings defaultResolver="none"/>
-<resolvers><filesystem name="none"><artifact pattern="/nonexistent/[artifact].[ext]"/></filesystem></resolvers>
-</ivysettings>"""
+THING = "com.example:thing:1.0"
+CONTENT = b"a jar" * 1000
+FILE = "com.example_thing-1.0.jar"
 
 
-def test_a_cached_jar_needs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "jars").mkdir()
-    file = tmp_path / "jars" / "com.example_thing-1.0.jar"
-    file.write_bytes(b"jar")
-    monkeypatch.setattr(jars, "_run_ivy", lambda *_: pytest.fail("nothing is to be downloaded"))
-    assert jars.resolve(["com.example:thing:1.0"], tmp_path) == [file]
+@pytest.fixture(autouse=True)
+def _thing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(jars._SHA256, THING, hashlib.sha256(CONTENT).hexdigest())
+    monkeypatch.setattr(jars, "delay", lambda failures: 0)
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def answers() -> list[tuple[int, bytes]]:
+    """What the mirror answers, one after the other; the last one again and again."""
+    return [(200, CONTENT)]
+
+
+@pytest.fixture
+def mirror(answers: list[tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    with Scripted(lambda *_: answers.pop(0) if len(answers) > 1 else answers[0]) as server:
+        monkeypatch.setenv(jars.REPOSITORY, f"{server.address}/maven/")
+        yield server
+
+
+def refused(cache: Path) -> EngineError:
+    """Say why a jar cannot be fetched; nothing of it may be left."""
+    with pytest.raises(EngineError, match=r"com\.example:thing:1\.0 is not in the cache") as failed:
+        jars.resolve([THING], cache)
+    assert list((cache / "jars").iterdir()) == []
+    assert "\n" not in str(failed.value)
+    return failed.value
+
+
+def test_a_jar_is_fetched_once(tmp_path: Path, mirror: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        [file] = jars.resolve([THING], tmp_path)
+        assert file.read_bytes() == CONTENT
+    assert [(method, path) for method, path, _, _ in mirror.asked] == [
+        ("GET", "/maven/com/example/thing/1.0/thing-1.0.jar")
+    ]
+    assert "Downloading thing 1.0, 0 MB (once)" in capsys.readouterr().err
+    assert [file.name for file in (tmp_path / "jars").iterdir()] == [FILE]
+
+
+def test_the_user_of_a_mirror_is_sent_and_never_shown(
+    tmp_path: Path, mirror: Scripted, answers: list[tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(jars.REPOSITORY, mirror.address.replace("//", "//me:s%40cret@"))
+    answers[:] = [(401, b"")]
+    assert "status 401" in (message := str(refused(tmp_path)))
+    assert "cret" not in message
+    assert mirror.asked[0][3]["authorization"] == "Basic bWU6c0BjcmV0"
+    assert len(mirror.asked) == 1
+
+
+def test_a_server_that_fails_for_a_moment_is_asked_again(
+    tmp_path: Path, mirror: Scripted, answers: list[tuple[int, bytes]]
+) -> None:
+    answers[:] = [(503, b""), (0, b""), (200, CONTENT)]
+    assert jars.resolve([THING], tmp_path)[0].read_bytes() == CONTENT
+
+
+def test_an_answer_that_ends_too_early_is_asked_for_again(
+    tmp_path: Path, mirror: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces, whole = [CONTENT[:9], b""], HTTPResponse.read
+    monkeypatch.setattr(HTTPResponse, "read", lambda *given: pieces.pop(0) if pieces else whole(*given))
+    assert jars.resolve([THING], tmp_path)[0].read_bytes() == CONTENT
+    assert len(mirror.asked) == 2
+
+
+def test_what_is_not_the_jar_is_not_kept(tmp_path: Path, mirror: Scripted, answers: list[tuple[int, bytes]]) -> None:
+    answers[:] = [(200, b"<html>Please log in</html>")]
+    assert "SHA-256 differs" in refused(tmp_path).message
+
+
+def test_a_folder_can_be_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "mirror" / "com/example/thing/1.0"
+    home.mkdir(parents=True)
+    (home / "thing-1.0.jar").write_bytes(CONTENT)
+    monkeypatch.setenv(jars.REPOSITORY, (tmp_path / "mirror").as_uri())
+    assert jars.resolve([THING], tmp_path)[0].read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("where", ["http://127.0.0.1:{port}", "http://no.such.host.invalid", "not-a-url"])
+def test_a_mirror_that_is_not_there_is_told_with_the_ways_out(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(jars.REPOSITORY, where.format(port=free_ports(1)[0]))
+    hint = refused(tmp_path).hint
+    assert all(way in hint for way in ("HTTPS_PROXY", jars.REPOSITORY, FILE))
+
+
+def test_an_authority_of_ones_own_is_trusted_by_ssl_cert_file(
+    tmp_path: Path, mirror: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "ca")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.sign("127.0.0.1"))
+    mirror.encrypt(context)
+    monkeypatch.setenv(jars.REPOSITORY, mirror.address)
+    assert "SSL_CERT_FILE" in refused(tmp_path).hint
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    assert jars.resolve([THING], tmp_path)[0].read_bytes() == CONTENT
+
+
+def test_without_a_mirror_the_repository_is_the_one_of_sparks_ivy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(jars.REPOSITORY, raising=False)
+    address, headers = jars._repository()
+    assert address.startswith("https://")
+    assert address.endswith("/maven2/")
+    assert headers == {}
 
 
 def test_s3_needs_one_jar_more() -> None:
     assert set(jars.needed(needs_s3=True)) - set(jars.needed()) == {jars.AWS}
-
-
-@pytest.mark.spark
-def test_a_jar_that_cannot_be_fetched_is_named_with_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = tmp_path / "ivysettings.xml"
-    settings.write_text(NOWHERE)
-    monkeypatch.setenv(jars.IVY_SETTINGS, str(settings))
-    with pytest.raises(EngineError, match=r"com\.example:thing:1\.0") as failed:
-        jars.resolve(["com.example:thing:1.0"], tmp_path)
-    assert "calve.engine.jars" in failed.value.hint
-    assert "\n" not in str(failed.value)
-    assert list((tmp_path / "jars").iterdir()) == []
-    assert "Downloading thing" in capsys.readouterr().err

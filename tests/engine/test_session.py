@@ -7,48 +7,36 @@ import signal
 import subprocess
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from calve.engine.session import _merged, _task_environment, _with_task_tries
+from calve.engine.session import _environment, _merged, _task_environment, _with_task_tries
 
 BOUND_SECONDS = 240
 COUNT = """
+import os, signal, sys
 from calve.engine import session
-spark = session.start("local[1]", preload=["calve.errors"])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+spark = session.start("local[2]", preload=["preloaded"])
 assert session.start() is spark
+os.killpg(0, signal.SIGINT)  # as Ctrl-C does
 print(spark.sparkContext.parallelize(range(10), 2).map(lambda n: n + 1).sum())
 def origin(rows):
-    import pyspark, py4j
-    yield from (pyspark.__file__, py4j.__file__)
-print(*spark.sparkContext.parallelize([1], 1).mapPartitions(origin).collect(), sep="\\n")
+    import preloaded, pyspark, py4j
+    yield preloaded.PROCESS == os.getppid(), pyspark.__file__, py4j.__file__
+print(spark.sparkContext.parallelize([1, 2], 2).mapPartitions(origin).collect())
 session.stop(spark)
 session.stop(spark)
-again = session.start("local[1]")
+again = session.start("local[1]", {"spark.pyspark.python": sys.argv[1]}, preload=())
+print(again.sparkContext.parallelize([1], 1).map(lambda _: os.environ["WRAPPED"]).collect())
 print(again.range(3).count())
 other = again.newSession()
 other.conf.set("spark.of", "other")
 assert (again.conf.get("spark.of", None), session.start() is again) == (None, True)
 session.stop(again)
-"""
-FORKED = """
-import os
-from calve.engine import session
-spark = session.start("local[2]", preload=["preloaded"])
-def born(rows):
-    import os, preloaded
-    yield preloaded.PROCESS == os.getppid()
-print(spark.sparkContext.parallelize([1, 2], 2).mapPartitions(born).collect())
-session.stop(spark)
-"""
-CHOSEN = """
-import os, sys
-from calve.engine import session
-spark = session.start("local[1]", {"spark.pyspark.python": sys.argv[1]}, preload=())
-print(*spark.sparkContext.parallelize([1], 1).map(lambda _: os.environ["WRAPPED"]).collect())
-session.stop(spark)
 """
 SLEEP = """
 import os, sys, time
@@ -62,6 +50,15 @@ def sleep(rows):
 print(spark.sparkContext._gateway.proc.pid, flush=True)
 spark.sparkContext.parallelize([1, 2], 2).mapPartitions(sleep).collect()
 """
+
+
+def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", "hadoop/*")
+    with _environment([Path("/aws.jar")]):
+        assert os.environ["SPARK_DIST_CLASSPATH"] == "hadoop/*:/aws.jar"
+    assert os.environ["SPARK_DIST_CLASSPATH"] == "hadoop/*"
 
 
 @pytest.mark.parametrize(
@@ -86,40 +83,32 @@ def test_a_users_settings_win_and_his_jars_are_added() -> None:
 
 
 @pytest.mark.spark
-def test_spark_says_nothing_drops_nothing_where_it_is_started_and_its_workers_import_what_is_installed(
+@pytest.mark.crash
+def test_spark_says_nothing_and_outlives_an_interrupt_of_the_group_and_its_workers_are_those_that_were_asked_for(
     tmp_path: Path,
 ) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", COUNT], cwd=tmp_path, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
-    )
-    check(ran)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.spark
-def test_workers_are_forked_from_a_process_that_has_imported_what_they_need(tmp_path: Path) -> None:
+    """Workers are forked from a process that has imported what they need, and use what is installed: Spark's zips are
+    compiled each time. The Python of the workers can be chosen."""
+    chosen, folder = tmp_path / "python", tmp_path / "empty"
+    chosen.write_text(f'#!/bin/sh\nWRAPPED=yes exec {sys.executable} "$@"\n')
+    chosen.chmod(0o755)
     (tmp_path / "preloaded.py").write_text("import os\nPROCESS = os.getpid()\n")
-    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    folder.mkdir()
     ran = subprocess.run(
-        [sys.executable, "-c", FORKED],
-        env=os.environ | {"PYTHONPATH": path},
+        [sys.executable, "-c", COUNT, chosen],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
         capture_output=True,
         text=True,
         timeout=BOUND_SECONDS,
         check=False,
+        start_new_session=True,
     )
-    assert (ran.stdout, ran.stderr, ran.returncode) == ("[True, True]\n", "", 0)
-
-
-@pytest.mark.spark
-def test_the_python_of_the_workers_can_be_chosen(tmp_path: Path) -> None:
-    chosen = tmp_path / "python"
-    chosen.write_text(f'#!/bin/sh\nWRAPPED=yes exec {sys.executable} "$@"\n')
-    chosen.chmod(0o755)
-    ran = subprocess.run(
-        [sys.executable, "-c", CHOSEN, chosen], capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
-    )
-    assert (ran.stdout, ran.stderr, ran.returncode) == ("yes\n", "", 0)
+    assert (ran.stderr, ran.returncode) == ("", 0)
+    total, workers, wrapped, count = map(literal_eval, ran.stdout.splitlines())
+    assert (total, wrapped, count) == (55, ["yes"], 3)
+    assert [(forked, *map(Path.is_file, map(Path, origins))) for forked, *origins in workers] == [(True,) * 3] * 2
+    assert list(folder.iterdir()) == []
 
 
 def test_tasks_on_any_machine_use_the_compiled_core_that_the_driver_was_told_to(
@@ -145,32 +134,6 @@ def test_the_jvm_and_the_workers_die_with_a_driver_that_is_killed(tmp_path: Path
         driver.kill()
         driver.wait()
     wait_until(lambda: not any(is_alive(pid) for pid in pids))
-
-
-@pytest.mark.spark
-@pytest.mark.crash
-def test_an_interrupt_of_the_whole_group_leaves_the_jvm_to_the_driver(tmp_path: Path) -> None:
-    command = f"import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{COUNT.replace('print', INTERRUPT, 1)}"
-    ran = subprocess.run(
-        [sys.executable, "-c", command],
-        capture_output=True,
-        text=True,
-        timeout=BOUND_SECONDS,
-        check=False,
-        start_new_session=True,
-    )
-    check(ran)
-
-
-def check(ran: subprocess.CompletedProcess[str]) -> None:
-    """See that it computed in silence, with the modules that are installed: Spark's zips are compiled each time."""
-    assert (ran.stderr, ran.returncode) == ("", 0)
-    [total, *origins, count] = ran.stdout.splitlines()
-    assert (total, count) == ("55", "3")
-    assert [Path(line).is_file() for line in origins] == [True, True]
-
-
-INTERRUPT = "os.killpg(0, signal.SIGINT)\nprint"
 
 
 def is_alive(pid: int) -> bool:

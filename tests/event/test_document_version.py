@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calve.event.document_version import PLACE_BITS, versions
+from calve.event.document_version import POSITION_BITS, versions
 
 MOMENT = 17_900_000_000  # in 2026
 moments = st.integers(MOMENT, MOMENT + (1 << 33))
@@ -20,7 +20,7 @@ def test_versions_are_in_the_order_of_batches_then_splits_then_rows(moment: int,
 
 
 def test_rows_beyond_the_numbers_of_their_split_share_the_last_one():
-    found = versions(MOMENT, (0, 2), (1 << (PLACE_BITS - 1)) - 2, 4).to_pylist()
+    found = versions(MOMENT, (0, 2), (1 << (POSITION_BITS - 1)) - 2, 4).to_pylist()
     assert found[0] + 1 == found[1] == found[2] == found[3]
     assert found[3] < versions(MOMENT, (1, 2), 0, 1)[0].as_py()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
 
 
 def test_malformed_rows_are_rejected_with_their_positions_and_the_rest_is_kept():
@@ -21,7 +21,7 @@ def test_malformed_rows_are_rejected_with_their_positions_and_the_rest_is_kept()
         b'{"d":"x, }"}',
         b"null",
     ]
-    found = sound(pa.table({"event": pa.array(events, pa.binary()), "topic": [str(i) for i in range(len(events))]}))
+    found = validated(pa.table({"event": pa.array(events, pa.binary()), "topic": [str(i) for i in range(len(events))]}))
     assert found.rejects["row"].to_pylist() == [1, 2, 3, 4, 6, 7, 9]
     assert set(found.rejects["code"].to_pylist()) == {"MALFORMED"}
     assert found.rows["row"].to_pylist() == [0, 5, 8]
@@ -31,13 +31,13 @@ def test_malformed_rows_are_rejected_with_their_positions_and_the_rest_is_kept()
 
 def test_rows_that_the_source_gave_up_keep_its_reason():
     rows = pa.table({"event": pa.array([b'{"a":1}', b'{"a":2}'], pa.binary()), "malformed": [None, "the file is cut"]})
-    found = sound(rows)
+    found = validated(rows)
     assert found.rejects["reason"].to_pylist() == ["the file is cut"]
     assert found.rows["row"].to_pylist() == [0]
 
 
 def test_half_a_surrogate_gets_a_text_that_duckdb_accepts():
-    found = sound(pa.table({"event": pa.array([b'{"a":"\\ud800","n":1.10}'], pa.binary())}))
+    found = validated(pa.table({"event": pa.array([b'{"a":"\\ud800","n":1.10}'], pa.binary())}))
     text = found.rows["json"][0].as_py()
     assert duckdb.execute("SELECT ?->>'$.n'", [text]).fetchall()
     assert "1.10" in text
@@ -46,14 +46,14 @@ def test_half_a_surrogate_gets_a_text_that_duckdb_accepts():
 
 def test_a_text_that_is_accepted_is_the_event_itself():
     event = '{ "a" : "nan, }", "b": "ä" }'
-    assert sound(pa.table({"event": [event.encode()]})).rows["json"].to_pylist() == [event]
+    assert validated(pa.table({"event": [event.encode()]})).rows["json"].to_pylist() == [event]
 
 
 def test_no_events_are_no_rows():
-    found = sound(pa.table({"event": pa.array([], pa.binary())}))
+    found = validated(pa.table({"event": pa.array([], pa.binary())}))
     assert found.rows.num_rows == found.rejects.num_rows == 0
 
 
 def test_a_reason_of_the_strict_parser_names_the_place():
-    found = sound(pa.table({"event": [b'{"a" 1}']}))
+    found = validated(pa.table({"event": [b'{"a" 1}']}))
     assert "character 5" in found.rejects["reason"][0].as_py()

@@ -196,7 +196,7 @@ def result(tree, event):
         return FAILED
 
 
-@settings(max_examples=examples(180), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(CONDITIONS, st.lists(EVENTS, min_size=2, max_size=8))
 def test_conditions_agree_with_the_oracle(evaluator, tree, events):
     sql = compile_condition(written(tree)).sql
@@ -212,7 +212,7 @@ def shown(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.one_of(FIELDS, extended(TREES)), st.lists(EVENTS, min_size=2, max_size=8))
 def test_format_strings_agree_with_the_oracle(evaluator, tree, events):
     text = written(tree)

@@ -1,31 +1,120 @@
 """What the documents show is true: each pipeline is one that Calve takes, each command and option is there."""
 
+from __future__ import annotations
+
 import json
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+import click
 import pytest
 from click import Context
 
 from calve.cli.main import calve
+from calve.observe import monitoring
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import json_schema, parse_text, reference
+from command_lines import check_arguments, command_lines, commands
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS}
-PIPELINES = [
-    pytest.param(block, id=f"{name}:{text[: text.index(block)].count(chr(10)) + 1}")
-    for name, text in TEXTS.items()
-    for block in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-]
 COMMANDS = sorted(calve.list_commands(Context(calve)))
+LANGUAGES = {"", "yaml", "sh", "console", "json", "sql", "python", "properties"}
 
 
-@pytest.mark.parametrize("text", PIPELINES)
-def test_every_pipeline_in_the_documents_is_one_that_calve_takes(text: str) -> None:
-    variables = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", text), "value")
-    assert parse_text(text, PLUGINS, environment=variables)
+class Block(NamedTuple):
+    """A code block: its place, its language, its text, and the reason why it is not checked, if there is one."""
+
+    place: str
+    language: str
+    text: str
+    unchecked: str
+
+
+def blocks() -> Iterator[Block]:
+    """Yield all code blocks. `<!-- unchecked: reason -->` in the line before a block exempts it."""
+    fence = r"(?:<!-- unchecked: (.+?) -->\n+)?^( *)```(.*)\n((?:.*\n)*?)\2```$"
+    for name, text in TEXTS.items():
+        for found in re.finditer(fence, text, re.MULTILINE):
+            lines = [line.removeprefix(found[2]) for line in found[4].splitlines(keepends=True)]
+            yield Block(
+                f"{name}:{text.count(chr(10), 0, found.start(3)) + 1}", found[3], "".join(lines), found[1] or ""
+            )
+
+
+BLOCKS = list(blocks())
+
+
+def errors_of(language: str, check: Callable[[str], object]) -> dict[str, str]:
+    """Return the place of each block of a language that fails its check, with the error."""
+    wrong = {}
+    for block in BLOCKS:
+        if block.language == language and not block.unchecked:
+            try:
+                check(block.text)
+            except Exception as error:
+                wrong[block.place] = str(error)
+    return wrong
+
+
+def test_every_pipeline_in_the_documents_is_one_that_calve_takes() -> None:
+    def check(text: str) -> None:
+        variables = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", text), "value")
+        assert parse_text(text, PLUGINS, environment=variables).pipelines
+
+    assert errors_of("yaml", check) == {}
+
+
+def test_every_command_line_in_the_documents_is_one_that_calve_has() -> None:
+    def check(text: str) -> None:
+        for words in command_lines(text):
+            check_arguments(words)
+
+    assert errors_of("", check) | errors_of("sh", check) | errors_of("console", check) == {}
+    assert sum(len(list(command_lines(block.text))) for block in BLOCKS) > 25
+
+
+def test_every_command_that_a_sentence_names_is_one_that_calve_has() -> None:
+    wrong = {}
+    for name, text in TEXTS.items():
+        for line in re.findall(r"`(calve [a-z][^`\n]*)`", text):
+            try:
+                check_arguments(*command_lines(line), may_lack=True)
+            except (click.UsageError, ValueError) as error:
+                wrong[f"{name}: {line}"] = str(error)
+    assert wrong == {}
+
+
+def test_every_example_in_the_help_is_one_that_calve_has() -> None:
+    wrong = {}
+    for name, command in commands():
+        for words in command_lines(re.sub(r" {2,}[a-z].*", "", command.help or "")):
+            try:
+                check_arguments(words)
+            except click.UsageError as error:
+                wrong[f"{name}: {words}"] = str(error)
+    assert wrong == {}
+
+
+def test_json_and_python_in_the_documents_are_well_formed() -> None:
+    assert errors_of("json", json.loads) == {}
+    assert errors_of("python", lambda text: compile(text, "a document", "exec")) == {}
+
+
+def test_every_block_has_a_language_that_is_checked() -> None:
+    assert {block.place: block.language for block in BLOCKS if block.language not in LANGUAGES} == {}
+    assert len(BLOCKS) == sum(len(re.findall(r"^ *```", text, re.MULTILINE)) for text in TEXTS.values()) / 2
+
+
+def test_an_unknown_option_or_command_is_found() -> None:
+    check_arguments(["run", "orders.yaml", "--once", "--state", "somewhere"])
+    for wrong in ("run orders.yaml --twice", "dlq shw", "fly", "run", "ops charts", "dlq show --limit many"):
+        with pytest.raises(click.UsageError):
+            check_arguments(wrong.split())
+    assert list(command_lines("$ calve a \\\n  b  # c\nX=1 calve d > e\ncurl calve f\n")) == [["a", "b"], ["d"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -33,9 +122,12 @@ def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"calve {command}" in TEXTS["README.md"] or f"make {command}" in TEXTS["README.md"]
 
 
-def test_every_command_that_the_documents_name_is_there() -> None:
-    named = {name for text in TEXTS.values() for name in re.findall(r"(?:^|[`/])calve ([a-z]+)\b", text, re.MULTILINE)}
-    assert sorted(named - set(COMMANDS)) == []
+def test_every_metric_and_alert_that_the_documents_name_is_there() -> None:
+    metrics, alerts = monitoring.page(), monitoring.alerts()
+    named = {name for text in TEXTS.values() for name in re.findall(r"`(calve_[a-z_]+)`", text)}
+    assert sorted(name for name in named if f"`{name}`" not in metrics) == []
+    named = set(re.findall(r"`(Calve[A-Z]\w+)`", TEXTS["docs/monitoring.md"]))
+    assert sorted(name for name in named if f"alert: {name}\n" not in alerts) == []
 
 
 def test_every_make_target_that_the_readme_names_is_there() -> None:

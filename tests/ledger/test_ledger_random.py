@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import uuid
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from calve.errors import OvertakenError
 from calve.ledger.ledger import Ledger
+from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
+from takeover import taken_over
 
 
 def record(batch: int) -> StagedBatch:
@@ -22,7 +27,7 @@ def record(batch: int) -> StagedBatch:
 class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp())
+        self.root = self.new_root()
         self.ledger = Ledger.open(self.root / "ledger", "shop")
         self.begun, self.staged, self.committed = 0, 0, 0
 
@@ -56,10 +61,37 @@ class LedgerMachine(RuleBasedStateMachine):
         expected = [(n, record(n) if n <= self.staged else None) for n in range(self.committed + 1, self.begun + 1)]
         assert [(one.batch, one.staged) for one in self.ledger.pending()] == expected
 
+    def new_root(self) -> Path | StoreFolder:
+        return Path(tempfile.mkdtemp())
+
     def teardown(self) -> None:
         self.ledger.close()
-        shutil.rmtree(self.root)
+        if isinstance(self.root, Path):
+            shutil.rmtree(self.root)
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+class StoreLedgerMachine(LedgerMachine):
+    """The same on an object store; besides, another driver takes over, and the former one writes late."""
+
+    def new_root(self) -> StoreFolder:
+        return StoreFolder(f"memory://random/{uuid.uuid4().hex}")
+
+    @rule()
+    def take_over(self) -> None:
+        late, self.ledger = self.ledger, taken_over(self.ledger)
+        if self.staged < self.begun:
+            with pytest.raises(OvertakenError):
+                late.stage(self.staged + 1, record(99))
+        elif self.committed < self.staged:
+            with pytest.raises(OvertakenError):
+                late.set_committed(self.staged, Totals(events=99))
+        else:
+            with pytest.raises(OvertakenError):
+                late.begin(self.begun + 1, Planned([], {"at": 99}))
+        late.close()
+
+
+for machine in (LedgerMachine, StoreLedgerMachine):
+    machine.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
 TestLedger = LedgerMachine.TestCase
+TestStoreLedger = StoreLedgerMachine.TestCase

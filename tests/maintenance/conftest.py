@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
-from calve.commit.fence import CommitTarget, Mark, append
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
 from calve.maintenance.context import Workbench
 from calve.record.content_file import ContentFile
 from calve.reduce.key import Key

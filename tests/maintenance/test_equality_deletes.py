@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from calve.catalog.attempt import Attempt
-from calve.commit.fence import CommitTarget, Mark, append
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
 from calve.errors import MaintenanceError
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import convert, remove_unneeded

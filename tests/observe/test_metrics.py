@@ -4,10 +4,12 @@ import socket
 import urllib.request
 
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from calve.errors import CommitError
-from calve.observe.metrics import Metrics
+from calve.observe.metrics import Metrics, StatusCollector
+from calve.observe.report import TableFiles
 from calve.observe.status import BatchCounts, PipelineStatus
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
@@ -72,3 +74,15 @@ def test_a_port_that_is_taken_is_a_warning(caplog: pytest.LogCaptureFixture) -> 
     (record,) = caplog.records
     assert f"127.0.0.1:{port} cannot be used" in record.message
     assert "--metrics-port" in record.message
+
+
+def test_the_files_of_a_table_and_a_pause_are_metrics() -> None:
+    status = PipelineStatus("orders")
+    status.table_files("a.b", TableFiles(3, 900, 1, 20, 7))
+    status.paused(True)
+    registry = CollectorRegistry()
+    registry.register(StatusCollector(lambda: [status.report()]))
+    table = {"pipeline": "orders", "table": "a.b"}
+    names = ("data_files", "bytes", "delete_rows", "snapshots")
+    assert [registry.get_sample_value(f"calve_table_{name}", table) for name in names] == [3, 900, 20, 7]
+    assert registry.get_sample_value("calve_paused", {"pipeline": "orders"}) == 1

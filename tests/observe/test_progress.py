@@ -41,7 +41,7 @@ def screen(written: str) -> list[str]:
 
 def test_the_line_says_rate_rows_lag_commit_and_rejects() -> None:
     said = summary(working().report())
-    assert said.startswith("running · 20.0k events/s · 19,988 rows in 1 table · lag 1.2M rows · last commit ")
+    assert said.startswith("running · 20.0k events/s · 19,988 rows written to 1 table · lag 1.2M rows · last commit ")
     assert said.endswith(" ago · 12 rejects")
 
 
@@ -60,14 +60,14 @@ def test_the_last_line_says_what_this_run_did_and_the_codes_of_its_rejects() -> 
         status.table_committed(table, rows, 1)
     status.set_state("stopped")
     assert ending(status.report(), "calve dlq show") == (
-        "stopped · 1,204 events · 1,190 rows in 2 tables · 14 rejected (NOT_COERCIBLE 12, MALFORMED 2): calve dlq show"
+        "stopped · 1,204 events · 1,190 rows written to 2 tables · 14 rejected (NOT_COERCIBLE 12, MALFORMED 2): calve dlq show"
     )
 
 
 def test_the_last_line_of_a_run_that_rejected_nothing_names_no_command() -> None:
     status = PipelineStatus("orders", working().totals())
     status.set_state("stopped")
-    assert ending(status.report(), "calve dlq show") == "stopped · 0 events · 0 rows in 0 tables"
+    assert ending(status.report(), "calve dlq show") == "stopped · 0 events · 0 rows written to 0 tables"
 
 
 def test_on_a_terminal_one_line_is_redrawn_below_the_log(monkeypatch: pytest.MonkeyPatch) -> None:

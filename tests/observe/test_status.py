@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from calve.errors import CommitError, SinkUnavailableError, SourceUnavailableError
-from calve.observe.report import PipelineReport
-from calve.observe.status import MAX_TABLES, BatchCounts, PipelineStatus
+from calve.observe.report import PipelineReport, TableFiles
+from calve.observe.status import MAX_COMMITS, MAX_TABLES, BatchCounts, PipelineStatus
 from calve.observe.tally import MOST_NAMES, OTHERS
 from calve.observe.totals import Totals
 
@@ -114,6 +114,20 @@ def test_recovery_clears_one_step_or_everything() -> None:
     assert not status.recovered()
 
 
+def test_a_pipeline_that_stopped_with_everything_committed_has_no_error() -> None:
+    status = filled()
+    status.trouble(CommitError("dropped", step="commit", target="a.b"), table="a.b")
+    status.set_state("stopped")
+    report = status.report()
+    assert (report.errors, report.tables["a.b"].error) == ([], None)
+
+
+def test_a_failed_pipeline_keeps_its_errors() -> None:
+    status = filled()
+    status.set_state("failed")
+    assert [error.message for error in status.report().errors] == ["Kafka is down"]
+
+
 def test_a_held_table_is_free_after_recovery_or_a_commit() -> None:
     status = filled()
     for release in (lambda: status.recovered("a.b"), lambda: status.table_committed("a.b", 1, 1)):
@@ -169,3 +183,29 @@ def test_threads_lose_no_count() -> None:
     for thread in threads:
         thread.join()
     assert (status.report().events, status.report().rows) == (4000, 2000)
+
+
+def test_the_last_commits_and_the_files_of_a_table_are_in_the_report_and_in_the_totals() -> None:
+    status = PipelineStatus("orders")
+    for number in range(MAX_COMMITS + 5):
+        status.table_committed("a.b", number, number)
+    status.table_files("a.b", TableFiles(3, 900, 1, 20, 7))
+    report = PipelineReport.from_dict(status.to_dict())
+    assert [one.snapshot_id for one in report.commits] == list(range(5, MAX_COMMITS + 5))
+    assert report.tables["a.b"].files == TableFiles(3, 900, 1, 20, 7)
+    assert status.totals().tables["a.b"].files == TableFiles(3, 900, 1, 20, 7)
+    assert PipelineStatus("orders", status.totals()).report().commits == []
+
+
+def test_the_last_maintenance_is_known_though_its_snapshot_has_expired() -> None:
+    status = PipelineStatus("p")
+    status.table_files("a.b", TableFiles(data_files=7))
+    status.maintained("a.b", 0.5, has_changed=False)
+    assert status.report().tables["a.b"].files.last_maintenance is None
+    status.maintenance_failed("a.b", CommitError("other writers were faster"))
+    status.maintained("a.b", 1.5, has_changed=True)
+    at = status.report().tables["a.b"].files.last_maintenance
+    status.table_files("a.b", TableFiles(data_files=8))
+    found = status.report().tables["a.b"]
+    assert found.files == TableFiles(data_files=8, last_maintenance=at)
+    assert (found.maintenance_rounds, found.maintenance_seconds, found.maintenance_error) == (1, 2.0, None)

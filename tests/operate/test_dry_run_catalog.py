@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from calve.columns.evolve import Evolution
+from calve.columns.evolve import Evolution, NewColumn
 from calve.errors import NoTargetError, SchemaConflictError
 from calve.operate.dry_run_catalog import Rehearsal
 from calve.table.ddl import widen_column
@@ -27,7 +27,11 @@ def make(rehearsal: Rehearsal, *types: str, **properties: str) -> Table:
 def test_columns_are_added_at_any_depth_with_ids_of_their_own(rehearsal: Rehearsal) -> None:
     make(rehearsal, "struct<x: long>", "list<struct<x: long>>", "map<string, struct<x: long>>")
     places = [("c0",), ("c1", "element"), ("c2", "value"), ()]
-    add = [(place, f"n{number}", kind) for place in places for number, kind in enumerate(("int", STRUCT, LIST, MAP))]
+    add = [
+        NewColumn(place, f"n{number}", kind)
+        for place in places
+        for number, kind in enumerate(("int", STRUCT, LIST, MAP))
+    ]
     evolved = rehearsal.evolve("a.b", Evolution(add=add))
     for place in places:
         assert str(evolved.schema.find_type(".".join((*place, "n3", "value", "x")))) == "long"
@@ -46,8 +50,8 @@ def test_a_table_of_version_two_has_no_variant(rehearsal: Rehearsal) -> None:
 
 def test_a_column_that_is_there_by_now_is_not_added_again(rehearsal: Rehearsal) -> None:
     make(rehearsal, "long")
-    rehearsal.evolve("a.b", Evolution(add=[((), "c0", "string"), ((), "c1", "string")]))
-    assert rehearsal.added["a.b"] == [((), "c1", "string")]
+    rehearsal.evolve("a.b", Evolution(add=[NewColumn((), "c0", "string"), NewColumn((), "c1", "string")]))
+    assert rehearsal.added["a.b"] == [NewColumn((), "c1", "string")]
 
 
 def test_types_that_the_format_version_does_not_have_are_refused(rehearsal: Rehearsal) -> None:
@@ -65,10 +69,10 @@ def test_a_table_that_is_not_there_cannot_evolve(rehearsal: Rehearsal) -> None:
 def test_columns_are_widened_and_told_apart_from_those_that_are_added(rehearsal: Rehearsal) -> None:
     make(rehearsal, "int", "decimal(9,2)")
     evolved = rehearsal.evolve(
-        "a.b", Evolution(add=[((), "n", "int")], widen=[("c0", "long"), ("c1", "decimal(12, 2)")])
+        "a.b", Evolution(add=[NewColumn((), "n", "int")], widen=[("c0", "long"), ("c1", "decimal(12, 2)")])
     )
     assert [str(field.field_type) for field in evolved.schema.fields] == ["long", "decimal(12, 2)", "int"]
-    assert rehearsal.added["a.b"] == [((), "n", "int")]
+    assert rehearsal.added["a.b"] == [NewColumn((), "n", "int")]
     statements = [widen_column("x.a.b", *one) for one in rehearsal.widened["a.b"]]
     assert statements == [
         "ALTER TABLE x.a.b ALTER COLUMN c0 TYPE bigint;",

@@ -51,6 +51,19 @@ def test_the_first_files_of_a_table_are_due_at_once_and_later_ones_after_the_int
     assert one.take(HOUR) == [A]
 
 
+def test_only_the_first_ten_tables_of_a_run_are_due_at_once() -> None:
+    tables = [BranchRef("c", f"t{number}", "main") for number in range(12)]
+    one = queue(*tables[:3])
+    assert one.take(0.0) == tables[:3]
+    one.add(2, [entry(table) for table in tables[3:]])
+    assert one.take(1.0) == tables[3:10]
+    one.failed(tables[3], AWAY, 1.0)
+    one.committed(tables[4], [2], 1.0)
+    assert one.take(LONGEST) == [tables[3]]
+    one.commit_soon()
+    assert one.take(LONGEST) == tables[10:]
+
+
 def test_the_interval_begins_when_the_last_table_is_committed() -> None:
     one = old(A)
     one.add(2, [entry(A)])
@@ -324,4 +337,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(max_examples=examples(30), stateful_step_count=40, deadline=None)

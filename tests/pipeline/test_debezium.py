@@ -51,7 +51,7 @@ def _configuration(address: str) -> str:
     many = {"table_identifier": 'shop.${getMetadata("debezium_source_table")}', **keyed}
     kept = {"table_identifier": "shop.notes", "schema": NOTES, "write_mode": "merge-on-read", "partial_updates": "keep"}
     pipelines = {
-        "notes": {"source": source("notes"), "sink": [{"iceberg": {**keyed, **kept, "max_batch_bytes": "1kb"}}]},
+        "notes": {"source": source("notes"), "sink": [{"iceberg": {**keyed, **kept, "max_batch_bytes": "4kb"}}]},
         "customers": {"source": source("customers"), "sink": [{"iceberg": customers}]},
         "shop": {"source": source("shop"), "sink": [{"iceberg": many}]},
     }

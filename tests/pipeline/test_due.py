@@ -64,6 +64,14 @@ def test_what_trickles_in_is_read_when_it_has_waited_long_enough() -> None:
     assert not due.look(waiting(1), FULL)
 
 
+def test_a_clock_that_is_set_back_does_not_make_events_wait_for_the_time_it_lost() -> None:
+    clock = Clock()
+    due = caught_up(clock)
+    assert not due.look(waiting(1), FULL)
+    clock.now -= 24 * HOUR
+    assert due.look(waiting(2), FULL)
+
+
 def test_a_steady_flow_is_read_in_full_batches() -> None:
     due = caught_up(Clock())
     assert due.look(waiting(1100), FULL)

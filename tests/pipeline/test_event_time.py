@@ -72,11 +72,10 @@ def test_tables_of_an_http_stream_are_told_apart_and_one_without_the_column_just
     [port] = free_ports(1)
     sink = {"table_identifier": "web.${/kind}", "flush_interval": "200ms", "commit_interval": "200ms"}
     job: Calve = calve(configuration({"http": {"port": port}}, event_time="at", **sink))
-    job.start()
-    events = [{"kind": "a", "at": "2026-02-01T00:00:00Z"}, {"kind": "b", "at": "2026-02-02T00:00:00Z"}]
-    until(lambda: post(port, [*events, {"kind": "c", "x": 1}, {"kind": "d", "x": 1}]) == 200, "the source listens")
-    until(lambda: len(job.status("shop").get("tables", {})) == 4, "the events are committed")
-    assert job.stop() == 0
+    with job.running():
+        events = [{"kind": "a", "at": "2026-02-01T00:00:00Z"}, {"kind": "b", "at": "2026-02-02T00:00:00Z"}]
+        until(lambda: post(port, [*events, {"kind": "c", "x": 1}, {"kind": "d", "x": 1}]) == 200, "the source listens")
+        until(lambda: len(job.status("shop").get("tables", {})) == 4, "the events are committed")
     assert [told(job, f"web.{kind}")[-1][1] for kind in "abcd"] == [
         "2026-02-01T00:00:00.000000Z",
         "2026-02-02T00:00:00.000000Z",

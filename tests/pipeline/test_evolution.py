@@ -66,15 +66,14 @@ def test_new_fields_in_mid_stream_add_columns_without_a_restart(calve) -> None:
     [port] = free_ports(1)
     sink = {"table_identifier": "grow.${/kind}", "auto_create": True, "schema_evolution": True, **QUICK}
     job: Calve = calve(configuration(grow=({"http": {"port": port}}, sink)))
-    job.start()
-    first = {"id": 1, "kind": "a", "in": {"x": 1}}
-    until(lambda: post(port, [first]) == 200, "the source listens")
-    until(lambda: "grow.a" in _committed(job, "grow"), "the first event is committed")
-    assert post(port, [{"id": 2, "kind": "a", "in": {"x": 2, "y": "new"}, "tags": ["t"], "price": 1.5}]) == 200
-    until(lambda: _committed(job, "grow").get("grow.a") == 2, "the second event is committed")
-    assert post(port, [{"id": 3, "kind": "a"}, {"id": 4, "kind": "b", "other": True}]) == 200
-    until(lambda: sum(_committed(job, "grow").values()) == 4, "all events are committed")
-    assert job.stop() == 0
+    with job.running():
+        first = {"id": 1, "kind": "a", "in": {"x": 1}}
+        until(lambda: post(port, [first]) == 200, "the source listens")
+        until(lambda: "grow.a" in _committed(job, "grow"), "the first event is committed")
+        assert post(port, [{"id": 2, "kind": "a", "in": {"x": 2, "y": "new"}, "tags": ["t"], "price": 1.5}]) == 200
+        until(lambda: _committed(job, "grow").get("grow.a") == 2, "the second event is committed")
+        assert post(port, [{"id": 3, "kind": "a"}, {"id": 4, "kind": "b", "other": True}]) == 200
+        until(lambda: sum(_committed(job, "grow").values()) == 4, "all events are committed")
     nothing = {"tags": None, "price": None}
     assert job.rows("grow.a").sort_by("id").to_pylist() == [
         {"id": 1, "kind": "a", "in": {"x": 1, "y": None}, **nothing},

@@ -21,6 +21,21 @@ def told(**pipelines: Any) -> list[str]:
     return []
 
 
+PROCESSED = {"processor": [{"add_entries": {"entries": [{"key": "a", "value": 1}]}}]}
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"file": {"path": "a", "codec": {"debezium": {}}}}, "the rows of a change stream"),
+        ({"iceberg": {"tables": [{"table_name": "a.b"}]}}, "the changes of a table"),
+    ],
+)
+def test_processors_are_refused_where_events_are_changes_of_rows(source: dict[str, Any], message: str) -> None:
+    [found] = [one for one in told(one={**pipeline(source, auto_create=True), **PROCESSED}) if "processor" in one]
+    assert message in found
+
+
 def pipeline(source: dict[str, Any], **sink: Any) -> dict[str, Any]:
     return {"source": source, "sink": [{"iceberg": {"table_identifier": "a.b", **sink}}]}
 
@@ -88,3 +103,23 @@ def test_two_pipelines_do_not_share_a_topic_as_one_group() -> None:
     )
     for different in (kafka("h"), kafka(), kafka("g", "other:1"), kafka("g", name="u")):
         assert told(one=pipeline(kafka("g")), other=pipeline(different)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "known"),
+    [
+        (HTTP, "batch, ingestion_time"),
+        ({"http": {"metadata_headers": ["x-a"]}}, "batch, ingestion_time"),
+        ({"file": {"path": "x"}}, "batch, file_path, file_row, ingestion_time"),
+    ],
+)
+def test_metadata_that_the_source_does_not_have_cannot_be_a_column(source: dict[str, Any], known: str) -> None:
+    good, bad = ({"metadata_columns": {"_at": name}} for name in ("ingestion_time", "headers"))
+    assert told(one=pipeline(source, **good)) == []
+    message = f"unknown metadata attribute 'headers' (known: {known})"
+    assert told(one=pipeline(source, **bad)) == [f"one.sink[0].iceberg.metadata_columns._at: {message}"]
+
+
+def test_metadata_of_a_change_stream_can_be_a_column() -> None:
+    columns = {"_at": "debezium_ts_ms", "_table": "debezium_source_table", "_offset": "kafka_offset"}
+    assert told(one=pipeline(kafka(serde_format="debezium"), metadata_columns=columns)) == []

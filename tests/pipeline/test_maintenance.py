@@ -34,7 +34,7 @@ def configuration(port: int) -> str:
     spec = [{"column": "city", "transform": "identity"}]
     sink = {"operation": "${/op}", "identifier_columns": ["id"], "auto_create": True, **QUICK}
     rows = {"schema": {"columns": COLUMNS, "partition_spec": spec}, "table_properties": {"format-version": "3"}}
-    own = {"schema": {"columns": COLUMNS}, "equality_delete_limit": 100}
+    own = {"schema": {"columns": COLUMNS}, "equality_delete_limit": 25}
     sinks = [
         {**sink, **rows, "table_identifier": "db.rows", "equality_delete_limit": 0},
         {**sink, **own, "table_identifier": "db.own"},

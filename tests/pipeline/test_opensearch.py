@@ -12,6 +12,7 @@ from hostile_events import FIELDS, TEXTS, hostile_event
 from running import Calve, post, until
 from services.opensearch import OpenSearch
 from services.process import free_ports
+from services.relay import Relay
 from services.scripted import Scripted
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -47,28 +48,29 @@ alone:
 
 
 def test_documents_and_rows_go_their_ways_and_a_node_that_was_away_gets_all(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, opensearch: OpenSearch
 ) -> None:
-    node = OpenSearch(tmp_path / "node")
     [port] = free_ports(1)
-    calve = Calve(tmp_path / "calve", YAML.format(port=port, address=node.address), spark)
+    relay = Relay(opensearch.port)
+    calve = Calve(tmp_path / "calve", YAML.format(port=port, address=relay.endpoint), spark)
     try:
+        relay.cut()
         calve.start()
-        until(lambda: "does not answer: Connection refused" in calve.said(), "the missing node is told")
-        node.start()
+        until(lambda: "does not answer" in calve.said(), "the missing node is told")
+        relay.mend()
         until(lambda: send(port, range(30)), "the source listens")
         until(lambda: rows(calve, "shop-order") == 10, "the first documents are there")
-        node.kill()
+        relay.cut()
         assert send(port, range(30, 60))
-        until(lambda: calve.said().count("Connection refused") > 1, "the lost node is told")
-        node.start()
+        until(lambda: calve.said().count("does not answer") > 1, "the lost node is told")
+        relay.mend()
         until(lambda: rows(calve, "shop-order") == 20, "it goes on by itself")
         assert calve.stop() == 0, calve.said()[-2000:]
-        check(calve, node)
-        replay(calve, node)
+        check(calve, opensearch)
+        replay(calve, opensearch)
     finally:
         calve.end()
-        node.stop()
+        relay.close()
 
 
 def send(port: int, numbers: range) -> bool:

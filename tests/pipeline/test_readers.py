@@ -58,7 +58,7 @@ def test_spark_without_calve_reads_every_row_and_finds_those_that_a_filter_names
     asked: list[tuple[str, Filter]] = []
     for turn, (name, column, _) in enumerate(partitioned.tables()):
         if KINDS[column].in_spark:
-            asked += [(name, each) for each in partitioned.few_filters(column, turn) if _is_sound_in_spark(each)]
+            asked += [(name, each) for each in partitioned.few_filters(column, turn) if _is_validated_in_spark(each)]
     queries = [f"SELECT id FROM lakehouse.{name} WHERE {each.sql}" for name, each in asked]
     whole = "SELECT id, text FROM lakehouse.parts.text_truncate ORDER BY id"
     texts, *answers = plain_spark(parts.folder / "lakehouse", [whole, *queries])
@@ -90,7 +90,7 @@ def _sound_in_pyiceberg(column: str, transform: str) -> Iterator[Filter]:
             yield each
 
 
-def _is_sound_in_spark(each: Filter) -> bool:
+def _is_validated_in_spark(each: Filter) -> bool:
     """Iceberg 1.12 orders UUIDs as signed numbers."""
     return each.word in ("", "=") or KINDS[each.column].type != "uuid"
 

@@ -18,7 +18,7 @@ import pytest
 
 from calve.backoff import Backoff
 from calve.catalog import retry
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.errors import (
     CommitConflictError,
     CommitError,
@@ -64,7 +64,7 @@ def task(folder: Path, *events: bytes) -> Any:
         catalog="c",
         route=SinkRoute(compile_format("ns.t")),
         tables={"ns.t": table},
-        dead_letters=DeadLetterPlace(str(folder / "dlq")),
+        dead_letters=DeadLetterLocation(str(folder / "dlq")),
     )
     return run_task(Job("p", "run", Events(*events), (sink,), max_open_writers=2), [Split({})], 0)
 

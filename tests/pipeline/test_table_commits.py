@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from calve.commit.fence import CommitTarget, Outcome
+from calve.commit.fence import Outcome
+from calve.commit.mark import CommitTarget
 from calve.errors import (
     CalveError,
     CommitError,
@@ -57,6 +58,7 @@ class World:
             lambda _, target, __: self.looked_at.append(target.identifier),
             self.acknowledged.append,
             lambda *_: self.rewrites,
+            dict,
         )
         catalog: Any = SimpleNamespace(prepare=lambda: None)
         self.commit_tables = TableCommits(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.event import typed
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
@@ -56,7 +56,7 @@ def run(
     **options: Any,
 ) -> Receipt:
     table = replace(table_of(schema_from_columns(columns)), identifier="ns.t", location=str(folder / "t"))
-    route, dead_letters = SinkRoute(compile_format(to, metadata)), DeadLetterPlace(str(folder / "dlq"))
+    route, dead_letters = SinkRoute(compile_format(to, metadata)), DeadLetterLocation(str(folder / "dlq"))
     sink = TableJob("iceberg", route, dead_letters, "c", {"ns.t": table} if columns else {}, **options)
     sizes = [file.stat().st_size for file in files]
     splits = [Split(asdict(Part(str(file), 0, size, size, 0))) for file, size in zip(files, sizes, strict=True)]

@@ -39,7 +39,7 @@ def left(net: Net) -> dict[str, Any]:
 
 
 @given(st.data(), typed_rows(), OPTIONS, st.booleans())
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(50))
 def test_typed_changes_leave_what_their_texts_leave(
     data: st.DataObject, rows: pa.Table, options: ConvertOptions, upsert: bool
 ) -> None:

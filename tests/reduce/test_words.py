@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from calve.convert.converter import ConvertOptions
 from calve.event.columns import EVENT, ORDER
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
 from calve.expression import compile_format
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
@@ -33,7 +33,7 @@ def outcome(operation: str, upsert: bool, events: list[Any], **metadata: list[An
     """Give the rows and the deleted keys that a batch of events leaves to write."""
     columns = {EVENT: pa.array([json.dumps(one).encode() for one in events], pa.binary())}
     table = pa.table(columns | {name: pa.array(values, pa.string()) for name, values in metadata.items()})
-    rows = sound(table).rows.append_column(ORDER, pa.array(range(len(events)), pa.int64()))
+    rows = validated(table).rows.append_column(ORDER, pa.array(range(len(events)), pa.int64()))
     route = SinkRoute(compile_format("db.t"), (), compile_format(operation, metadata.keys()))
     routed = Router([route]).route(rows)
     assert routed.rejects == {}

@@ -4,7 +4,7 @@ from calve.route.names import fault
 
 
 @pytest.mark.parametrize("name", ["a.b", "a.b.c", "a.events-2026", "Shop.Größe", "a.b c"])
-def test_a_name_with_a_namespace_is_sound(name):
+def test_a_name_with_a_namespace_is_validated(name):
     assert fault(name) is None
 
 

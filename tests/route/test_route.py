@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from calve.compiled import events as core
 from calve.convert.converter import Converter
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
 from calve.expression import compile_condition, compile_format
 from calve.route.route import Gate, Router, SinkRoute
 from calve.table.definition import schema_from_columns
@@ -45,7 +45,7 @@ def test_each_event_goes_to_the_table_that_it_names_in_its_order():
 
 @pytest.mark.parametrize("with_core", [True, False])
 @given(pairs=st.lists(st.tuples(st.sampled_from(["k", "o"]), st.sampled_from(["x", "y", "z"])), min_size=1, max_size=5))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_of_a_repeated_key_the_table_and_the_column_are_made_of_the_same_value_which_is_the_last(with_core, pairs):
     text = "{" + ",".join(f'"{key}":"{value}"' for key, value in [("k", "a"), *pairs]) + "}"
     events = pa.table({"event": pa.array([text.encode()], pa.binary())})
@@ -54,7 +54,7 @@ def test_of_a_repeated_key_the_table_and_the_column_are_made_of_the_same_value_w
     with pytest.MonkeyPatch.context() as patch:
         if not with_core:
             patch.setattr(core, "load", lambda: None)
-        [(_, name, _)] = router(("db.${/k}", ())).route(sound(events).rows).parts
+        [(_, name, _)] = router(("db.${/k}", ())).route(validated(events).rows).parts
         [row] = Converter(table).convert(events).rows.to_pylist()
     last = ([("k", "a")] + [pair for pair in pairs if pair[0] == "k"])[-1][1]
     assert (name, row["k"]) == (f"db.{last}", last)
@@ -140,7 +140,7 @@ VALUES = [
 
 
 @needs_core
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32))
 def test_events_are_routed_by_the_few_fields_as_by_the_whole_event(seed):
     rnd = random.Random(seed)
@@ -152,10 +152,10 @@ def test_events_are_routed_by_the_few_fields_as_by_the_whole_event(seed):
     gate = Gate("p", conditions, (rnd.choice([*conditions, "_default"]),))
     sinks = [SinkRoute(compile_format(rnd.choice(TEXTS)), (gate,)), SinkRoute(compile_format(rnd.choice(TEXTS)))]
     router = Router(sinks)
-    routed = [parts_of(router.route(sound(events, asked or ()).rows)) for asked in (router.fields, None)]
+    routed = [parts_of(router.route(validated(events, asked or ()).rows)) for asked in (router.fields, None)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(core, "load", lambda: None)
-        routed.append(parts_of(router.route(sound(events).rows)))
+        routed.append(parts_of(router.route(validated(events).rows)))
     assert routed[0] == routed[1] == routed[2]
 
 

@@ -1,12 +1,18 @@
 """Downloads ahead what the servers of the tests need: `python -m services.fetch` in the folder `tests`."""
 
-from services import duckdb_iceberg, kafka, opensearch
+from services import chromium, duckdb_iceberg, elasticmq, kafka, mysql, opensearch, postgres
 
 
 def main() -> None:
     """Fetch everything, telling where it is."""
     print(f"Kafka {kafka.VERSION}: {kafka.fetch()}")
     print(f"OpenSearch {opensearch.VERSION}: {opensearch.fetch()}")
+    print(f"PostgreSQL {postgres.VERSION}: {postgres.fetch()}")
+    for kind in (mysql.MYSQL, mysql.MARIADB):
+        print(f"{kind.name} {kind.version}: {kind.fetch()}")
+    print(f"ElasticMQ {elasticmq.VERSION}: {elasticmq.fetch()}")
+    if chromium.find():
+        print(f"axe-core: {chromium.axe() or 'not to be had'}")
     print(f"DuckDB {duckdb_iceberg.VERSION} with its reader of Iceberg: {duckdb_iceberg.fetch() or 'not to be had'}")
 
 

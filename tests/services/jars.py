@@ -11,7 +11,7 @@ import pyspark
 
 from calve.engine import java
 from calve.engine.cache import cache_folder
-from calve.engine.jars import IVY_SETTINGS
+from calve.engine.jars import REPOSITORY
 
 PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
@@ -50,7 +50,7 @@ def _run_ivy(work: Path, coordinates: tuple[str, ...]) -> None:
         str(java.find().executable),
         "-jar",
         str(_ivy()),
-        *_settings(),
+        *_settings(work),
         "-warn",
         "-ivy",
         str(work / "ivy.xml"),
@@ -74,6 +74,12 @@ def _ivy() -> Path:
     return next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
 
 
-def _settings() -> list[str]:
-    own = os.environ.get(IVY_SETTINGS)
-    return ["-settings", own] if own else []
+def _settings(work: Path) -> list[str]:
+    mirror = os.environ.get(REPOSITORY)
+    if not mirror:
+        return []
+    (work / "settings.xml").write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
+        f'<ibiblio name="mirror" root="{mirror}" m2compatible="true"/></resolvers></ivysettings>'
+    )
+    return ["-settings", str(work / "settings.xml")]

@@ -27,11 +27,11 @@ PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},BEHIND://127.0.0.1:{inner_port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},BEHIND://127.0.0.1:{proxy_port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,BEHIND:PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -62,14 +62,19 @@ class Kafka:
         folder: Where data, settings and output go.
         port: The broker's port; 0 chooses a free one.
         options: More for the JVM; by default what makes it start soon, and `STEADY` for what is measured.
+
+    Attributes:
+        inner_port: For a proxy, which clients reach instead of the broker.
+        proxy_port: The port of that proxy, set before the start; the broker names it to who comes through it.
     """
 
     def __init__(self, folder: Path, port: int = 0, options: Sequence[str] = QUICK) -> None:
         self.folder = folder
         self._options = options
-        free = process.free_ports(2)
+        free = process.free_ports(3)
         self.port = port or free[0]
-        self.controller_port = free[1]
+        self.controller_port, self.inner_port = free[1:]
+        self.proxy_port = self.inner_port
         self._process: Popen[bytes] | None = None
         self._admin: AdminClient | None = None
 
@@ -197,7 +202,8 @@ class Kafka:
         data = self.folder / "data"
         data.mkdir(parents=True, exist_ok=True)
         ports = {"port": self.port, "controller_port": self.controller_port}
-        self._properties.write_text(PROPERTIES.format(data=data.absolute(), **ports))
+        behind = {"inner_port": self.inner_port, "proxy_port": self.proxy_port}
+        self._properties.write_text(PROPERTIES.format(data=data.absolute(), **ports, **behind))
         command = self._java("kafka.tools.StorageTool", "format", "-t", "calveTestCluster00000A")
         done = run([*command, "-c", str(self._properties)], capture_output=True, text=True, check=False)
         if done.returncode:

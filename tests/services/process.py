@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import pwd
 import random
 import signal
 import socket
@@ -88,6 +89,22 @@ def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path, second
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     wait_until(answers, f"port {port} answers", seconds)
+
+
+def nobody() -> tuple[int, int]:
+    """Give the user and group of servers that refuse to run as root."""
+    if os.getuid():
+        return os.getuid(), os.getgid()
+    found = pwd.getpwnam("nobody")
+    return found.pw_uid, found.pw_gid
+
+
+def as_nobody() -> list[str]:
+    """Give what a command begins with, so that it does not run as root."""
+    if os.getuid():
+        return []
+    user, group = nobody()
+    return ["setpriv", "--reuid", str(user), "--regid", str(group), "--clear-groups"]
 
 
 def _any_port() -> int:

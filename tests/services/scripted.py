@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,7 @@ class Scripted:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else a body waits for the acknowledgement of its headers
 
             def handle_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -44,7 +46,12 @@ class Scripted:
     @property
     def address(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        scheme = "https" if isinstance(self._server.socket, ssl.SSLSocket) else "http"
+        return f"{scheme}://127.0.0.1:{self._server.server_port}"
+
+    def encrypt(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from now on."""
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     def __enter__(self) -> Scripted:
         self._thread.start()

@@ -125,6 +125,11 @@ def test_a_secret_shows_neither_in_reprs_nor_in_errors(source: Read, complaint: 
     assert "geheim" not in complaint("port: '${env:TOKEN}'", {"TOKEN": "geheim"})
 
 
+def test_a_secret_that_looks_like_a_variable_of_a_shell_is_refused(source: Read, complaint: Read) -> None:
+    assert complaint("password: '${SECRET_KEY}'").endswith("to read an environment variable write ${env:SECRET_KEY}")
+    assert source("password: '${env:KEY}'", {"KEY": "${LITERAL}"}).password == "${LITERAL}"
+
+
 def test_settings_are_frozen_and_pickle(source: Read) -> None:
     read = source("topics: [{name: a}], codec: {csv: }, wait: 1s")
     assert pickle.loads(pickle.dumps(read)) == read

@@ -152,7 +152,7 @@ PIPELINES = st.lists(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(PIPELINES)
 def test_pipelines_are_joined_without_loss_if_all_ends_meet_and_are_refused_if_not(ends: list[Any]) -> None:
     sources = {f"p{number}": source for number, (source, _) in enumerate(ends)}

@@ -131,7 +131,7 @@ TOLD = [
     "14:24: orders.sink[0].every.routes[0]: unknown route 'erors'; did you mean errors? "
     "(known: _default, empty, errors)",
     "14:31: orders.sink[0].every.routes[1]: unknown route '404' (known: _default, empty, errors)",
-    "14:37: orders.sink[0].every.tags_target_key: is not supported: events carry no tags in Calve",
+    "14:37: orders.sink[0].every.tags_target_key: is not supported: tags are not written; a route can ask for them with hasTags()",
     "14:57: orders.sink[0].every.forward_to: is not supported: use a second sink with a route instead",
     "15:33: orders.sink[1].every.include_keys[1]: a key is the name of a top-level field and cannot contain `/`",
     "16:48: orders.sink[2].every.exclude_keys: include_keys and exclude_keys cannot be combined; keep one",

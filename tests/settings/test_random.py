@@ -38,19 +38,19 @@ def parse(text: str, plugins: Plugins) -> None:
         parse_text(text, plugins, environment=ENVIRONMENT)
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=LINES)
 def test_junk_is_never_more_than_settings_errors(plugins: Plugins, text: str) -> None:
     parse(text, plugins)
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tree=TREES | TREES.map(wrapped))
 def test_any_tree_is_never_more_than_settings_errors(plugins: Plugins, tree: Any) -> None:
     parse(yaml.safe_dump(tree, allow_unicode=True), plugins)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(text=st.text(max_size=60))
 def test_any_text_is_never_more_than_settings_errors(plugins: Plugins, text: str) -> None:
     parse(text, plugins)

@@ -115,6 +115,17 @@ def test_a_request_that_is_refused_as_a_whole_is_divided_until_the_document_is_f
     assert cluster.taken == Counter("0123467")
 
 
+@pytest.mark.parametrize("status", [302, 404, 405, 409, 429, 500, 503])
+def test_a_status_that_is_not_about_documents_refuses_none_of_them(status: int) -> None:
+    cluster = Cluster(requests=[status, status, 200])
+    with Scripted(cluster.answer) as server:
+        assert bulk(server)[0].send("logs", lines(1, 2)).refused == []
+    assert cluster.taken == Counter("12")
+    with Scripted(lambda *_: (status, b"from a proxy")) as server, pytest.raises(SinkUnavailableError) as raised:
+        bulk(server)[0].send("logs", lines(1, 2))
+    assert raised.value.message.endswith(f"accepts no documents: status {status}: from a proxy")
+
+
 def test_a_request_that_is_too_large_for_the_server_is_divided() -> None:
     def answer(method: str, path: str, body: bytes) -> tuple[int, bytes]:
         return (413, b"") if len(body) > 100 else cluster.answer(method, path, body)

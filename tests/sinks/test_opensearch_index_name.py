@@ -40,7 +40,7 @@ def test_the_pattern_of_an_index_matches_all_its_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["_Ab:c", "-x*Y", "plain", 'a/b\\c|d?e#f>g<h+i"j'])
-def test_a_normal_name_is_sound_and_the_same_in_sql(name: str) -> None:
+def test_a_normal_name_is_validated_and_the_same_in_sql(name: str) -> None:
     found = normal(name)
     assert fault(found) is None
     assert (

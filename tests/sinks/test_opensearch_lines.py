@@ -37,6 +37,22 @@ def test_rows_that_one_event_has_become_have_ids_of_their_own() -> None:
     assert ids == ["p-5", "p-5-1", "p-6", "p-7", "p-7-1"]
 
 
+def test_a_part_of_a_split_event_has_the_same_id_when_it_is_replayed_alone() -> None:
+    def ids(parts: list[str | None]) -> list[str]:
+        count = len(parts)
+        versions = pa.array([5] * count, pa.int64())
+        events = pa.table(
+            {"json": ["{}"] * count, "event_version": versions, "event_part": pa.array(parts, pa.string())}
+        )
+        shape = compile_shape(OpenSearchSettings(hosts=["http://a:1"], index="i"), (), "p-")
+        found = shape.lines(events, ALL_FIELDS).text.to_pylist()
+        return [json.loads(line.split("\n")[0])["create"]["_id"] for line in found]
+
+    assert ids(["0", "1", "2.1"]) == ["p-5-p0", "p-5-p1", "p-5-p2.1"]
+    assert ids(["2.1"]) == ["p-5-p2.1"]
+    assert ids([None]) == ["p-5"]
+
+
 def test_with_an_id_the_version_of_the_event_travels_along() -> None:
     found = lines(EVENTS, document_id="${/id}", routing="r-${/op}", pipeline="clean").text.to_pylist()
     head = json.loads(found[0].split("\n")[0])["index"]

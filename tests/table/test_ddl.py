@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StructType
+
 from calve.table.ddl import add_columns, create_table
 from calve.table.definition import schema_from_columns
 
@@ -26,6 +29,13 @@ def test_types_have_the_names_of_spark() -> None:
     ]
 
 
+def test_columns_have_their_descriptions() -> None:
+    inner = StructType(NestedField(2, "x", LongType(), doc="X"))
+    schema = Schema(NestedField(1, "a", inner, required=True, doc="of\na"), NestedField(3, "b", LongType()))
+    lines = create_table("c.n.t", schema).partition("(")[2]
+    assert lines == "\n  a struct<x: bigint COMMENT 'X'> NOT NULL COMMENT 'of\na',\n  b bigint\n) USING iceberg;"
+
+
 def test_odd_names_and_texts_are_quoted() -> None:
     columns = [{"name": "a`b\n", "type": "int", "required": True}]
     made = create_table("c.n-1.t", schema_from_columns(columns), [("a-b", "identity")], {"k": "it's"}, "/l")
@@ -36,8 +46,8 @@ def test_odd_names_and_texts_are_quoted() -> None:
 
 
 def test_added_columns_are_named_by_their_paths() -> None:
-    struct = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
-    added = [((), "n", "long"), ((), "v", "variant"), (("s", "element"), "two words", struct)]
+    struct = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long", "doc": "X"}]}
+    added = [((), "n", "long", "it's"), ((), "v", "variant", ""), (("s", "element"), "two words", struct, "")]
     assert add_columns("c.n.t", added) == (
-        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint,\n  v variant,\n  s.element.`two words` struct<x: bigint>\n);"
+        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint COMMENT 'it\\'s',\n  v variant,\n  s.element.`two words` struct<x: bigint COMMENT 'X'>\n);"
     )

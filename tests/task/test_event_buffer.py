@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calve.columns.fields import Fields
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
 from calve.record.written import Nulled
@@ -52,7 +52,7 @@ def run(folder: Path, batches: list[list[str]], tables: dict[str, Table | Absent
         catalog="c",
         route=SinkRoute(compile_format("ns.${/t}")),
         tables=tables,
-        dead_letters=DeadLetterPlace(str(folder / "dlq")),
+        dead_letters=DeadLetterLocation(str(folder / "dlq")),
         fields=Fields(exclude=frozenset({"t"})),
         infers=True,
         evolves=True,

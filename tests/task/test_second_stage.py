@@ -19,7 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.spark_job import divide
@@ -61,7 +61,7 @@ def job(folder: Path, **changed: Any) -> Job:
         catalog="c",
         route=SinkRoute(compile_format("t.${/table}", frozenset())),
         tables=tables,
-        dead_letters=DeadLetterPlace(str(folder / "dlq")),
+        dead_letters=DeadLetterLocation(str(folder / "dlq")),
         event_time="at",
         gathers_bytes=GATHERED_BYTES["auto"],
     )

@@ -132,7 +132,7 @@ def measured(kind, values, group_rows=100, way="truncate(16)", statistics=True):
     return Gauge(plan(schema, way), parquet_path_to_id_mapping(schema)).read(metadata)
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(nested(PLAIN), WAYS, st.integers(1, 11))
 def test_statistics_are_those_of_pyiceberg_where_these_are_right(made, way, group_rows):
     schema, metadata = written(made, group_rows)
@@ -151,7 +151,7 @@ def test_statistics_are_those_of_pyiceberg_where_these_are_right(made, way, grou
     ]
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(columns({**PLAIN, **EDGES}) | columns(EDGES), WAYS, st.integers(1, 11))
 def test_bounds_hold_for_every_value_and_are_no_wider_than_truncation_makes_them(made, way, group_rows):
     schema, metadata = written(made, group_rows)

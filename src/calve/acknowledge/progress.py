@@ -110,7 +110,15 @@ class Progress:
 
 def counts(record: StagedBatch) -> BatchCounts:
     """Return the counts of a staged batch."""
-    found = BatchCounts(record.batch, record.events, record.bytes, record.unrouted, passed_over=record.passed_over)
+    found = BatchCounts(
+        record.batch,
+        record.events,
+        record.bytes,
+        record.unrouted,
+        passed_over=record.passed_over,
+        dropped=record.dropped,
+        added=record.added,
+    )
     for file in record.rejects:
         for table, codes in file.counts.items():
             tally.add(found.rejects.setdefault(table, {}), codes)

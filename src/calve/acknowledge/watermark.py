@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from calve.record.staged import StagedBatch
 from calve.record.target import BranchRef
 
-__all__ = ["EventTime", "complete_through", "event_times", "moment", "newest", "summary"]
+__all__ = ["EventTime", "complete_through", "event_times", "newest", "summary", "to_datetime"]
 
 EventTime = tuple[int, int | None]
 """The latest event time of a table, and the time through which it is complete (None: unknown); microseconds since
@@ -61,10 +61,10 @@ def summary(time: EventTime | None) -> dict[str, str]:
 
 def complete_through(time: EventTime | None) -> datetime | None:
     """Return the time through which a table is complete, if it is known."""
-    return None if time is None or time[1] is None else moment(time[1])
+    return None if time is None or time[1] is None else to_datetime(time[1])
 
 
-def moment(micros: int) -> datetime:
+def to_datetime(micros: int) -> datetime:
     """Return microseconds since the epoch as a time; values out of range become the first or last possible time."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
@@ -73,4 +73,4 @@ def moment(micros: int) -> datetime:
 
 
 def _text(micros: int) -> str:
-    return moment(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return to_datetime(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

@@ -25,6 +25,7 @@ import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CleanableFailure;
+import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
@@ -99,6 +100,11 @@ public class Attempt {
     finish(update, branch, summary);
   }
 
+  /** Add a snapshot without any row to the transaction. */
+  public void clear(String branch, String summary) throws Exception {
+    finish(transaction.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()), branch, summary);
+  }
+
   private void finish(SnapshotUpdate update, String branch, String summary) throws Exception {
     if (!branch.equals("main")) {
       update.toBranch(branch);
@@ -158,7 +164,21 @@ public class Attempt {
     found.put("snapshot", Long.valueOf(snapshot.snapshotId()));
     found.put("summary", snapshot.summary());
     found.put("table", described(made, table.io()));
+    putHistory(found, made);
     return JsonUtil.mapper().writeValueAsString(found);
+  }
+
+  /** Put how many snapshots there are, and when files were last rewritten. */
+  private static void putHistory(Map found, TableMetadata made) {
+    long replaced = 0;
+    for (Iterator each = made.snapshots().iterator(); each.hasNext();) {
+      Snapshot snapshot = (Snapshot) each.next();
+      if ("replace".equals(snapshot.operation())) {
+        replaced = Math.max(replaced, snapshot.timestampMillis());
+      }
+    }
+    found.put("snapshots", Integer.valueOf(made.snapshots().size()));
+    found.put("replaced", Long.valueOf(replaced));
   }
 
   private void removeMade(TableMetadata made) {

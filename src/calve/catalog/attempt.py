@@ -46,11 +46,19 @@ class Swapped(NamedTuple):
         snapshot_id: The branch's snapshot.
         summary: Its summary.
         table: The new table, without a metadata location.
+        snapshots: How many snapshots the table has.
+        replaced_ms: When files were last rewritten, as epoch milliseconds; 0: never.
     """
 
     snapshot_id: int
     summary: dict[str, str]
     table: Table
+    snapshots: int
+    replaced_ms: int
+
+    def total(self, what: str) -> int:
+        """Return a total of the summary, e.g. of `data-files`; 0 if Iceberg wrote none."""
+        return int(self.summary.get(f"total-{what}") or 0)
 
 
 class Attempt:
@@ -104,6 +112,10 @@ class Attempt:
         """Add a snapshot with these data files and delete files; otherwise as `append`."""
         self._java.change(branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
+    def clear(self, branch: str, summary: Mapping[str, str]) -> None:
+        """Add a snapshot without any row to the transaction."""
+        self._java.clear(branch, json.dumps(summary))
+
     def swap(self, branch: str, mark: tuple[str, str] | None = None) -> Swapped:
         """Replace the inspected metadata by the transaction's; a refused attempt leaves nothing behind.
 
@@ -112,7 +124,8 @@ class Attempt:
             mark: A property that the table gets in the same commit: key and value.
         """
         found = json.loads(self._java.swap(branch, *(mark or (None, None))))
-        return Swapped(found["snapshot"], found["summary"], table_of(self._identifier, found["table"]))
+        table = table_of(self._identifier, found["table"])
+        return Swapped(found["snapshot"], found["summary"], table, found["snapshots"], found["replaced"])
 
 
 def table_of(identifier: str, found: Mapping[str, Any]) -> Table:

@@ -339,11 +339,11 @@ class Catalog:
 
     def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
         update, schema, added = java_table.updateSchema(), java_table.schema(), 0
-        for parent, name, kind in evolution.add:
-            struct = schema.findType(".".join(parent)).asStructType() if parent else schema.asStruct()
+        for path, name, kind, doc in evolution.add:
+            struct = schema.findType(".".join(path)).asStructType() if path else schema.asStruct()
             if struct.field(name) is not None:
                 continue
-            update = update.addColumn(".".join(parent) or None, name, self._type(kind))
+            update = update.addColumn(".".join(path) or None, name, self._type(kind), doc or None)
             added += 1
         for name, kind in evolution.widen:
             wider, column = self._type(kind), schema.findField(name)
@@ -384,7 +384,7 @@ def _existing(identifier: str, java: Any) -> Any:
         NoTargetError: There is no such table.
     """
     if java is None:
-        hint = "It was dropped or renamed; restore it, or set another table"
+        hint = "It was dropped or renamed; restore it, set another table, or give up events: `calve state forget`"
         raise NoTargetError(f"The table {identifier} does not exist", step=_STEP, target=identifier, hint=hint)
     return java
 

@@ -60,7 +60,9 @@ def _no_rest(uri: str, properties: Mapping[str, str]) -> tuple[str, str] | None:
     """Return why the server at an address is no Iceberg REST catalog, and a hint; None if it may be one."""
     query = urllib.parse.urlencode({key: properties[key] for key in ("warehouse",) if key in properties})
     try:
-        status, kind, body = _get(f"{uri.rstrip('/')}/v1/config?{query}")
+        if "credential" in properties and (told := _no_tokens(properties.get("oauth2-server-uri", ""))):
+            return told
+        status, kind, body = _ask(f"{uri.rstrip('/')}/v1/config?{query}")
     except (OSError, ValueError):
         return None  # it is down, or only Iceberg's client can reach it
     if status >= 500 or status in _ANSWERS_OF_CATALOGS:
@@ -75,8 +77,22 @@ def _no_rest(uri: str, properties: Mapping[str, str]) -> tuple[str, str] | None:
     return f"{uri} is no Iceberg REST catalog: GET /v1/config answers {status} with {kind}", hint
 
 
-def _get(url: str) -> tuple[int, str, bytes]:
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # the user's own address
+def _no_tokens(uri: str) -> tuple[str, str] | None:
+    """Return why no OAuth2 server is at an address, and a hint; None if one may be, or if the address is relative."""
+    if "://" not in uri:
+        return None
+    status, kind, _ = _ask(
+        uri, b"grant_type=client_credentials"
+    )  # a server that issues tokens refuses this with 400 or 401
+    if status not in (404, 405) and not (status < 300 and kind != "application/json"):
+        return None
+    hint = "Correct `oauth2-server-uri` in `catalog:`; most catalogs have it at `<uri>/v1/oauth/tokens`"
+    return f"{shown_uri(uri)} issues no tokens: POST answers {status} with {kind}", hint
+
+
+def _ask(url: str, form: bytes | None = None) -> tuple[int, str, bytes]:
+    """Send a GET request, or POST a form; return the status, the content type and the body."""
+    request = urllib.request.Request(url, form, headers={"Accept": "application/json"})  # the user's own address
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
             return answer.status, answer.headers.get_content_type(), answer.read(_MOST_BYTES)

@@ -139,9 +139,9 @@ def _paired(net: DataFrame, identity: Identity) -> DataFrame:
         "*",
         olds.alias("_olds"),
         f.least(olds, f.count(f.lit(1)).over(all_rows) - olds).alias("_pairs"),
-        f.row_number().over(ordered).alias("_place"),
+        f.row_number().over(ordered).alias("_position"),
     )
-    is_pair = f.when(is_old, f.col("_place")).otherwise(f.col("_place") - f.col("_olds")) <= f.col("_pairs")
+    is_pair = f.when(is_old, f.col("_position")).otherwise(f.col("_position") - f.col("_olds")) <= f.col("_pairs")
     named = f.when(is_old & is_pair, UPDATE_BEFORE).when(is_old, DELETE).when(is_pair, UPDATE_AFTER)
     return _finish(ranked, named.otherwise(INSERT))
 

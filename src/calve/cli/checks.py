@@ -16,7 +16,8 @@ from typing import Literal
 from calve.compiled import library
 from calve.engine import jars, java
 from calve.engine.cache import cache_folder
-from calve.errors import EngineError
+from calve.errors import CalveError, EngineError
+from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import size
 
 __all__ = ["Check", "checks"]
@@ -45,15 +46,17 @@ class Check:
     mend: str = ""
 
 
-def checks(state: Path | None, needs_s3: bool = False) -> Iterator[Check]:
-    """Run one check after the other; `state` is the state folder if it is local."""
+def checks(state: StateFolder, needs_s3: bool = False) -> Iterator[Check]:
+    """Run one check after the other."""
     yield _python()
     yield from (_package(name) for name in PACKAGES)
     yield _core()
     yield _java()
     yield from _jars(needs_s3)
     yield _memory()
-    if state is not None:
+    if isinstance(state, StoreFolder):
+        yield _store(state)
+    else:
         folder = _existing(state.expanduser().absolute())
         yield _disk(folder)
         yield _writable(state, folder)
@@ -141,6 +144,14 @@ def _writable(state: Path, folder: Path) -> Check:
         return Check("state", "ok", f"{state} can be written")
     mend = f"Get write permission for {folder}, or choose another folder: --state URI"
     return Check("state", "wrong", f"{state} cannot be written", mend)
+
+
+def _store(state: StoreFolder) -> Check:
+    try:
+        state.check_conditions()
+    except CalveError as error:
+        return Check("state", "wrong", error.message, error.hint)
+    return Check("state", "ok", f"{state} can be written, and honours the conditions of writes")
 
 
 def _existing(path: Path) -> Path:

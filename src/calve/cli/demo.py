@@ -14,14 +14,16 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table import Table
 
 from calve.cli.demo_events import requests
 from calve.errors import CalveError
 from calve.observe.report import PipelineReport
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 __all__ = ["demo"]
 
@@ -46,7 +48,8 @@ _GO_ON = """\
   cd {folder}
   {calve} run shop.yaml        # Ctrl-C commits and exits; kill -9 loses nothing
   curl -d '[{{"id": 1, "kind": "orders", "total": 9.5}}]' localhost:{port}/log/ingest
-  {calve} status               # and: dlq list, dlq show, doctor, --help"""
+  {calve} dashboard            # web pages; status shows the same as text
+  {calve} dlq show             # and: status, dlq list, doctor, --help"""
 
 
 @click.command(short_help="Run a small pipeline and show its results.")
@@ -131,6 +134,8 @@ def _until(condition: Callable[[], bool], process: subprocess.Popen[bytes], comp
 
 
 def _show(folder: Path, report: PipelineReport, port: int) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog  # here, so that `calve demo --help` is fast
+
     catalog = SqlCatalog("lakehouse", uri=f"sqlite:///{folder}/lakehouse/catalog.db", warehouse=f"{folder}/lakehouse")
     _say("\nThe tables, read by PyIceberg from the embedded catalog, without Calve and without a JVM:")
     for identifier in sorted(catalog.list_tables("shop")):

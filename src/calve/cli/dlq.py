@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Mapping
-from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import click
 
 from calve.cli import options
 from calve.cli.help import Group
-from calve.cli.letters import tables_of
 from calve.cli.replay import replay_entries
-from calve.cli.states import no_pipelines
-from calve.cli.table import columns
-from calve.dead_letters.reader import (
-    DeadLetter,
-    LetterStore,
-    Summary,
-    Unreadable,
-    locations_of,
-    read,
-    stores_at,
-    summarise,
-)
-from calve.dead_letters.replay.replayed import Replayed
-from calve.observe.humanize import harmless, many
-from calve.observe.state_folder import Folder
 
 __all__ = ["dlq", "list_entries", "show_entries"]
 
-SHOWN = 20
-UNREADABLE_SHOWN = 3
+_SHOWN = 20
 
 _catalog = click.option(
     "--catalog",
@@ -75,13 +53,9 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
       calve dlq list --pipeline orders --json
       calve dlq list --catalog type=rest --catalog uri=http://127.0.0.1:8181 --catalog warehouse=s3://wh/
     """
-    look = tables_of(catalog)
-    summaries = [summarise(name, stores_at(locations_of(state, name), look)) for name in _pipelines(state, pipeline)]
-    counted = [(summary, _replayed(state, summary)) for summary in summaries]
-    if as_json:
-        click.echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
-    else:
-        click.echo("\n\n".join("\n".join(_lines(*each)) for each in counted))
+    from calve.cli.entries import print_counts  # here, so that `calve dlq --help` needs no Arrow
+
+    print_counts(state, pipeline, catalog, as_json)
 
 
 @dlq.command("show")
@@ -91,15 +65,12 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
 @options.table
 @_catalog
 @click.option(
-    "--limit", type=click.IntRange(min=0), help=f"Maximum number of entries; 0: all. [default: {SHOWN} for text]"
+    "--limit", type=click.IntRange(min=0), help=f"Maximum number of entries; 0: all. [default: {_SHOWN} for text]"
 )
 @click.option("--raw", is_flag=True, help="Only the original events, byte for byte, one per line.")
 @options.json_output
 @options.debug
-@click.pass_context
-def show_entries(
-    ctx: click.Context, /, state: str, pipeline: str | None, catalog: dict[str, str], **chosen: Any
-) -> None:
+def show_entries(state: str, pipeline: str | None, catalog: dict[str, str], **chosen: Any) -> None:
     """Show dead letters, oldest file first: the target, the reason, and the event.
 
     Examples:
@@ -108,86 +79,9 @@ def show_entries(
       calve dlq show --json --limit 0 | jq .reason
       calve dlq show --raw > orders.ndjson
     """
+    from calve.cli.entries import print_entries
+
     as_text = not (chosen["raw"] or chosen["as_json"])
-    limit = chosen["limit"] if isinstance(chosen["limit"], int) else (SHOWN if as_text else 0)
-    places = {name: stores_at(locations_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
-    found = _found(places, chosen["code"], chosen["table"])
-    out = sys.stdout.buffer
-    shown = 0
-    for entry, line in islice(found, limit or None):
-        out.write(_form(entry, line, chosen) + b"\n")
-        shown += 1
-    out.flush()
-    if as_text and shown == 0:
-        filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
-        click.echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)
-    if as_text and limit and next(found, None):
-        click.echo(f"There are more. Use --limit {limit * 10}, or --limit 0 for all.", err=True)
-
-
-def _pipelines(state: str, pipeline: str | None) -> list[str]:
-    names = [name for name in Folder.at(state).folders() if pipeline in (None, name)]
-    if not names:
-        raise no_pipelines(state, pipeline)
-    return names
-
-
-def _found(places: Mapping[str, list[LetterStore]], code: object, table: object) -> Iterator[tuple[DeadLetter, bytes]]:
-    for pipeline, found in places.items():
-        for entry, line in chain.from_iterable(map(read, found)):
-            if isinstance(entry, Unreadable):
-                click.echo(f"Skipped {entry.file}:{entry.line}: {entry.reason}", err=True)
-            elif entry.is_of(pipeline) and code in (None, entry.code) and table in (None, entry.table):
-                yield entry, line
-
-
-def _form(entry: DeadLetter, line: bytes, chosen: dict[str, object]) -> bytes:
-    if chosen["raw"]:
-        return entry.original()
-    return line if chosen["as_json"] else _text(entry).encode()
-
-
-def _text(entry: DeadLetter) -> str:
-    sink = entry.sink if entry.sink and "." in entry.sink else ""  # otherwise there is only one sink
-    head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "")
-    lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
-    if entry.metadata:
-        lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")
-    lines.append(f"  event:    {entry.original().decode(errors='backslashreplace')}")
-    return "\n".join(harmless(line) for line in lines) + "\n"
-
-
-def _replayed(state: str, summary: Summary) -> int:
-    return Replayed(Path(state.removeprefix("file://")) / summary.pipeline / "replay").count(summary.files)
-
-
-def _lines(summary: Summary, replayed: int) -> Iterator[str]:
-    total = sum(summary.counts.values())
-    span = f", {summary.first} … {summary.last}" if total else ""
-    sent = f", {replayed:,} of them replayed" if replayed else ""
-    yield f"{summary.pipeline}: {many(total, 'dead letter')}{sent}{span}"
-    if total:
-        rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]
-        yield from (f"  {line}" for line in columns(("table", "code", ">events"), rows))
-        yield from (f"  in the table {table}" for table in summary.tables)
-        yield from ["  newest files:"] * bool(summary.newest_files)
-        yield from (f"    {file}" for file in summary.newest_files)
-    if summary.unreadable:
-        places = ", ".join(f"{one.file}:{one.line}" for one in summary.unreadable[:UNREADABLE_SHOWN])
-        yield f"  {many(len(summary.unreadable), 'line')} skipped, no valid entries or truncated: {places}"
-
-
-def _as_json(summary: Summary, replayed: int) -> dict[str, object]:
-    counts = [{"table": table, "code": code, "count": n} for (table, code), n in summary.counts.most_common()]
-    return {
-        "pipeline": summary.pipeline,
-        "folders": summary.folders,
-        "tables": summary.tables,
-        "entries": sum(summary.counts.values()),
-        "replayed": replayed,
-        "counts": counts,
-        "first": summary.first,
-        "last": summary.last,
-        "newest_files": summary.newest_files,
-        "unreadable": len(summary.unreadable),
-    }
+    if chosen["limit"] is None:
+        chosen["limit"] = _SHOWN if as_text else 0
+    print_entries(state, pipeline, catalog, chosen)

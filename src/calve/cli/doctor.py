@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from calve.cli import failures, options
-from calve.cli.checks import Check, checks
 from calve.cli.help import Command
-from calve.engine import jars
+from calve.object_store import state_folder_at
+
+if TYPE_CHECKING:
+    from calve.cli.checks import Check
 
 __all__ = ["doctor"]
 
@@ -31,10 +33,13 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
       calve doctor
       calve doctor --fetch          also download the jars, e.g. when you build an image
     """
+    from calve.cli.checks import checks  # here, so that `calve doctor --help` needs no Spark
+    from calve.engine import jars
+
     if fetch:
         jars.resolve(jars.needed(s3))
     found = []
-    for check in checks(Path(state) if "://" not in state else None, s3):
+    for check in checks(state_folder_at(state.removeprefix("file://")), s3):
         found.append(check)
         _tell(check)
     wrong = sum(check.outcome == "wrong" for check in found)

@@ -17,7 +17,7 @@ __all__ = ["init"]
 
 
 class _Source(NamedTuple):
-    """A kind of source: the question for its place, a default, and its YAML with `{…}` for the answer."""
+    """A kind of source: the question for its location, a default, and its YAML with `{…}` for the answer."""
 
     question: str
     default: str
@@ -30,7 +30,7 @@ _SOURCES = {
         "2021",
         """\
     http:
-      port: {place}                        # POST JSON or NDJSON to /log/ingest; only from this machine
+      port: {location}                        # POST JSON or NDJSON to /log/ingest; only from this machine
 """,
     ),
     "kafka": _Source(
@@ -50,7 +50,7 @@ _SOURCES = {
         "in/*.ndjson",
         """\
     file:
-      path: {place}                        # NDJSON, JSON, CSV or Parquet; each file is read once
+      path: {location}                        # NDJSON, JSON, CSV or Parquet; each file is read once
 """,
     ),
 }
@@ -74,10 +74,10 @@ _PIPELINE = """\
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False), default="pipeline.yaml")
 @click.option("--source", type=click.Choice(list(_SOURCES)), help="Where events come from.")
-@click.option("--from", "place", metavar="PLACE", help="The port, broker/topic, or path of the source.")
+@click.option("--from", "location", metavar="LOCATION", help="The port, broker/topic, or path of the source.")
 @click.option("--table", metavar="NAMESPACE.TABLE", help="The table to write.")
 @options.debug
-def init(path: Path, source: str | None, place: str | None, table: str | None) -> None:
+def init(path: Path, source: str | None, location: str | None, table: str | None) -> None:
     """Ask three questions and write a pipeline that runs. Options answer questions in advance.
 
     Examples:
@@ -88,20 +88,20 @@ def init(path: Path, source: str | None, place: str | None, table: str | None) -
         raise _refused(path, f"{path} exists already", "Choose another name: calve init NAME.yaml")
     chosen: str = source or click.prompt("Where do events come from", "http", type=click.Choice(list(_SOURCES)))
     kind = _SOURCES[chosen]
-    place = place or click.prompt(kind.question, kind.default)
+    location = location or click.prompt(kind.question, kind.default)
     table = table or click.prompt("Table to write", "shop.events")
-    _write(path, _pipeline(kind, str(place), str(table)))
+    _write(path, _pipeline(kind, str(location), str(table)))
     click.echo(f"Wrote {path}. Next:\n  calve run {path}    # until Ctrl-C; calve status shows rows and rejects")
     if chosen == "http":
-        click.echo(f"""  curl -d '{{"id": 1}}' localhost:{place}/log/ingest""")
+        click.echo(f"""  curl -d '{{"id": 1}}' localhost:{location}/log/ingest""")
 
 
-def _pipeline(kind: _Source, place: str, table: str) -> str:
-    broker, _, topic = place.rpartition("/")
+def _pipeline(kind: _Source, location: str, table: str) -> str:
+    broker, _, topic = location.rpartition("/")
     if "{broker}" in kind.yaml and not (broker and topic):
-        raise SettingsError(f"{place!r} is not BROKER/TOPIC", step="settings", hint=f"E.g. {kind.default}")
-    place = place if place.isdecimal() else json.dumps(place, ensure_ascii=False)
-    source = kind.yaml.format(place=place, broker=json.dumps(broker), topic=json.dumps(topic))
+        raise SettingsError(f"{location!r} is not BROKER/TOPIC", step="settings", hint=f"E.g. {kind.default}")
+    location = location if location.isdecimal() else json.dumps(location, ensure_ascii=False)
+    source = kind.yaml.format(location=location, broker=json.dumps(broker), topic=json.dumps(topic))
     name = re.sub("[^A-Za-z0-9]+", "-", table).strip("-")  # the last part alone may be a word of the YAML's own
     return _PIPELINE.format(name=name or "events", source=source, table=json.dumps(table))
 

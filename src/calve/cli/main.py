@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import faulthandler
 import importlib
@@ -20,16 +21,22 @@ __all__ = ["Commands", "calve", "main"]
 COMMANDS = {
     "demo": "Run a small pipeline and show its results.",
     "init": "Ask three questions and write a pipeline that runs.",
+    "convert": "Print a Kafka Connect Iceberg sink as a pipeline.",
     "run": "Run the pipelines of a YAML file or folder.",
     "validate": "List all errors of a configuration.",
     "try": "Show what a pipeline would do with sample events.",
     "status": "Show the pipelines: rows, rejects, lag, errors.",
+    "dashboard": "Show the pipelines as web pages, with their last hour.",
+    "pause": "Let running pipelines read nothing for a while.",
+    "resume": "Let paused pipelines read again.",
     "dlq": "Show rejected events and the reasons; send them again.",
-    "state": "Rebuild a lost state, or choose where a pipeline starts.",
+    "state": "Rebuild or copy a state, or forget files of a dropped table.",
+    "source": "Remove what a source has on its server: a replication slot.",
     "changes": "Print the row changes of a table, snapshot by snapshot.",
-    "maintain": "Compact tables, convert deletes, expire snapshots, remove orphans.",
+    "maintain": "Compact tables, convert deletes, expire snapshots and orphans.",
     "doctor": "Check Java, jars, memory and disk, and say how to fix problems.",
-    "ops": "Print alerting rules, a Grafana dashboard, or the list of metrics.",
+    "bundle": "Pack Calve for the executors of a Spark cluster.",
+    "ops": "Print alerting rules, a Grafana dashboard, or all metrics.",
     "schema": "Print the JSON Schema of the YAML, for your editor.",
 }
 """What `calve --help` shows. Module and function have the name of the command, except those of `MODULES`."""
@@ -45,6 +52,21 @@ class Commands(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of typical use."""
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; the error for an unknown one names the nearest.
+
+        Raises:
+            UsageError: There is no such command.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            if near := difflib.get_close_matches(args[0], COMMANDS, n=1):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+            raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""

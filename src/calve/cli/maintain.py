@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,15 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.table import columns
 from calve.errors import SettingsError
-from calve.observe.humanize import size
+from calve.observe.humanize import many, size
 from calve.observe.log import Log, configure
+from calve.settings import parse
+from calve.table.limits import DEFAULTS
 
 if TYPE_CHECKING:
+    from calve.maintenance.context import Workbench
     from calve.maintenance.upkeep import Report
+    from calve.sinks.iceberg.settings import IcebergSettings
 
 __all__ = ["maintain"]
 
@@ -47,6 +51,12 @@ _FIGURES = {
 @click.command(cls=Command)
 @click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
 @options.catalog
+@click.option(
+    "--pipelines",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="Take the catalog from the sinks of this YAML file or folder.",
+)
 @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to convert and compact.")
 @click.option("--only", multiple=True, type=click.Choice(_STEPS), help="Only this step; repeatable.")
 @click.option(
@@ -56,6 +66,7 @@ _FIGURES = {
     help="Minimum age of removed snapshots and orphans, e.g. P7D. [default: the table's, or 5 days; orphans 3 days]",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--plan", is_flag=True, help="Only show what a running pipeline would do by itself, and why.")
 @click.option("--force", is_flag=True, help="Also remove orphans younger than three days.")
 @options.json_output
 @options.master
@@ -80,6 +91,8 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
       calve maintain shop.orders shop.items --dry-run
       calve maintain shop.orders --only convert --only compact
       calve maintain shop.orders --only expire --older-than 12h
+      calve maintain shop.orders --pipelines orders.yaml
+      calve maintain shop.orders --plan --pipelines orders.yaml
       calve maintain shop.orders --catalog type=rest --catalog uri=http://127.0.0.1:8181 --catalog warehouse=s3://wh/
     """
     from calve.maintenance.orphans import check_age  # brings Spark's Python side
@@ -89,6 +102,9 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
     older_than: timedelta | None = chosen["older_than"]
     if "orphans" in steps:
         check_age(older_than, chosen["force"])
+    sinks = _iceberg_sinks(chosen["pipelines"]) if chosen["pipelines"] else []
+    if chosen["pipelines"]:
+        chosen["catalog"] = {**_catalog_of(chosen["pipelines"], sinks), **chosen["catalog"]}
     if not chosen["catalog"] and not Path("lakehouse/catalog.db").is_file():
         raise SettingsError(
             "There is no catalog in ./lakehouse",
@@ -97,32 +113,82 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
             hint="Change to the folder of the pipeline, or set the catalog: --catalog type=… --catalog uri=…",
         )
     configure(debug=ctx.meta[failures.DEBUG])
+    if chosen["plan"]:
+        plans = [_planned(bench, sinks, as_json) for bench in _benches(tables, chosen)]
+        if as_json:
+            click.echo(json.dumps({"tables": plans}, indent=2))
+        ctx.exit(failures.FAILED if any(one["error"] for one in plans) else 0)
     reports = list(_reports(tables, MaintenanceOptions(steps, older_than, chosen["dry_run"]), chosen, as_json))
     if as_json:
         click.echo(json.dumps({"tables": [report.to_dict() for report in reports]}, indent=2))
     ctx.exit(failures.FAILED if any(report.error for report in reports) else 0)
 
 
-def _reports(tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_json: bool) -> Iterator[Report]:
-    """Maintain table after table; a failure does not affect the others."""
+def _iceberg_sinks(path: Path) -> list[IcebergSettings]:
+    from calve.pipeline.plugins import PLUGINS
+
+    return [sink.value for one in parse(path, PLUGINS).pipelines for sink in one.sinks if sink.name == "iceberg"]
+
+
+def _catalog_of(path: Path, sinks: Sequence[IcebergSettings]) -> dict[str, str]:
+    """Return the properties of the catalog of all Iceberg sinks of a configuration.
+
+    Raises:
+        SettingsError: The sinks have several catalogs, or there is no such sink.
+    """
+    found = {json.dumps(sink.catalog or {}, sort_keys=True): sink.catalog or {} for sink in sinks}
+    if len(found) != 1:
+        raise SettingsError(
+            f"The pipelines of {path} have {many(len(found), 'catalog')} of Iceberg",
+            step="settings",
+            target="--pipelines",
+            hint="Set the catalog: --catalog type=… --catalog uri=…",
+        )
+    return next(iter(found.values()))
+
+
+def _planned(bench: Workbench, sinks: Sequence[IcebergSettings], as_json: bool) -> dict[str, Any]:
+    """Show the plan of a table, by the options of the sink that names it; those of a `${…}` are any sink's."""
+    from calve.cli.maintenance_plan import lines, plan
+
+    own = [one for one in sinks if one.table_identifier == bench.name] or list(sinks)
+    limits = own[0].limits if own else DEFAULTS
+    found = plan(bench, limits or DEFAULTS)
+    if limits is None:
+        Log().warning(f"{bench.name}: `maintenance: false`, so the pipeline does nothing of this")
+    for line in [] if as_json else lines(found):
+        click.echo(line)
+    if found["error"]:
+        click.echo(f"Error: {found['error']['message']}", err=True)
+    return found
+
+
+def _benches(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[Workbench]:
+    """Start Spark, and yield table after table."""
     from calve.catalog import storage
     from calve.catalog.catalog import Catalog
-    from calve.commit.fence import CommitTarget
+    from calve.commit.mark import CommitTarget
     from calve.engine import session
     from calve.maintenance.context import Workbench
-    from calve.maintenance.upkeep import maintain as maintain_table
 
     spark = session.start(chosen["master"], {**_CONF, **chosen["conf"]}, storage.needs_s3(chosen["catalog"]))
     try:
         catalog = Catalog(spark, chosen["catalog"])
         catalog.open()
         for table in tables:
-            bench = Workbench(spark, catalog, CommitTarget(table, branch=chosen["branch"]))
-            report = maintain_table(bench, wishes, partial(_begins, table))
-            _tell(report, as_json, wishes.dry_run)
-            yield report
+            yield Workbench(spark, catalog, CommitTarget(table, branch=chosen["branch"]))
     finally:
         session.stop(spark)
+
+
+def _reports(tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_json: bool) -> Iterator[Report]:
+    """Maintain table after table; a failure does not affect the others."""
+    from calve.maintenance.upkeep import maintain as maintain_table
+
+    for bench in _benches(tables, chosen):
+        report = maintain_table(bench, wishes, partial(_begins, bench.name))
+        _tell(report, as_json, wishes.dry_run)
+        yield report
 
 
 def _tell(report: Report, as_json: bool, dry_run: bool) -> None:

@@ -8,7 +8,6 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
-from calve.observe import monitoring
 
 __all__ = ["ops"]
 
@@ -26,6 +25,8 @@ def ops(what: str) -> None:
       calve ops grafana > calve.json
       calve ops metrics
     """
+    from calve.observe import monitoring  # here, so that `calve ops --help` is fast
+
     if what == "grafana":
         click.echo(json.dumps(monitoring.dashboard(), indent=2))
     else:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import click
 
 from calve.cli import failures
+from calve.object_store import StoreFolder
 from calve.settings.units import duration
 
 __all__ = [
@@ -65,12 +66,20 @@ def _remember_debug(ctx: click.Context, parameter: click.Parameter, value: bool)
     ctx.meta[failures.DEBUG] = value
 
 
+def _a_state(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Check that a state can be kept there, before anything tries to reach another store."""
+    if "://" in value and not value.startswith("file://"):
+        StoreFolder.at(value)
+    return value
+
+
 state = click.option(
     "--state",
     default="./calve-state",
     show_default=True,
     metavar="URI",
-    help="Folder for progress, rejects and status.",
+    callback=_a_state,
+    help="Folder for progress, rejects and status: a path or s3://bucket/prefix.",
 )
 give_up_after = click.option(
     "--give-up-after",

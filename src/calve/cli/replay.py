@@ -12,12 +12,10 @@ import click
 
 from calve.cli import failures, options
 from calve.cli.help import Command
-from calve.cli.signals import run_until_asked
 from calve.cli.table import columns
 from calve.observe.humanize import many
 from calve.observe.log import Log, configure
 from calve.observe.progress import Progress
-from calve.observe.watch import Watch
 from calve.settings import named, parse
 
 if TYPE_CHECKING:
@@ -59,8 +57,10 @@ def replay_entries(
       calve dlq replay pipelines/ --pipeline orders --code REQUIRED_MISSING
       calve dlq replay orders.yaml --table shop.orders --state /var/lib/calve
     """
+    from calve.cli.signals import run_until_asked  # here, so that `--help` and `dlq list` need no Spark
+    from calve.observe.watch import Watch
     from calve.operate.replay import Chosen, replay
-    from calve.pipeline.plugins import PLUGINS  # here, so that `dlq list` needs no Spark
+    from calve.pipeline.plugins import PLUGINS
     from calve.pipeline.run import RunOptions
 
     terminal = configure(debug=ctx.meta[failures.DEBUG])

@@ -10,26 +10,21 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-import calve.pipeline.run as pipelines_run
 from calve.cli import failures, options
 from calve.cli.help import Command
-from calve.cli.signals import run_until_asked
 from calve.compiled import library
 from calve.observe.log import Log, configure
-from calve.observe.metrics import Metrics
-from calve.observe.progress import Progress
-from calve.observe.watch import Watch
-from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse
 
 __all__ = ["run"]
 
-_RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after")
+_RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after", "standby")
 
 
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--once", is_flag=True, help="Read what is in the sources now, commit it, and exit.")
+@click.option("--standby", is_flag=True, help="Wait while another run has the state, and continue when it is gone.")
 @options.give_up_after
 @options.state
 @options.master
@@ -43,6 +38,10 @@ _RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after")
     help="Port of /metrics (Prometheus), /healthz and /readyz.",
 )
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of this port.")
+@click.option("--dashboard", is_flag=True, help="Also start calve dashboard, in a process of its own.")
+@click.option(
+    "--dashboard-port", type=click.IntRange(1, 65535), default=9601, show_default=True, help="Port of the dashboard."
+)
 @options.debug
 @click.pass_context
 def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> None:
@@ -55,10 +54,21 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
       calve run orders.yaml
       calve run pipelines/ --once --give-up-after 5m --state /var/lib/calve
       calve run orders.yaml --master 'local[4]' --conf spark.driver.memory=2g
+      calve run orders.yaml --state s3://bucket/calve --standby
       curl -s localhost:9600/metrics
       curl -s localhost:9600/readyz
     """
+    import calve.pipeline.run as pipelines_run  # here, so that `calve run --help` needs no Spark
+    from calve.cli.signals import run_until_asked
+    from calve.dashboard.beside import Beside
+    from calve.observe.metrics import Metrics
+    from calve.observe.progress import Progress
+    from calve.observe.watch import Watch
+    from calve.pipeline.plugins import PLUGINS
+
     ctx.meta[failures.JSON_LOG] = json_log
+    if chosen["once"] and chosen["standby"]:
+        raise click.UsageError("--once and --standby exclude each other")
     terminal = configure(json=json_log, debug=ctx.meta[failures.DEBUG])
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
@@ -68,6 +78,8 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         Log().warning(missing.message, hint=missing.hint)
     run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
     with ExitStack() as stack:
+        if chosen["dashboard"]:
+            stack.enter_context(Beside(chosen["state"], chosen["dashboard_port"]))
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))

@@ -8,7 +8,6 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
-from calve.pipeline.plugins import PLUGINS
 from calve.settings import json_schema, reference
 
 __all__ = ["schema"]
@@ -27,4 +26,6 @@ def schema(markdown: bool) -> None:
     Example:
       calve schema > calve.schema.json
     """
+    from calve.pipeline.plugins import PLUGINS  # here, so that `calve schema --help` needs no Spark
+
     click.echo(reference(PLUGINS) if markdown else json.dumps(json_schema(PLUGINS), indent=2))

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from calve.observe.log import Log
-from calve.observe.watch import Watch
+
+if TYPE_CHECKING:
+    from calve.observe.watch import Watch
 
 __all__ = ["run_until_asked"]
 

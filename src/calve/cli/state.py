@@ -1,4 +1,4 @@
-"""`calve state`: rebuild a lost state."""
+"""`calve state`: rebuild a lost state, copy a state, or forget the staged files of a dropped table."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ import msgspec
 from calve.cli import failures, options
 from calve.cli.help import Group
 from calve.errors import SettingsError
+from calve.observe.humanize import many
 from calve.observe.log import configure
 from calve.settings import named, parse
-from calve.sources.source import Beginning
 
-__all__ = ["rebuild_state", "state"]
+__all__ = ["copy_state", "forget_table", "rebuild_state", "state"]
+
+_SHOWN_FILES = 10
 
 
 @click.group(cls=Group)
 def state() -> None:
-    """Rebuild a lost state, or choose where a pipeline starts.
+    """Rebuild a lost state, copy a state, or forget the staged files of a dropped table.
 
     Examples:
       calve state rebuild orders.yaml
+      calve state copy ./calve-state s3://my-bucket/calve
+      calve state forget shop.orders
     """
 
 
@@ -37,12 +41,12 @@ def _offsets(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 
 def _milliseconds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     try:
-        moment = None if value is None else datetime.fromisoformat(value)
+        time = None if value is None else datetime.fromisoformat(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is not a time, e.g. 2026-01-31T12:00:00Z") from None
-    if moment is None:
+    if time is None:
         return None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @state.command("rebuild")
@@ -96,6 +100,7 @@ def rebuild_state(
     from calve.operate.rebuild import rebuild
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve state --help` needs no Spark
     from calve.pipeline.run import RunOptions
+    from calve.sources.source import Beginning
 
     configure(debug=ctx.meta[failures.DEBUG])
     given = [one for one in (at, start_offsets, start_timestamp) if one is not None]
@@ -107,3 +112,73 @@ def rebuild_state(
         raise SettingsError("Several pipelines are configured", step="rebuild", hint=f"Choose one: --pipeline {names}")
     beginning = Beginning(at, start_offsets, start_timestamp) if given else None
     rebuild(chosen[0], RunOptions(**run_options), beginning, click.echo)
+
+
+@state.command("forget")
+@click.argument("table")
+@options.only_pipeline
+@options.state
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.debug
+def forget_table(table: str, pipeline: str | None, state: str, yes: bool) -> None:
+    """Remove the staged files of a table that was dropped, so that the pipeline continues without them.
+
+    Their events are then in no table, and Calve does not read them again. No run of the pipeline may be active. The
+    files themselves stay where they are.
+
+    Examples:
+      calve state forget shop.orders
+      calve state forget shop.orders --pipeline orders --state /var/lib/calve --yes
+    """
+    from calve.cli.states import no_pipelines  # here, so that `calve state --help` needs no Arrow
+    from calve.observe.state_folder import Folder
+    from calve.operate.forget import StagedFiles
+    from calve.pipeline.run import RunOptions, state_folder
+
+    folder = state_folder(RunOptions(state))
+    names = [name for name in Folder.at(state).folders() if pipeline in (None, name)]
+    if not names:
+        raise no_pipelines(state, pipeline)
+    for name in names:
+        with StagedFiles(folder / name, table) as staged:
+            if not staged.batches:
+                click.echo(f"{name}: no staged files of {table}")
+                continue
+            found = f"{many(staged.rows, 'row')} in {many(staged.batches, 'staged batch', 'staged batches')}"
+            if not yes:
+                click.confirm(f"{name}: {table} has {found}. Remove them? Their events will be in no table", abort=True)
+            staged.forget()
+            click.echo(f"{name}: forgot {found} of {table}. The files stay in their storage:")
+            for path in staged.paths[:_SHOWN_FILES]:
+                click.echo(f"  {path}")
+            if len(staged.paths) > _SHOWN_FILES:
+                click.echo(f"  and {len(staged.paths) - _SHOWN_FILES:,} more")
+
+
+@state.command("copy")
+@click.argument("old", metavar="FROM")
+@click.argument("new", metavar="TO")
+@options.only_pipeline
+@options.debug
+def copy_state(old: str, new: str, pipeline: str | None) -> None:
+    """Copy a state to another folder or to S3, or back. No run of its pipelines may be active.
+
+    Run with the copy from then on: `calve run` refuses the old state. Nothing of the old state is removed. Dead letters
+    that `dlq` of a sink sends elsewhere stay there.
+
+    Examples:
+      calve state copy ./calve-state s3://my-bucket/calve
+      calve state copy s3://my-bucket/calve /var/lib/calve --pipeline orders
+    """
+    from calve.cli.states import no_pipelines
+    from calve.observe.state_folder import Folder
+    from calve.operate.copy_state import copy_pipeline
+    from calve.pipeline.run import RunOptions, state_folder
+
+    source, target = state_folder(RunOptions(old)).absolute(), state_folder(RunOptions(new)).absolute()
+    names = [name for name in Folder.at(old).folders() if pipeline in (None, name)]
+    if not names:
+        raise no_pipelines(old, pipeline)
+    for name in names:
+        copy_pipeline(source / name, target / name, str(target), click.echo)
+    click.echo(f"From now on run with --state {target}")

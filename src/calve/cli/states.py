@@ -5,7 +5,17 @@ from __future__ import annotations
 from calve.errors import CalveError, SourceError
 from calve.observe.state_folder import Folder
 
-__all__ = ["no_pipelines"]
+__all__ = ["check_known", "no_pipelines"]
+
+
+def check_known(state: str, pipeline: str) -> None:
+    """Check that a state folder has a pipeline.
+
+    Raises:
+        SourceError: It has not.
+    """
+    if pipeline not in Folder.at(state).folders():
+        raise no_pipelines(state, pipeline)
 
 
 def no_pipelines(state: str, pipeline: str | None = None) -> CalveError:

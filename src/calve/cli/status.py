@@ -10,14 +10,13 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
-from calve.cli.states import no_pipelines
 from calve.cli.table import columns
 from calve.observe import tally
+from calve.observe.describe import state_of
 from calve.observe.humanize import ago, amount, duration, harmless, many, size
 from calve.observe.liveness import liveness
 from calve.observe.notices import IGNORED_HINT, NULLED_HINT
-from calve.observe.report import PipelineReport, TableReport, Trouble
-from calve.observe.status_file import read_replay, read_reports
+from calve.observe.report import PipelineReport, TableReport, Trouble, now
 
 __all__ = ["status"]
 
@@ -25,9 +24,10 @@ __all__ = ["status"]
 @click.command(cls=Command)
 @options.state
 @options.only_pipeline
+@click.option("--verbose", is_flag=True, help="Also show how the files of the last batch were written, and why.")
 @options.json_output
 @options.debug
-def status(state: str, pipeline: str | None, as_json: bool) -> None:
+def status(state: str, pipeline: str | None, verbose: bool, as_json: bool) -> None:
     """Show each pipeline and table: rows, rejects, lag, last commit, staged batches, errors and hints.
 
     It reads the status files in the state folder, so it works while pipelines run and after they have ended.
@@ -37,6 +37,9 @@ def status(state: str, pipeline: str | None, as_json: bool) -> None:
       calve status --state /var/lib/calve --pipeline orders
       calve status --json | jq '.pipelines[].tables'
     """
+    from calve.cli.states import no_pipelines  # here, so that `calve status --help` needs no Arrow
+    from calve.observe.status_file import read_replay, read_reports
+
     reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline, *report.feeds)]
     if not reports:
         raise no_pipelines(state, pipeline)
@@ -48,19 +51,21 @@ def status(state: str, pipeline: str | None, as_json: bool) -> None:
         ]
         click.echo(json.dumps({"pipelines": found}, indent=2))
     else:
-        click.echo("\n\n".join("\n".join(_lines(report, replays[report.pipeline])) for report in reports))
+        click.echo("\n\n".join("\n".join(_lines(report, replays[report.pipeline], verbose)) for report in reports))
 
 
-def _lines(report: PipelineReport, replay: PipelineReport | None) -> Iterator[str]:
+def _lines(report: PipelineReport, replay: PipelineReport | None, verbose: bool) -> Iterator[str]:
     feeds = f" (feeds {', '.join(report.feeds)})" if report.feeds else ""
-    yield f"{report.pipeline}{feeds}: {_state(report)}"
+    yield f"{report.pipeline}{feeds}: {state_of(report)}"
     yield f"  {', '.join(_figures(report))}"
+    if report.source and liveness(report) == "alive":
+        yield f"  source: {harmless(report.source)}"
     if report.tables:
         yield from (f"  {line}" for line in _tables(report))
     if replay and replay.events:
         yield f"  {_replayed(replay)}"
     yield from (f"  {harmless(line)}" for line in _not_written(report))
-    if report.files:
+    if report.files and verbose:
         yield f"  files of the last batch: {report.files}"
     if homeless := report.rejects_without_table():
         yield f"  rejects without a table: {_counts(homeless)}"
@@ -68,8 +73,9 @@ def _lines(report: PipelineReport, replay: PipelineReport | None) -> Iterator[st
     for name, table in sorted(report.tables.items()):
         if table.error:
             yield _trouble(table.error, name)
-        if table.conversion_error:
-            yield _trouble(table.conversion_error, name, "warning")
+        for error in (table.conversion_error, table.maintenance_error):
+            if error:
+                yield _trouble(error, name, "warning")
 
 
 def _replayed(replay: PipelineReport) -> str:
@@ -79,21 +85,6 @@ def _replayed(replay: PipelineReport) -> str:
     again = f"{sum(replay.rejects.values()):,} rejected again"
     when = f", {ago(replay.updated)}" if replay.updated else ""
     return f"dead letters sent again: {many(replay.events, 'event')}, {many(replay.rows, 'row')}{tables}, {again}{when}"
-
-
-def _state(report: PipelineReport) -> str:
-    up = f"up {ago(report.started).removesuffix(' ago')}, " if report.started else ""
-    where = f"pid {report.pid} on {report.host}"
-    news = ago(report.updated) if report.updated else "never"
-    match liveness(report):
-        case "ended":
-            return f"{report.state} {news}"
-        case "gone":
-            return f"not running (killed?): was {report.state} {news}; the next `calve run` continues from there"
-        case "silent":
-            return f"{report.state}, but silent: last update {news} ({where})"
-        case _:
-            return f"{report.state} ({up}{where})"
 
 
 def _figures(report: PipelineReport) -> Iterator[str]:
@@ -108,6 +99,10 @@ def _figures(report: PipelineReport) -> Iterator[str]:
         yield f"{many(report.staged_batches, 'batch', 'batches')} staged"
     if report.unrouted:
         yield f"{many(report.unrouted, 'event')} without a route"
+    if report.dropped:
+        yield f"{many(report.dropped, 'event')} dropped by processors"
+    if report.added:
+        yield f"{many(report.added, 'event')} more, made by splitting events"
     if report.passed_over:
         yield f"{many(report.passed_over, 'tombstone or control record', 'tombstones and control records')} skipped"
     if report.freshness_seconds is not None:
@@ -125,13 +120,15 @@ def _tables(report: PipelineReport) -> Iterator[str]:
         more.append((">superseded", lambda table: f"{table.superseded:,}"))
     if any(table.equality_deletes or table.last_conversion for table in tables):
         more.append(("equality deletes", partial(_deletes, liveness(report) == "alive")))
+    if any(table.maintenance_rounds for table in tables):
+        more.append(("maintained", _maintained))
     named = [(_name(name, report), table) for name, table in sorted(report.tables.items())]
     rows = [(*_row(*item), *(cell(item[1]) for _, cell in more)) for item in named]
     yield from columns((*_HEADINGS, *(heading for heading, _ in more)), rows)
 
 
 _SHOWN = 5
-_HEADINGS = ("table", ">rows", ">commits", "last commit", "rejects", "set to NULL")
+_HEADINGS = ("table", ">written", ">commits", "last commit", "rejects", "set to NULL")
 
 
 def _name(table: str, report: PipelineReport) -> str:
@@ -154,6 +151,11 @@ def _deletes(is_alive: bool, table: TableReport) -> str:
     return f"{rows} (converted {ago(table.last_conversion)})" if table.last_conversion else rows
 
 
+def _maintained(table: TableReport) -> str:
+    last = table.files.last_maintenance if table.files else None
+    return ago(last) if last else "-"
+
+
 def _counts(counts: dict[str, int]) -> str:
     return harmless(tally.largest(counts, _SHOWN)) or "-"
 
@@ -170,6 +172,16 @@ def _not_written(report: PipelineReport) -> Iterator[str]:
         yield f"not written: number of events with a field without a column, or with a repeated key. {IGNORED_HINT}"
 
 
+_FRESH_SECONDS = 120.0
+"""An error of a running pipeline that persists occurs again after at most a minute (`backoff`)."""
+
+
 def _trouble(error: Trouble, table: str = "", word: str = "error") -> str:
-    since = f" (for {ago(error.since).removesuffix(' ago')})" if error.since else ""
-    return f"  {word}{f' in {table}' if table else ''}{since}: {error.sentence()}"
+    return f"  {word}{f' in {table}' if table else ''}{_when(error)}: {error.sentence()}"
+
+
+def _when(error: Trouble) -> str:
+    """Return how long an error has lasted, or when it last occurred if that is long ago."""
+    if error.last and (now() - error.last).total_seconds() > _FRESH_SECONDS:
+        return f" ({ago(error.last)})"
+    return f" (for {ago(error.since).removesuffix(' ago')})" if error.since else ""

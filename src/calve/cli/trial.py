@@ -12,9 +12,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
-from calve.event.reject import Code
 from calve.observe.humanize import harmless, many
-from calve.pipeline.plugins import PLUGINS
 from calve.settings import PipelineSettings, only, parse
 
 if TYPE_CHECKING:
@@ -39,9 +37,13 @@ __all__ = ["trial"]
 def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str], as_json: bool) -> None:
     """Show what a pipeline would do with sample events: their tables, tables to create, rejects.
 
-    EVENTS.ndjson has one event per line, as the source would deliver it. `-` is stdin; gzip and zstd are supported. All
-    events form one batch. Nothing is written: no file, no table, no state. The source is not used, so metadata
-    (`getMetadata`) is missing unless you pass --metadata.
+    EVENTS.ndjson has one event per line, as the source would deliver it, or is a Parquet, Avro or ORC file. For a
+    pipeline that reads files it is such a file (text, CSV …). For a topic with schemas (Avro, Protobuf …) it may also
+    be the value of one record, or several, each after its length: kcat -f '%R%s'. `-` is stdin; gzip and zstd are
+    supported for text. All events form one batch. Nothing is written: no file, no table, no state. The source is not
+    used, so metadata (`getMetadata`) is missing unless you pass --metadata.
+
+    An event that processors change is shown before and after each of them.
 
     Existing tables are read from the catalog. For the embedded catalog, and any other on SQLite, Calve only reads its
     file; for other catalogs it starts Spark, which takes some seconds. Statements are Spark SQL.
@@ -53,7 +55,10 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
       calve try pipelines/ sample.ndjson --pipeline orders
       calve try orders.yaml sample.ndjson --metadata kafka_topic=orders
       head -100 today.ndjson | calve try orders.yaml - --json
+      kcat -C -b broker:9092 -t orders -c 10 -e -f '%R%s' | calve try orders.yaml -
     """
+    from calve.pipeline.plugins import PLUGINS  # here, so that `calve try --help` needs no Spark
+
     settings = only(parse(path, PLUGINS).pipelines, pipeline)
     found = _attempt(settings, events, metadata)
     for note in _notes(found):
@@ -64,9 +69,10 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
 
 def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:
     from calve.operate.dry_run import attempt  # brings DuckDB and Spark's Python side
-    from calve.sources.file.sample import read_sample
+    from calve.pipeline.plugins import sample_of
 
-    return attempt(settings, read_sample(events), {key: _value(text) for key, text in metadata.items()})
+    sample, is_encoded = sample_of(settings, events)
+    return attempt(settings, sample, {key: _value(text) for key, text in metadata.items()}, is_encoded)
 
 
 def _value(text: str) -> int | str:
@@ -95,14 +101,25 @@ def _text(found: Trial) -> Iterator[str]:
 
 
 def _event(event: EventFate, several: bool) -> Iterator[str]:
+    from calve.event.reject import Code  # brings Arrow
+
     line = f"line {event.line}" if event.line else "end of file"
-    for place in event.tables:
-        yield f"{line}: {place.table}{f' ({place.sink})' if several else ''}"
+    for number, done in enumerate(event.processed):
+        if not number:
+            yield from (f"{line}: {text}" for text in done.before)
+        for text, tags in zip(done.after, done.tags, strict=True):
+            yield f"  {done.processor}: {text}{' tags: ' + ', '.join(tags) if tags else ''}"
+        if not done.after:
+            yield f"  {done.processor}: no event is left"
+    for to in event.tables:
+        yield f"{line}: {to.table}{f' ({to.sink})' if several else ''}"
     for reject in event.rejects:
         where = f"{reject.table}: " if reject.table else ""
         who = f" by {reject.sink}" if several and reject.code != Code.MALFORMED else ""  # that one came to no sink
         yield f"{line}: rejected{who}, {where}{_reason(reject)}"
-    if not event.tables and not event.rejects:
+    if event.dropped:
+        yield f"{line}: {'dropped' if event.dropped == 1 else f'{event.dropped} parts dropped'} by a processor"
+    if not event.tables and not event.rejects and not event.dropped:
         yield f"{line}: skipped: no route matches, `operation` skips it, or it changes no row"
 
 
@@ -129,8 +146,10 @@ def _summary(found: Trial) -> str:
     what = "target" if any(table.documents for table in found.tables) else "table"
     counts = [f"{many(rows, 'row')} for {many(len([one for one in found.tables if one.rows]), what)}"]
     rejected = sum(bool(event.rejects) for event in found.events)
-    unrouted = sum(not event.tables and not event.rejects for event in found.events)
+    unrouted = sum(not event.tables and not event.rejects and not event.dropped for event in found.events)
+    dropped = sum(event.dropped for event in found.events)
     counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} skipped"] * bool(unrouted)
+    counts += [f"{dropped:,} dropped"] * bool(dropped)
     return f"{many(len(found.events), 'event')}: {', '.join(counts)}. Nothing was written."
 
 

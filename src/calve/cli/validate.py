@@ -9,7 +9,6 @@ import click
 from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.observe.humanize import many
-from calve.pipeline.plugins import PLUGINS
 from calve.settings import PipelineSettings, parse
 
 __all__ = ["validate"]
@@ -18,22 +17,26 @@ __all__ = ["validate"]
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--connect", is_flag=True, help="Also connect to catalogs and sources.")
+@options.conf
 @options.debug
 @click.pass_context
-def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
+def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, str]) -> None:
     """List all errors of a configuration, each with file:line:column.
 
-    It starts nothing and writes nothing. With --connect it connects to catalogs and sources, and writes and removes a
-    small file in the location of the tables.
+    It starts nothing and writes nothing. With --connect it connects to catalogs and sources, with the Spark settings of
+    --conf, and writes and removes a small file in the location of the tables.
 
     Examples:
       calve validate orders.yaml
       calve validate pipelines/ --connect
+      calve validate orders.yaml --connect --conf spark.driver.extraClassPath=/opt/postgresql.jar
     """
+    from calve.pipeline.plugins import PLUGINS  # here, so that `calve validate --help` needs no Spark
+
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
         click.echo(f"{warning.location}: warning: {warning.path}: {warning.message}", err=True)
-    problems = _try(parsed.pipelines) if connect else []
+    problems = _try(parsed.pipelines, conf) if connect else []
     for problem in problems:
         click.echo(f"Error: {problem}", err=True)
     if problems:
@@ -42,7 +45,7 @@ def validate(ctx: click.Context, /, path: Path, connect: bool) -> None:
     click.echo(f"OK: {many(count, 'pipeline')}: {', '.join(one.title for one in parsed.pipelines)}")
 
 
-def _try(pipelines: list[PipelineSettings]) -> list[str]:
+def _try(pipelines: list[PipelineSettings], conf: dict[str, str]) -> list[str]:
     from calve.operate.probe import check  # brings Spark; a plain `validate` is quick without
 
-    return check(pipelines)
+    return check(pipelines, conf)

@@ -7,6 +7,7 @@ which maintains tables and finds older rows, cannot read a table with such a col
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -55,7 +56,7 @@ def by_schema(rows: pa.Table) -> Iterator[tuple[Node | None, RowNumbers]]:
     if SCHEMA not in rows.column_names or not len(rows):
         yield None, np.arange(len(rows))
         return
-    column = duck.whole(rows[SCHEMA].unify_dictionaries())
+    column = duck.one_array(rows[SCHEMA].unify_dictionaries())
     codes = column.indices.fill_null(-1).to_numpy()
     for code in np.unique(codes).tolist():
         declared = None if code < 0 else node_of(column.dictionary[code].as_py())
@@ -71,7 +72,7 @@ def rows_by_schema(rows: pa.Table, is_selected: Callable[[str], bool]) -> RowNum
     """Return the positions of the rows whose schema, as text, is selected by a function."""
     if SCHEMA not in rows.column_names or not len(rows):
         return np.zeros(0, np.int64)
-    column = duck.whole(rows[SCHEMA].unify_dictionaries())
+    column = duck.one_array(rows[SCHEMA].unify_dictionaries())
     selected = [code for code, text in enumerate(column.dictionary.to_pylist()) if is_selected(text)]
     return (
         np.flatnonzero(np.isin(column.indices.fill_null(-1).to_numpy(), selected))
@@ -92,19 +93,24 @@ def overlay(declared: Node, observed: Node) -> Node:
         fields = dict(declared.fields)
         for name, node in observed.fields.items():
             fields[name] = overlay(fields[name], node) if name in fields else node
-        return Node(Kind.STRUCT, fields)
+        return replace(declared, fields=fields)
     if declared.kind is Kind.LIST and observed.kind is Kind.LIST:
-        return Node(Kind.LIST, {ELEMENT: overlay(declared.fields[ELEMENT], observed.fields[ELEMENT])})
+        return replace(declared, fields={ELEMENT: overlay(declared.fields[ELEMENT], observed.fields[ELEMENT])})
     if declared.kind is Kind.MAP and observed.kind is Kind.STRUCT:
         value = declared.fields[VALUE]
         for node in observed.fields.values():
             value = join(value, overlay(declared.fields[VALUE], node))
-        return Node(Kind.MAP, {**declared.fields, VALUE: value})
+        return replace(declared, fields={**declared.fields, VALUE: value})
     return declared
 
 
 def _node(each: Field) -> Node:
-    """Return the kind of a field's decoded values."""
+    """Return the kind of a field's decoded values, with its description."""
+    found = _kind(each)
+    return replace(found, doc=each.doc) if each.doc else found
+
+
+def _kind(each: Field) -> Node:
     if each.logical == DECIMAL or each.kind == "decimal":
         return _decimal(each)
     if each.kind == "fixed":

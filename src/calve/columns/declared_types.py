@@ -22,11 +22,11 @@ class ColumnTypes:
     Attributes:
         types: The type as text, by dotted name or glob. `element`, `key` and `value` are names below lists and maps;
             `*` matches dots, too.
-        moments: Whether a column whose texts are all date-times becomes a timestamptz.
+        date_times: Whether a column whose texts are all date-times becomes a timestamptz.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
-    moments: bool = True
+    date_times: bool = True
 
     def of(self, path: Sequence[str], next_id: Callable[[], int] | None = None) -> iceberg.IcebergType | None:
         """Return the declared type of the column at a path, or None; an exact name wins, then the first glob."""

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
@@ -20,7 +20,16 @@ from calve.table.loaded import Table
 if TYPE_CHECKING:
     from calve.columns.infer import Inferred
 
-__all__ = ["Evolution", "known_fields", "new_schema", "plan_evolution", "refusal", "unclear", "without_refused"]
+__all__ = [
+    "Evolution",
+    "NewColumn",
+    "known_fields",
+    "new_schema",
+    "plan_evolution",
+    "refusal",
+    "unclear",
+    "without_refused",
+]
 
 Path = tuple[str, ...]
 _INFERRED = ColumnTypes()
@@ -35,10 +44,27 @@ _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
     Kind.DATE: iceberg.DateType,
     Kind.TIMESTAMP: iceberg.TimestampType,
     Kind.TIMESTAMPTZ: iceberg.TimestamptzType,
-    Kind.MOMENT: iceberg.TimestamptzType,
+    Kind.DATE_TIME: iceberg.TimestamptzType,
     Kind.UUID: iceberg.UUIDType,
     Kind.BINARY: iceberg.BinaryType,
 }
+
+
+class NewColumn(NamedTuple):
+    """A column to add to a table.
+
+    Attributes:
+        path: The path of the struct that gets it (`element` and `value` are names below lists and maps; empty: the
+            table).
+        name: Its name.
+        kind: Its type as in the schema's JSON.
+        doc: Its description, or empty.
+    """
+
+    path: Path
+    name: str
+    kind: Any
+    doc: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,12 +72,11 @@ class Evolution:
     """Changes to a table's columns.
 
     Attributes:
-        add: Columns to add, all optional: the path of the struct that gets it (`element` and `value` are names below
-            lists and maps; empty: the table), the name, and the type as in the schema's JSON.
+        add: Columns to add, all optional.
         widen: Dotted names of columns, and their new, wider types.
     """
 
-    add: list[tuple[Path, str, Any]] = field(default_factory=list)
+    add: list[NewColumn] = field(default_factory=list)
     widen: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -82,7 +107,7 @@ def plan_evolution(
     for path, name, node in _new_fields(_without_case(new) if case_insensitive else new, columns, ColumnPath()):
         if new_types.names.take(path, name):
             kind = new_types.of(node, path.field(name))
-            evolution.add.append((path.steps, name, json.loads(kind.model_dump_json())))
+            evolution.add.append(NewColumn(path.steps, name, json.loads(kind.model_dump_json()), node.doc))
     return evolution
 
 
@@ -158,7 +183,7 @@ def _without_case(node: Node) -> Node:
         name = names.setdefault(folded(name), name)
         below = _without_case(below)
         fields[name] = join(fields[name], below) if name in fields else below
-    return Node(node.kind, fields, node.digits)
+    return replace(node, fields=fields)
 
 
 def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
@@ -174,7 +199,7 @@ def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[s
     """Yield the dotted names of columns that become strings although their values are not plain texts, and why."""
     if path and types.of(path):
         return
-    if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind is Kind.NANOS and types.moments):
+    if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind is Kind.NANOS and types.date_times):
         yield ".".join(path), node.kind
     for name, each in node.fields.items():
         yield from unclear(each, types, (*path, name))
@@ -206,7 +231,7 @@ class _Types:
                     value = self.of(node.fields[VALUE], path.inside(VALUE))
                     by = self.of(node.fields[KEY], path.inside(KEY))
                     return iceberg.MapType(key, by, number, value, value_required=False)
-                case Kind.MOMENT if not self._types.moments:
+                case Kind.DATE_TIME if not self._types.date_times:
                     return iceberg.StringType()
         return _primitive(node)
 
@@ -214,7 +239,7 @@ class _Types:
         present = [(name, each) for name, each in node.fields.items() if each.kind is not Kind.NULL]
         numbered = [(name, each, self._next_id()) for name, each in present if self.names.take(path, name)]
         fields = [
-            iceberg.NestedField(number, name, self.of(each, path.field(name)), required=False)
+            iceberg.NestedField(number, name, self.of(each, path.field(name)), required=False, doc=each.doc or None)
             for name, each, number in numbered
         ]
         return iceberg.StructType(*fields) if fields else iceberg.StringType()

@@ -52,4 +52,4 @@ def text_kind(text: str) -> Kind:
     """Return the kind of a JSON string."""
     if len(text) < _SHORTEST_TIMESTAMP or text[4] != "-" or not _is_timestamp(text):
         return Kind.STRING
-    return Kind.MOMENT if _is_microseconds(text) else Kind.NANOS
+    return Kind.DATE_TIME if _is_microseconds(text) else Kind.NANOS

@@ -15,7 +15,7 @@ from pyiceberg.schema import make_compatible_name
 from calve.columns.node import ELEMENT, KEY, VALUE, has_half_surrogate
 from calve.event.reject import Code, cut
 
-__all__ = ["COLUMN_LIMIT", "NESTING_LIMIT", "ColumnNames", "ColumnPath", "Refusal", "folded"]
+__all__ = ["COLUMN_LIMIT", "NESTING_LIMIT", "PLAIN", "RESERVED", "ColumnNames", "ColumnPath", "Refusal", "folded"]
 
 COLUMN_LIMIT = 1_000
 """The most columns, with fields of structs, of a table after inference; random keys must not destroy it."""
@@ -23,11 +23,11 @@ NESTING_LIMIT = 16
 """The depth of nested columns; deeper values become JSON text. DuckDB's reader takes twice as long per level."""
 _LONGEST = 255
 """The most characters of a name in Glue and other catalogs."""
-_RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
-_RESERVED |= {"_change_type", "_change_ordinal", "_commit_snapshot_id"}
+RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+RESERVED |= {"_change_type", "_change_ordinal", "_commit_snapshot_id"}
 """Iceberg's metadata columns (`MetadataColumns`): Spark cannot read a table with a column of such a name."""
 _HINT = "rename it or leave it out (exclude_keys)"
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
 class Refusal(NamedTuple):
@@ -119,7 +119,7 @@ class ColumnNames:
             return f"its name has half a surrogate pair; {_HINT}"
         if "\0" in name:
             return f"its name has a NUL character; {_HINT}"
-        if not parent.steps and folded(name) in _RESERVED:
+        if not parent.steps and folded(name) in RESERVED:
             return f"Iceberg reserves the name; {_HINT}"
         other = self._same(path.name, True) or self._same(".".join(path.short), False)
         if other and folded(other) == folded(path.name) and other != path.name:
@@ -158,4 +158,4 @@ class ColumnNames:
 
 def _stored(name: str) -> str:
     """Return a name in the form that Iceberg's Java writes into Parquet files."""
-    return name if _PLAIN(name) else make_compatible_name(name)
+    return name if PLAIN(name) else make_compatible_name(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = ["ELEMENT", "KEY", "VALUE", "Kind", "Node", "has_half_surrogate", "join"]
@@ -28,7 +28,7 @@ class Kind(enum.StrEnum):
     """Integers of 64 bits, one of which a double cannot represent."""
     DIGITS = "digits"
     """Numbers with more digits than a double or 64 bits can represent: a string."""
-    MOMENT = "moment"
+    DATE_TIME = "date-time"
     """Texts that are date-times."""
     NANOS = "nanoseconds"
     """Texts that are date-times, at least one finer than microseconds: a string."""
@@ -56,16 +56,18 @@ class Node:
         fields: Its nested fields, in the order of first appearance (a list: its `element`; a map: its `value` and
             `key`).
         digits: Of a decimal: the digits before and after the point; of a fixed: its length, and 0.
+        doc: What a schema says of its meaning; the first one counts. Nodes that differ in it only are equal.
     """
 
     kind: Kind
     fields: dict[str, Node] = field(default_factory=dict)
     digits: tuple[int, int] = (0, 0)
+    doc: str = field(default="", compare=False)
 
     def encodable(self) -> Node:
         """Remove fields whose name has half a surrogate pair: neither JSON nor a column can have such a name."""
         fields = {name: node.encodable() for name, node in self.fields.items() if not has_half_surrogate(name)}
-        return Node(self.kind, fields, self.digits)
+        return replace(self, fields=fields)
 
     @staticmethod
     def from_json(data: Any) -> Node:
@@ -83,7 +85,7 @@ def has_half_surrogate(name: str) -> bool:
 
 
 _NUMBERS = (Kind.INT, Kind.LONG, Kind.WIDE_LONG, Kind.FLOAT, Kind.DOUBLE)
-_TIMES = (Kind.MOMENT, Kind.TIMESTAMPTZ)
+_TIMES = (Kind.DATE_TIME, Kind.TIMESTAMPTZ)
 _NESTED = (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN)
 _WIDER = {
     frozenset({Kind.LONG, Kind.WIDE_LONG}): Kind.WIDE_LONG,
@@ -91,7 +93,7 @@ _WIDER = {
     frozenset({Kind.WIDE_LONG, Kind.DOUBLE}): Kind.DIGITS,
     frozenset({Kind.WIDE_LONG, Kind.FLOAT}): Kind.DIGITS,
     **{frozenset({kind, Kind.DIGITS}): Kind.DIGITS for kind in _NUMBERS},
-    frozenset({Kind.MOMENT, Kind.TIMESTAMPTZ}): Kind.TIMESTAMPTZ,
+    frozenset({Kind.DATE_TIME, Kind.TIMESTAMPTZ}): Kind.TIMESTAMPTZ,
     **{frozenset({kind, Kind.NANOS}): Kind.NANOS for kind in _TIMES},
     **{frozenset({kind, Kind.STRING}): Kind.STRING for kind in (*_TIMES, Kind.NANOS)},
     frozenset({Kind.INT, Kind.LONG}): Kind.LONG,
@@ -116,6 +118,11 @@ def join(first: Node, second: Node) -> Node:
 
     A struct keeps a bounded number of fields, the first ones. If the second adds nothing, the first itself is returned.
     """
+    found, doc = _join(first, second), first.doc or second.doc
+    return found if found.doc == doc else replace(found, doc=doc)
+
+
+def _join(first: Node, second: Node) -> Node:
     if second.kind is Kind.NULL or first is second:
         return first
     if first.kind is Kind.NULL:

@@ -27,6 +27,7 @@ class ConvertOptions:
         timestamp_unit: The unit of numbers in timestamp columns; `auto`: guessed from their size.
         timestamp_formats: Java's date patterns, for texts in timestamp and date columns that are not ISO 8601.
         column_limit: The most columns of a table (`look_for_unknown`); an event that needs more is rejected.
+        metadata: The columns that get metadata of the event, each with its attribute; no field is written into them.
         may_lack: Required columns that become null, without a reject, if the event lacks them.
     """
 
@@ -39,4 +40,5 @@ class ConvertOptions:
     timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = "ms"
     timestamp_formats: tuple[str, ...] = ()
     column_limit: int = COLUMN_LIMIT
+    metadata: tuple[tuple[str, str], ...] = ()
     may_lack: frozenset[str] = frozenset()

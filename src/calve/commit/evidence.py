@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calve.catalog.catalog import Catalog
-from calve.commit.fence import Mark
+from calve.commit.mark import Mark
 from calve.engine.jvm import java_errors
 from calve.engine.pyspark_private import jvm_of
 from calve.sources.source import Position

@@ -7,38 +7,38 @@ What the fence relies on:
   it replaces exactly the mark that was read.
 - The mark, the table property `calve.mark.<pipeline>`, is the last batch of this pipeline in the table. It always
   changes in the same commit that adds a snapshot, and survives `expire_snapshots` and a rollback.
-- A pipeline's batches are committed in order, and a staged batch never changes. So all batches up to the mark are in
-  the table, and an attempt without an answer may be repeated after the mark is read again.
+- A pipeline's batches are committed in order, and a staged batch never changes while an attempt with it may succeed
+  (`forestall`). So all batches up to the mark are in the table, and an attempt without an answer may be repeated after
+  the mark is read again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
-from calve.catalog.attempt import Attempt
+from calve.catalog.attempt import Attempt, Look, Swapped
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
+from calve.commit.mark import CommitTarget, Mark
 from calve.commit.merge import merge_changes
 from calve.commit.specs import make_global, need_unpartitioned_spec
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors, unforeseen_errors
-from calve.errors import (
-    CommitError,
-    InvariantError,
-    OvertakenError,
-)
+from calve.errors import CommitError, InvariantError
+from calve.observe.report import TableFiles
 from calve.record.content_file import ContentFile
-from calve.record.target import EQUALITY_DELETE, WriteMode
+from calve.record.target import EQUALITY_DELETE
 from calve.stop_point import meet
-from calve.table.loaded import MARK, Table
+from calve.table.loaded import Table
 
-__all__ = ["CommitTarget", "Lose", "Mark", "Outcome", "append", "rehearse"]
+__all__ = ["Lose", "Outcome", "append", "clear", "forestall", "rehearse"]
 
 Lose = Callable[[int, Sequence[bytes]], None]
 """Keeps the dead letters of a batch, as lines of JSON; they replace those of an earlier call for this batch."""
@@ -46,43 +46,6 @@ Lose = Callable[[int, Sequence[bytes]], None]
 _STEP = "commit"
 _REJECTED = "calve.rejected"
 _WHO = ("calve.pipeline", "calve.state")
-
-
-@dataclass(frozen=True)
-class CommitTarget:
-    """Where batches are committed.
-
-    Attributes:
-        identifier: Namespace and name of the table, joined by dots.
-        uuid: The UUID of the table that the files were written for; empty: any.
-        branch: The branch that gets the snapshot. A missing branch is created in the same commit, at the snapshot of
-            `main`, or empty if the table has no snapshot.
-        write_mode: How equality deletes among the files are committed: as they are, or merged by Spark.
-    """
-
-    identifier: str
-    uuid: str = ""
-    branch: str = "main"
-    write_mode: WriteMode = EQUALITY_DELETE
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Who commits.
-
-    Attributes:
-        pipeline: The pipeline's name.
-        state_id: The identity of its ledger.
-        batch: The last batch that this ledger has staged; a table with a later one belongs to another driver.
-    """
-
-    pipeline: str
-    state_id: str
-    batch: int
-
-    def key(self, branch: str) -> str:
-        """Return the table property that holds the mark."""
-        return f"{MARK}{self.pipeline}" + ("" if branch == "main" else f"@{branch}")
 
 
 @dataclass(frozen=True)
@@ -98,6 +61,7 @@ class Outcome:
         delete_files: The delete files of all kinds of the branch after the commit.
         began: Whether the branch was empty: neither it nor the table had a snapshot.
         table: The table after this commit; None if nothing was committed.
+        held: The files of the branch after the commit; None if nothing was committed.
     """
 
     batches: tuple[int, ...] = ()
@@ -108,6 +72,7 @@ class Outcome:
     delete_files: int = 0
     began: bool = False
     table: Table | None = None
+    held: TableFiles | None = None
 
     @property
     def already(self) -> bool:
@@ -166,6 +131,59 @@ def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[
     retried(lambda: _attempt(catalog, target, mark, files, _Report({}, lambda *_: None, is_rehearsal=True)))
 
 
+def forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
+    """Commit an empty snapshot: attempts that inspected the table before it can no longer succeed.
+
+    They may be a former driver's, or this one's whose answer was lost. After this call the files of batches that the
+    table does not have may be replaced.
+
+    Returns:
+        The last batch of this pipeline in the table, 0 for none.
+
+    Raises:
+        CalveError: As `append`.
+    """
+    return retried(lambda: _forestall(catalog, target, mark))
+
+
+def _forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
+    begun = catalog.begin(target.identifier)
+    with java_errors(_STEP, target.identifier):
+        _, reached = _look(begun, target, mark)
+        begun.append(target.branch, [], mark.summary(reached))
+        swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
+    return reached
+
+
+def clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
+    """Remove all rows of a table's branch; may be repeated safely. Its batches count as committed as before.
+
+    Raises:
+        CalveError: As `append`.
+    """
+    retried(lambda: _clear(catalog, target, mark))
+
+
+def _clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
+    begun = catalog.begin(target.identifier)
+    with java_errors(_STEP, target.identifier):
+        found, reached = _look(begun, target, mark)
+        if found.is_empty and not found.has_branch:
+            return
+        begun.clear(target.branch, mark.summary(reached))
+        swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
+
+
+def _look(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[Look, int]:
+    """Inspect a table; return also the last batch of this pipeline in it."""
+    found = begun.look(target.branch, mark.key(target.branch))
+    _check_same_table(target, found.uuid)
+    _check_branch(target, found.is_tag)
+    reached = mark.read(found.mark, target)
+    mark.confirm(time.monotonic())
+    return found, reached
+
+
 def _attempt(
     catalog: Catalog,
     target: CommitTarget,
@@ -174,12 +192,8 @@ def _attempt(
     report: _Report,
 ) -> Outcome:
     begun = catalog.begin(target.identifier)
-    key = mark.key(target.branch)
     with java_errors(_STEP, target.identifier):
-        found = begun.look(target.branch, key)
-        _check_same_table(target, found.uuid)
-        _check_branch(target, found.is_tag)
-        reached = _read_mark(found.mark, target, mark)
+        found, reached = _look(begun, target, mark)
         batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
         if not batches:
             return Outcome()
@@ -193,25 +207,31 @@ def _attempt(
         needless = _needless_deletes(files) if began and not merges else set()
         files = {batch: [file for file in files[batch] if file.file_path not in needless] for batch in batches}
         added = {file.file_path: file for batch in batches for file in files[batch]}
-        who = {
-            "calve.pipeline": mark.pipeline,
-            "calve.state": mark.state_id,
-            "calve.batch": str(batches[-1]),
-        }
+        who = mark.summary(batches[-1])
         if all(file.is_data for file in added.values()):
             _stage(catalog, begun, target, list(added.values()), report.summary | who)
         else:
             _stage_each(catalog, begun, target, files, report._replace(summary=report.summary | who))
         if report.is_rehearsal:
             return Outcome()
-        text = json.dumps({"state": mark.state_id, "batch": batches[-1]})
-        swapped = swap(begun, target.branch, (key, text))
+        swapped = swap(begun, target.branch, (mark.key(target.branch), mark.text(batches[-1])))
         _remove_files(begun, _deletes(added.values()) if merges else needless)
     rows = sum(file.record_count for file in added.values() if file.is_data)
-    equality_deletes, delete_files = (
-        int(swapped.summary.get(f"total-{what}") or 0) for what in ("equality-deletes", "delete-files")
+    deletes, held = swapped.total("equality-deletes"), _held(swapped)
+    made = (batches, swapped.snapshot_id, len(added), rows, deletes, held.delete_files, began)
+    return Outcome(*made, swapped.table, held)
+
+
+def _held(swapped: Swapped) -> TableFiles:
+    """Return the files of a branch after its commit."""
+    return TableFiles(
+        data_files=swapped.total("data-files"),
+        size_bytes=swapped.total("files-size"),
+        delete_files=swapped.total("delete-files"),
+        delete_rows=swapped.total("position-deletes") + swapped.total("equality-deletes"),
+        snapshots=swapped.snapshots,
+        last_maintenance=datetime.fromtimestamp(swapped.replaced_ms // 1000, UTC) if swapped.replaced_ms else None,
     )
-    return Outcome(batches, swapped.snapshot_id, len(added), rows, equality_deletes, delete_files, began, swapped.table)
 
 
 def _stage_each(
@@ -232,7 +252,8 @@ def _check_same_table(target: CommitTarget, uuid: str) -> None:
             f"The table {target.identifier} was dropped and created again, and the staged files belong to the old one",
             step=_STEP,
             target=target.identifier,
-            hint="Restore the old table, or remove the pipeline's state folder to start again with the new one",
+            hint="Restore the old table; or give up the events in these files: stop the pipeline, `calve state forget "
+            f"{target.identifier}`, and run it again",
         )
 
 
@@ -244,31 +265,6 @@ def _check_branch(target: CommitTarget, is_tag: bool) -> None:
             target=target.identifier,
             hint="Drop or rename the tag; then Calve commits the staged files",
         )
-
-
-def _read_mark(text: str | None, target: CommitTarget, mark: Mark) -> int:
-    """Return the last batch of this pipeline in the table, 0 for none."""
-    if text is None:
-        return 0
-    found = json.loads(text)
-    if found["state"] != mark.state_id:
-        raise OvertakenError(
-            f"The table {target.identifier} has batches of a pipeline {mark.pipeline!r} from another state folder",
-            step=_STEP,
-            target=target.identifier,
-            hint="Run with that state folder, or rename this pipeline. If that state is lost, `calve state rebuild` "
-            f"restores it from the tables. Do not remove the table property {mark.key(target.branch)}: then Calve "
-            "reads the source from its beginning and duplicates the rows",
-        )
-    reached: int = found["batch"]
-    if reached > mark.batch:
-        raise OvertakenError(
-            f"The table {target.identifier} has batch {reached} of {mark.pipeline!r}; this state ends at {mark.batch}",
-            step=_STEP,
-            target=target.identifier,
-            hint="Another driver ran with a copy of this state folder: stop this driver, and run with the newer state",
-        )
-    return reached
 
 
 def _stage(

@@ -61,7 +61,7 @@ class Staged:
         """Return the positions of updates that are certainly not rows, and of those that need an older row."""
         mask = np.zeros(len(self.updates), bool)
         for number in self.required.intersection(self.absent):
-            mask |= lacks(duck.whole(self.updates.column(ABSENT)), number)
+            mask |= lacks(duck.one_array(self.updates.column(ABSENT)), number)
         surely = self.fresh[mask[self.fresh]]
         mask[self.fresh] = False
         return surely, np.flatnonzero(mask)
@@ -92,7 +92,7 @@ class Staged:
         """Return one row per key, broadcast to every task; `ABSENT` is null if the row is deleted."""
         rows = self.deletes
         if self.columns:
-            absent = duck.whole(self.updates.column(ABSENT))
+            absent = duck.one_array(self.updates.column(ABSENT))
             keeps = np.ones(len(self.updates), bool)
             keeps[self.fresh] = False
             nothing = pa.array([[]], absent.type).take(pa.repeat(0, len(absent)))

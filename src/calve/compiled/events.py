@@ -24,11 +24,16 @@ __all__ = [
     "Envelopes",
     "Observed",
     "Observer",
+    "Program",
+    "Ran",
+    "Values",
     "converter",
     "envelopes",
     "failures",
     "observer",
     "pick",
+    "program",
+    "values",
 ]
 
 _ARRAY_BYTES = 80
@@ -59,7 +64,7 @@ class Converted(NamedTuple):
     Attributes:
         columns: The rows of those that certainly fit, in order.
         rows: Their positions, ascending; all others are for the exact converter.
-        strange: The positions of those of them that have fields without a column.
+        unknown_rows: The positions of those of them that have fields without a column.
         sets: Of each of these, the number of its set of such fields.
         fields: All sets, as dotted paths.
         deferred: The values of these rows that are still to be decided.
@@ -69,7 +74,7 @@ class Converted(NamedTuple):
 
     columns: pa.RecordBatch
     rows: RowNumbers
-    strange: RowNumbers
+    unknown_rows: RowNumbers
     sets: RowNumbers
     fields: list[tuple[str, ...]]
     deferred: Deferred
@@ -163,11 +168,11 @@ class Converter:
         found = _call("calve_convert", events, kinds, self._handle)
         if found is None:
             return None
-        columns, rows, strange, sets, fields, places, numbers, texts, new = found[1]
+        columns, rows, unknown_rows, sets, fields, positions, numbers, texts, new = found[1]
         paths = [tuple(each) for each in fields.to_pylist()]
-        deferred = Deferred(places.to_numpy(), numbers.to_numpy(), texts)
+        deferred = Deferred(positions.to_numpy(), numbers.to_numpy(), texts)
         tree = json.loads(new[0].as_py()) if len(new) else None
-        return Converted(columns, rows.to_numpy(), strange.to_numpy(), sets.to_numpy(), paths, deferred, tree)
+        return Converted(columns, rows.to_numpy(), unknown_rows.to_numpy(), sets.to_numpy(), paths, deferred, tree)
 
 
 class Observer:
@@ -186,6 +191,78 @@ class Observer:
         return Observed(json.loads(fields[0].as_py()), left.to_numpy(), code == 0)
 
 
+class Ran(NamedTuple):
+    """What became of events.
+
+    Attributes:
+        ends: Of each event 0: it has the bytes that it had, 1: it is changed, 2: it is dropped, 3: it is left (int32).
+        texts: What the first two kinds are now (binary).
+        conditions: The conditions whose values must be told before some of those left can be processed (int64).
+        choices: The fields for which they are asked for, as JSON objects (large string).
+    """
+
+    ends: pa.Array
+    texts: pa.Array
+    conditions: pa.Array
+    choices: pa.Array
+
+
+class Program:
+    """Processes events by steps that the core knows; remembers the values of conditions. For one thread."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        weakref.finalize(self, _freeing("calve_program_free"), handle)
+
+    def run(self, events: pa.Array) -> Ran | None:
+        """Process an array of binary or string; None where the core failed, which is a mistake in it."""
+        kinds = (pa.int32(), pa.binary(), pa.int64(), pa.large_string())
+        found = _call("calve_program_run", events, kinds, self._handle)
+        return None if found is None else Ran(*found[1])
+
+    def learn(self, condition: int, choices: pa.Array, values: Sequence[bool]) -> None:
+        """Tell the values of a condition for some choices of its fields."""
+        _call("calve_program_learn", choices, (), self._handle, condition, bytes(values))
+
+
+class Values:
+    """Decodes values of one schema of a binary format. For one thread.
+
+    Args:
+        handle: The core's decoder.
+        format: The format, as in the names of its functions: `calve_<format>_decode`.
+        schema: The Arrow schema of the rows.
+    """
+
+    def __init__(self, handle: int, format: str, schema: pa.Schema) -> None:
+        self._handle = handle
+        self._format = format
+        self._schema = schema
+        weakref.finalize(self, _freeing(f"calve_{format}_free"), handle)
+
+    def decode(self, values: pa.Array, start: int) -> tuple[RowNumbers, pa.RecordBatch] | None:
+        """Decode an array of binary from the byte `start` of each value on.
+
+        Returns:
+            The positions of the values that certainly follow the schema, ascending, and their rows. None where the core
+            failed, which is a mistake in it.
+        """
+        return self._called("decode", values, start)
+
+    def block(self, data: bytes, count: int) -> tuple[RowNumbers, pa.RecordBatch] | None:
+        """Decode so many values that follow each other, up to the first that the core leaves.
+
+        Returns:
+            Where each value ends, and their rows. None as for `decode`.
+        """
+        return self._called("block", pa.array([data], pa.large_binary()), count)
+
+    def _called(self, name: str, values: pa.Array, number: int) -> tuple[RowNumbers, pa.RecordBatch] | None:
+        kinds = self._schema, pa.int64()
+        found = _call(f"calve_{self._format}_{name}", values, kinds, self._handle, number)
+        return None if found is None else (found[1][1].to_numpy(), found[1][0])
+
+
 def converter(spec: Sequence[str], schema: pa.Schema) -> Converter | None:
     """Make a converter; None without the core, or of a table that it does not convert (see `core/src/spec.rs`)."""
     handle = _made("calve_converter_new", spec)
@@ -202,6 +279,18 @@ def envelopes(spec: Sequence[str], metadata: pa.Schema) -> Envelopes | None:
     """Make a decoder of envelopes; None without the core, or of a format that it does not know."""
     handle = _made("calve_envelopes_new", spec)
     return Envelopes(handle, metadata) if handle else None
+
+
+def values(format: str, spec: Sequence[str], schema: pa.Schema) -> Values | None:
+    """Make a decoder of values; None without the core, or of steps that it does not know."""
+    handle = _made(f"calve_{format}_new", spec)
+    return Values(handle, format, schema) if handle else None
+
+
+def program(spec: Sequence[str]) -> Program | None:
+    """Make a program; None without the core, or of steps that it does not know (see `core/src/program.rs`)."""
+    handle = _made("calve_program_new", spec)
+    return Program(handle) if handle else None
 
 
 def failures() -> int:

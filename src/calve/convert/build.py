@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from calve.event import duck
 
-__all__ = ["seal", "storage_type", "struct_array"]
+__all__ = ["seal", "struct_array"]
 
 
 def struct_array(children: list[pa.Array], fields: list[pa.Field], mask: pa.Array) -> pa.Array:
@@ -19,7 +19,7 @@ def struct_array(children: list[pa.Array], fields: list[pa.Field], mask: pa.Arra
 
 def seal(rows: pa.Table) -> pa.Table:
     """Replace the nulls of required fields in null structs: no reader sees them, but Parquet refuses them."""
-    columns = [duck.whole(column) for column in rows.columns]
+    columns = [duck.one_array(column) for column in rows.columns]
     return pa.table(
         [
             _sealed(column, True) if _requires(each.type) else column
@@ -51,19 +51,3 @@ def _sealed(array: pa.Array, nullable: bool) -> pa.Array:
     if not nullable:
         return pa.Array.from_buffers(kind, len(array), [None, *own[1:]], 0, array.offset, children)
     return pa.Array.from_buffers(kind, len(array), own, array.null_count, array.offset, children)
-
-
-def storage_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that `pa.array` can build for a type: for extension types their storage type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.storage_type
-    if pa.types.is_struct(kind):
-        return pa.struct([kind.field(i).with_type(storage_type(kind.field(i).type)) for i in range(kind.num_fields)])
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(storage_type(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(
-            kind.key_field.with_type(storage_type(kind.key_type)),
-            kind.item_field.with_type(storage_type(kind.item_type)),
-        )
-    return kind

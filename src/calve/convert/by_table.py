@@ -31,17 +31,17 @@ class ConvertedRows(NamedTuple):
         row: Their positions, ascending.
         rejects: The rejected events.
         nulled: Values that cannot be converted and became null: position, and column with reason.
-        strange: Positions of events that may have fields without a column, if columns are added for them.
+        unknown_rows: Positions of events that may have fields without a column, if columns are added for them.
         wider: Values that fit only a wider column: position, and the needed type.
         ignored: Written events with fields that have no column, if none is added for them, or with repeated keys.
-        new: The fields without a column of the events in `strange`, if they are known already.
+        new: The fields without a column of the events in `unknown_rows`, if they are known already.
     """
 
     rows: pa.Table
     row: RowNumbers
     rejects: list[Reject]
     nulled: list[tuple[int, tuple[str, str]]]
-    strange: RowNumbers
+    unknown_rows: RowNumbers
     wider: list[tuple[int, Node]]
     ignored: UnknownFields
     new: Node | None = None
@@ -70,8 +70,8 @@ def divide(found: ConvertedRows, table_of_row: TableOfRow) -> Iterator[tuple[int
         return
     order, bounds = _sorted(table_of_row[found.row], present)
     rows, row = found.rows.take(pa.array(order)), found.row[order]
-    strange_order, strange_bounds = _sorted(table_of_row[found.strange], present)
-    strange = found.strange[strange_order]
+    unknown_order, unknown_bounds = _sorted(table_of_row[found.unknown_rows], present)
+    unknown = found.unknown_rows[unknown_order]
     ignored_order, ignored_bounds = _sorted(table_of_row[found.ignored.rows], present)
     ignored = found.ignored.take(ignored_order)
     rejects: dict[int, list[Reject]] = defaultdict(list)
@@ -79,9 +79,9 @@ def divide(found: ConvertedRows, table_of_row: TableOfRow) -> Iterator[tuple[int
         rejects[int(table_of_row[reject.row])].append(reject)
     nulled, wider = _by_owner(found.nulled, table_of_row), _by_owner(found.wider, table_of_row)
     for number, owner in enumerate(present):
-        mine, odd, left = (slice(*each[number : number + 2]) for each in (bounds, strange_bounds, ignored_bounds))
+        mine, odd, left = (slice(*each[number : number + 2]) for each in (bounds, unknown_bounds, ignored_bounds))
         part, without = rows.slice(mine.start, mine.stop - mine.start), ignored.take(left)
-        yield owner, ConvertedRows(part, row[mine], rejects[owner], nulled[owner], strange[odd], wider[owner], without)
+        yield owner, ConvertedRows(part, row[mine], rejects[owner], nulled[owner], unknown[odd], wider[owner], without)
 
 
 def _by_owner(found: list[tuple[int, T]], table_of_row: TableOfRow) -> dict[int, list[tuple[int, T]]]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from calve.arrays import RowNumbers
+from calve.arrays import RowNumbers, storage_type
 from calve.columns.connect_schema import has_schemas, node_of, rows_by_schema
 from calve.columns.core_spec import table_spec
 from calve.columns.infer import Inferred, UnknownColumns
@@ -22,7 +22,7 @@ from calve.columns.options import ConvertOptions
 from calve.columns.unknown_fields import NO_UNKNOWN, UnknownFields
 from calve.columns.widen import widened
 from calve.compiled import events as core
-from calve.convert.build import seal, storage_type
+from calve.convert.build import seal
 from calve.convert.by_table import ConvertedRows, TableOfRow, divide
 from calve.convert.exact import Exact, ExactResult
 from calve.convert.typed import TypedConverter
@@ -76,12 +76,16 @@ class Converter:
 
     def __init__(self, table: Table, options: ConvertOptions | None = None) -> None:
         self._options = options or ConvertOptions()
-        self._schema, self.arrow_schema = _readable(table)
-        self._storage = [storage_type(each.type) for each in self.arrow_schema]
+        self._table_schema, self.arrow_schema = _readable(table)
+        self._metadata = [each for each in self._options.metadata if each[0] in self.arrow_schema.names]
+        names = {name for name, _ in self._metadata}
+        self._schema = Schema(*(each for each in self._table_schema.fields if each.name not in names))
+        self._columns = pa.schema([each for each in self.arrow_schema if each.name not in names])
+        self._storage = [storage_type(each.type) for each in self._columns]
         self._exact = Exact(self._schema, self._options)
         self._wider: dict[str, bool] = {}
-        self._core = core.converter(table_spec(self._schema, self._options), self.arrow_schema)
-        self._typed = TypedConverter(self.arrow_schema, self._options)
+        self._core = core.converter(table_spec(self._schema, self._options), self._columns)
+        self._typed = TypedConverter(self._columns, self._options)
 
     def convert(self, rows: pa.Table) -> Converted:
         """Convert a table with the column `event` or `_typed`."""
@@ -117,16 +121,16 @@ class Converter:
         outcome = self._exact.convert(zip(slow.tolist(), texts, strict=True))
         if fast and len(fast.deferred.rows):
             fast = self._decide(fast, outcome)
-        unknown = UnknownFields(fast.strange, fast.sets, fast.fields) if fast else NO_UNKNOWN
-        strange = np.zeros(len(rows), bool)
+        unknown = UnknownFields(fast.unknown_rows, fast.sets, fast.fields) if fast else NO_UNKNOWN
+        has_unknown = np.zeros(len(rows), bool)
         if self._options.look_for_unknown:
-            for some in (unknown.rows, np.array(outcome.strange, np.int64), rows_by_schema(rows, self._is_wider)):
-                strange[some] = True
+            for some in (unknown.rows, np.array(outcome.unknown_rows, np.int64), rows_by_schema(rows, self._is_wider)):
+                has_unknown[some] = True
         ignored = unknown if self._options.count_ignored else NO_UNKNOWN
         ignored = ignored.join(UnknownFields.of(outcome.ignored))
         table, positions = self._assemble(fast, outcome)
-        odd, new = np.flatnonzero(strange), None
-        if fast and fast.new and len(odd) == len(fast.strange) and not has_schemas(rows):
+        odd, new = np.flatnonzero(has_unknown), None
+        if fast and fast.new and len(odd) == len(fast.unknown_rows) and not has_schemas(rows):
             new = Node.from_json(fast.new)
         return ConvertedRows(seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
 
@@ -161,30 +165,42 @@ class Converter:
 
     def _finish(self, rows: pa.Table, found: ConvertedRows) -> Converted:
         """Reject the events with a field that cannot become a column, and collect the other unknown fields."""
-        known = self._unknown.of_fields(found.new, len(found.strange)) if found.new else None
+        known = self._unknown.of_fields(found.new, len(found.unknown_rows)) if found.new else None
         unknown = known or Inferred()
-        if len(found.strange) and known is None:
-            strange = with_text(rows if len(found.strange) == len(rows) else rows.take(pa.array(found.strange)))
-            unknown, rejects = self._unknown.find(strange)
-            found = found.rejecting([each._replace(row=int(found.strange[each.row])) for each in rejects])
+        with_unknown = found.unknown_rows
+        if len(with_unknown) and known is None:
+            events = with_text(rows if len(with_unknown) == len(rows) else rows.take(pa.array(with_unknown)))
+            unknown, rejects = self._unknown.find(events)
+            found = found.rejecting([each._replace(row=int(with_unknown[each.row])) for each in rejects])
         for _, node in found.wider:
             unknown = unknown.merge(Inferred(node, 1))
         nulled = Counter(column for _, (column, _) in found.nulled)
         reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
         rejected, ignored = rejects_table(found.rejects), found.ignored.counts()
         row, lacks = pa.array(found.row), unknown if unknown else None
-        return Converted(found.rows, row, rejected, dict(nulled), lacks, reasons, ignored)
+        return Converted(self._with_metadata(rows, found), row, rejected, dict(nulled), lacks, reasons, ignored)
 
     @cached_property
     def _unknown(self) -> UnknownColumns:
-        return UnknownColumns(self._schema, self._options)
+        return UnknownColumns(self._table_schema, self._options)
+
+    def _with_metadata(self, events: pa.Table, found: ConvertedRows) -> pa.Table:
+        """Return the rows with the columns that get metadata of their events."""
+        if not self._metadata:
+            return found.rows
+        columns = dict(zip(found.rows.column_names, found.rows.columns, strict=True))
+        row = pa.array(found.row)
+        for name, attribute in self._metadata:
+            kind, is_there = self.arrow_schema.field(name).type, attribute in events.column_names
+            columns[name] = events[attribute].take(row).cast(kind) if is_there else pa.nulls(len(row), kind)
+        return pa.table([columns[name] for name in self.arrow_schema.names], schema=self.arrow_schema)
 
     def _assemble(self, fast: core.Converted | None, outcome: ExactResult) -> tuple[pa.Table, RowNumbers]:
         """Merge the rows of both converters in the order of the events, and return them with their positions."""
         at = np.array(outcome.rows, np.int64)
         if fast is None or len(at):
             columns = [self._array(number, values) for number, values in enumerate(outcome.columns)]
-            slow = pa.table(columns, schema=self.arrow_schema)
+            slow = pa.table(columns, schema=self._columns)
         if fast is None:
             return slow, at
         rows = pa.Table.from_batches([fast.columns])
@@ -195,7 +211,7 @@ class Converter:
         return pa.concat_tables([rows, slow]).combine_chunks().take(pa.array(order)), positions[order]
 
     def _array(self, number: int, values: Sequence[Any]) -> pa.Array:
-        return pa.array(values, self._storage[number]).cast(self.arrow_schema.field(number).type)
+        return pa.array(values, self._storage[number]).cast(self._columns.field(number).type)
 
 
 def _remaining(rows: int, done: RowNumbers) -> RowNumbers:

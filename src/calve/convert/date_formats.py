@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 from calve.errors import SettingsError
 
-__all__ = ["date_format"]
+__all__ = ["PIECES", "date_format", "date_regex", "nanoseconds"]
 
-_PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'\[\]{}#]")
+PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'\[\]{}#]")
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
            "december")  # fmt: skip
 _SHORT_MONTHS = [name[:3] for name in _MONTHS]
@@ -52,10 +53,7 @@ def date_format(pattern: str) -> Callable[[str], int | None]:
     Raises:
         SettingsError: The pattern cannot be read, or has no year, month and day.
     """
-    try:
-        regex = re.compile(_regex(pattern), re.IGNORECASE | re.ASCII)
-    except re.error:
-        raise SettingsError(f"The date pattern {pattern!r} has a duplicate part") from None
+    regex = date_regex(pattern)
     groups = set(regex.groupindex)
     if not ({"year", "short_year"} & groups and {"month", "name"} & groups and "day" in groups):
         raise SettingsError(f"The date pattern {pattern!r} needs a year, a month and a day")
@@ -63,30 +61,46 @@ def date_format(pattern: str) -> Callable[[str], int | None]:
     def read(text: str) -> int | None:
         found = regex.fullmatch(text)
         try:
-            return None if found is None else _nanoseconds(found.groupdict())
+            return None if found is None else nanoseconds(found.groupdict())
         except ValueError:
             return None
 
     return read
 
 
-def _regex(pattern: str) -> str:
+def date_regex(pattern: str, more: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
+    """Compile a pattern to a regular expression, whose groups `nanoseconds` reads.
+
+    Args:
+        pattern: The pattern.
+        more: The regular expressions of further letters.
+
+    Raises:
+        SettingsError: The pattern cannot be read.
+    """
+    try:
+        return re.compile(_regex(pattern, {**_LETTERS, **more}), re.IGNORECASE | re.ASCII)
+    except re.error:
+        raise SettingsError(f"The date pattern {pattern!r} has a duplicate part") from None
+
+
+def _regex(pattern: str, letters: Mapping[str, str]) -> str:
     parts, at = [], 0
     while at < len(pattern):
-        token = _PIECES.match(pattern, at)
-        if token is None or (token[2] and token[0] not in _LETTERS):
+        token = PIECES.match(pattern, at)
+        if token is None or (token[2] and token[0] not in letters):
             bad = token[0] if token else pattern[at]
             raise SettingsError(f"The date pattern {pattern!r} cannot be read: {bad!r} is unknown", hint=_HINT)
         if token[1] is not None:
             parts.append(re.escape(token[1].replace("''", "'") or "'"))
         else:
-            parts.append(_LETTERS[token[0]] if token[2] else re.escape(token[0]))
+            parts.append(letters[token[0]] if token[2] else re.escape(token[0]))
         at = token.end()
     return "".join(parts)
 
 
-def _nanoseconds(found: dict[str, str | None]) -> int:
-    """Return the nanoseconds since the epoch.
+def nanoseconds(found: Mapping[str, str | None]) -> int:
+    """Return the nanoseconds since the epoch, without an offset those in UTC, given the groups of a match.
 
     Raises:
         ValueError: There is no such day or time.

@@ -19,7 +19,7 @@ from pyiceberg.types import (
 
 __all__ = ["EventTimes", "fault", "path"]
 
-_MOMENTS = (DateType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_DATE_TIMES = (DateType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _DAY_MICROS = 86_400_000_000
 
 
@@ -33,7 +33,7 @@ def fault(schema: Schema, column: str) -> str | None:
     field = _find(schema.fields, column)[1]
     if field is None:
         return f"there is no column {column!r}"
-    if not isinstance(field.field_type, _MOMENTS):
+    if not isinstance(field.field_type, _DATE_TIMES):
         return f"the column {column!r} is a {field.field_type}, not a timestamp, timestamptz or date"
     return None
 

@@ -74,7 +74,7 @@ class ExactResult:
         rows: The positions of the good rows.
         rejects: The rejected events.
         nulled: Values that cannot be converted and became null: position of each, and column with reason.
-        strange: The positions of events that may have fields without a column.
+        unknown_rows: The positions of events that may have fields without a column.
         wider: Values that fit only a wider column: position, and the needed type (`widen.needed`).
         ignored: The good rows with fields without a column, if these are counted, or with repeated keys: positions
             and dotted paths. Of a repeated key only the last value is written.
@@ -84,7 +84,7 @@ class ExactResult:
     rows: list[int]
     rejects: list[Reject]
     nulled: list[tuple[int, tuple[str, str]]]
-    strange: list[int]
+    unknown_rows: list[int]
     wider: list[tuple[int, Node]]
     ignored: list[tuple[int, tuple[str, ...]]]
 
@@ -123,10 +123,10 @@ class Exact:
                 outcome.wider += [(row, node) for node in wider]
                 outcome.rejects.append(Reject(row, error.code, error.field, str(error)))
                 if error.code is Code.NO_MATCHING_FIELDS:
-                    outcome.strange.append(row)
+                    outcome.unknown_rows.append(row)
                 continue
             if not (self._is_flat and event.keys() <= self._names.names):
-                outcome.strange.append(row)
+                outcome.unknown_rows.append(row)
             if not_written := self._not_written(event):
                 outcome.ignored.append((row, not_written))
             outcome.nulled += [(row, each) for each in nulled]

@@ -133,11 +133,11 @@ def _double(value: Any) -> float:
 
 def _float(value: Any) -> float:
     number = _double(value)
-    try:
-        struct.pack("<f", number)  # native order would return infinity instead of an error
+    try:  # rounded here, so that two keys of a map that become one value are found
+        rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]  # native order returns infinity, no error
     except OverflowError:
         raise MismatchError(f"{cut(value)} is too large for float") from None
-    return number
+    return rounded
 
 
 def _decimal(precision: int, scale: int) -> Read:

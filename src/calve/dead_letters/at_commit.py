@@ -35,7 +35,7 @@ class Losses:
         pipeline: The pipeline's name.
         table: The table's identifier.
         entries: The staged files of the table, by batch.
-        io_properties: Returns the properties of a FileIO for the files of dead letters.
+        io_properties: Returns the properties of a FileIO for dead letters, by their location.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Losses:
         pipeline: str,
         table: str,
         entries: Mapping[int, Sequence[TableFiles]],
-        io_properties: Callable[[], Mapping[str, str]],
+        io_properties: Callable[[], Mapping[str, Mapping[str, str]]],
     ) -> None:
         self._labels = {"pipeline": pipeline, "table": table}
         self._locations = {
@@ -55,12 +55,15 @@ class Losses:
         """Write the dead letters of a batch; they replace those of an earlier attempt."""
         if location := self._locations.get(batch):
             labels = {**self._labels, "sink": location.sink}
-            keep(location.path, letters, labels, self._io_properties())
+            keep(location.path, letters, labels, self._io(location.path))
 
     def counted(self) -> dict[int, Counter[str]]:
         """Count them by batch and code, even if an earlier process committed."""
-        found = {batch: counted(location.path, self._io_properties()) for batch, location in self._locations.items()}
+        found = {batch: counted(one.path, self._io(one.path)) for batch, one in self._locations.items()}
         return {batch: codes for batch, codes in found.items() if codes}
+
+    def _io(self, path: str) -> Mapping[str, str]:
+        return next((found for location, found in self._io_properties().items() if path.startswith(location)), {})
 
 
 def keep(path: str, letters: Sequence[bytes], labels: Mapping[str, str], io_properties: Mapping[str, str]) -> None:

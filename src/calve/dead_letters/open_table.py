@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from pathlib import Path
 
+import msgspec
 from pyiceberg.schema import Schema
 
 from calve import durable
@@ -13,6 +13,7 @@ from calve.catalog.catalog import Catalog
 from calve.catalog.sqlite import sqlite_file
 from calve.dead_letters.table import LETTERS, PROPERTIES, LetterTable, note, note_name
 from calve.errors import CalveError, NoTargetError, SchemaConflictError, WriteError
+from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log
 from calve.table.loaded import Table
 from calve.write.writer import check
@@ -34,7 +35,7 @@ class LetterTarget:
         log: Logs that the table was created.
     """
 
-    def __init__(self, catalog: Catalog, identifier: str, folder: Path, log: Log) -> None:
+    def __init__(self, catalog: Catalog, identifier: str, folder: StateFolder, log: Log) -> None:
         self.identifier = identifier
         self._catalog = catalog
         self._folder = folder
@@ -112,9 +113,13 @@ class LetterTarget:
                 return
             file = sqlite_file(self._catalog.properties)
             sqlite = (str(file.absolute()), self._catalog.name) if file else None
-            durable.make_folder(self._folder)
             readable, is_hadoop = _readable(self._found), self._catalog.properties.get("type") == "hadoop"
-            durable.replace(self._folder / note_name(self.identifier), note(readable, sqlite, is_hadoop))
+            name, content = note_name(self.identifier), note(readable, sqlite, is_hadoop)
+            if isinstance(self._folder, StoreFolder):
+                self._folder.put(name, msgspec.json.encode(content))
+                return
+            durable.make_folder(self._folder)
+            durable.replace(self._folder / name, content)
 
 
 def _readable(table: Table) -> LetterTable:

@@ -26,7 +26,7 @@ from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.parquet import storage_error
 
-__all__ = ["DeadLetterPlace", "DeadLetters"]
+__all__ = ["DeadLetterLocation", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
 _ROWS = 8192
@@ -35,7 +35,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True)
-class DeadLetterPlace:
+class DeadLetterLocation:
     """The location of a sink's dead letters.
 
     Attributes:
@@ -53,14 +53,14 @@ class DeadLetters:
     """The rejects of one sink in one task attempt; runs on an executor.
 
     Args:
-        place: Their location.
+        location: Their location.
         name: The published file's name without its suffix; the same for every attempt of a task.
         attempt: Makes the unpublished file's name unique for this attempt.
         labels: The entries' `pipeline` and `sink`.
     """
 
-    def __init__(self, place: DeadLetterPlace, name: str, attempt: str, labels: dict[str, str]) -> None:
-        self._place = place
+    def __init__(self, location: DeadLetterLocation, name: str, attempt: str, labels: dict[str, str]) -> None:
+        self._location = location
         self._name = name
         self._attempt = attempt
         self._labels = labels
@@ -95,7 +95,7 @@ class DeadLetters:
 
     def rows(self) -> Iterator[pa.Table]:
         """Yield the entries as rows of the table of dead letters; nothing without one."""
-        table = self._place.table
+        table = self._location.table
         schema = arrow_schema(table.schema) if table else pa.schema([])
         number = 0
         for spool in self._spools.values() if table else ():
@@ -108,16 +108,16 @@ class DeadLetters:
         """Write the file, unless the dead letters go to a table; return counts, examples and the file's two names."""
         if not self._spools:
             return None
-        if self._place.table:
+        if self._location.table:
             self._forget_all()
             return Rejects(self._counts, self._examples)
         name = f"{self._name}.ndjson"
-        path = f"{self._place.location}/_{name}-{self._attempt}"
+        path = f"{self._location.location}/_{name}-{self._attempt}"
         try:
             self._write(path)
         except OSError as error:
-            raise storage_error(self._place.location, error, "reject") from error
-        published = f"{self._place.location}/{name}"
+            raise storage_error(self._location.location, error, "reject") from error
+        published = f"{self._location.location}/{name}"
         return Rejects(self._counts, self._examples, path, published)
 
     def _forget_all(self) -> None:
@@ -135,7 +135,7 @@ class DeadLetters:
                 os.fsync(file.fileno())
             sync(local.parent)
             return
-        with load_file_io(self._place.io_properties, path).new_output(path).create(overwrite=True) as file:
+        with load_file_io(self._location.io_properties, path).new_output(path).create(overwrite=True) as file:
             self._copy(file)
 
     def _copy(self, file: Any) -> None:

@@ -1,8 +1,9 @@
 """A class-data archive of the JVM: with it Spark starts in half the time.
 
-`python -m calve.engine.archive [--s3]` creates it (190 MB in the cache), with the classes that a run of each mode
+`python -m calve.engine.archive` creates it (190 MB in the cache), with the classes that a run of each mode
 loads. It also removes archives unused for a month: those of other versions of Java, of jars and of Calve. An archive
-belongs to one Java and one class path; the JVM itself checks this, and ignores an archive that does not fit.
+belongs to one Java and to class paths that begin with one; the JVM itself checks this, and ignores an archive that does
+not fit.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _UNUSED_SECONDS = 30 * 86_400
 """Archives unused for this time are removed."""
 _ABANDONED_SECONDS = 86_400
 """An archive unfinished after this time is abandoned: its process was killed."""
+_AT_ITS_ADDRESS = "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+"""Map the archive where it was made for: else Java changes each of its pointers at the start, which takes 0.1 s."""
 _MODES = ("equality-delete", "merge-on-read", "copy-on-write")
 _BATCHES = ('{"op": "c", "id": 1}\n{"op": "c", "id": 2}\n', '{"op": "u", "id": 1}\n{"op": "d", "id": 2}\n')
 """The second batch changes rows of the first."""
@@ -52,15 +55,19 @@ def options(java: Java, files: Sequence[Path]) -> str:
         return ""
     with contextlib.suppress(OSError):  # another user's file, or a read-only cache
         os.utime(file)  # the time of its last use
-    return f"-XX:SharedArchiveFile={file} -Xlog:disable"
+    return f"-XX:SharedArchiveFile={file} {_AT_ITS_ADDRESS} -Xlog:disable"
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove archives that are long unused, and unfinished ones of killed processes.
+    """Remove archives and compiled classes that are long unused, and unfinished archives of killed processes.
 
     Safe beside other processes: a running JVM keeps its open archive, and a starting one that misses it starts without.
     """
-    for pattern, seconds in (("*.jsa", _UNUSED_SECONDS), (".*.jsa.*", _ABANDONED_SECONDS)):
+    for pattern, seconds in (
+        ("*.jsa", _UNUSED_SECONDS),
+        ("compiled*.jar", _UNUSED_SECONDS),
+        (".*.jsa.*", _ABANDONED_SECONDS),
+    ):
         for file in folder.glob(pattern):
             _remove(file, time.time() - seconds)
 
@@ -82,10 +89,9 @@ def stop_seconds() -> float:
     return 300 if is_being_made() else 10
 
 
-def _configuration(needs_s3: bool) -> str:
+def _configuration() -> str:
     """Return a pipeline that writes a table in each mode."""
-    catalog = {"catalog": {"type": "hadoop", "warehouse": "lakehouse", "s3.region": "none"}} if needs_s3 else {}
-    tables = [{"table_identifier": "made.append", "auto_create": True, "max_batch_bytes": "32b", **catalog}]
+    tables = [{"table_identifier": "made.append", "auto_create": True, "max_batch_bytes": "32b"}]
     for mode in _MODES:
         keyed = {"operation": "${/op}", "identifier_columns": ["id"], "write_mode": mode}
         tables.append({**tables[0], **keyed, "table_identifier": f"made.{mode}"})
@@ -97,8 +103,7 @@ def _main() -> int:
     """Run a pipeline with a little of everything, and archive the loaded classes."""
     from calve.engine import jars, java
 
-    needs_s3 = "--s3" in sys.argv[1:]
-    file = archive_file(java.find(), jars.resolve(jars.needed(needs_s3)))
+    file = archive_file(java.find(), jars.resolve(jars.ALWAYS))
     remove_unused(file.parent)
     if file.is_file():
         return 0
@@ -106,7 +111,7 @@ def _main() -> int:
     print("Preparing Java for fast starts (once) …", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="calve-archive-") as name:
         folder = Path(name)
-        (folder / "made.yaml").write_text(_configuration(needs_s3))
+        (folder / "made.yaml").write_text(_configuration())
         for number, lines in enumerate(_BATCHES):
             (folder / f"{number}.ndjson").write_text(lines)
         command = [sys.executable, "-m", "calve", "run", "made.yaml", "--once", "--metrics-port", "0"]

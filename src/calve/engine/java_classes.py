@@ -31,10 +31,19 @@ _AWS_CLIENT = "software.amazon.awssdk.core.exception.SdkClientException"
 _SQL = "java.sql.SQLException"
 _PERMISSION = "Check the credentials in `catalog:`, and their permissions for this table"
 _SERVICE = "Calve tries again; check that the catalog and the storage of `catalog:` are up and reachable"
-_JAR = "Add its jar: `--conf spark.driver.extraClassPath=…`"
-_DATABASE = f"Check that the database of `uri` is up and reachable. If its driver is missing: {_JAR}"
+_CLASS_PATH = "`--conf spark.driver.extraClassPath=…`"
+_JAR = f"Add its jar (for Google iceberg-gcp-bundle, for Azure iceberg-azure-bundle): {_CLASS_PATH}"
+_DATABASE = (
+    f"Check that the database of `uri` is up and reachable. If its driver is missing, add its jar: {_CLASS_PATH}"
+)
 _FILE_SYSTEM = "For `s3://` set `io-impl: org.apache.iceberg.aws.s3.S3FileIO` there; a hadoop catalog cannot be on S3"
 _WORKER = "A Python worker of Spark ended, perhaps for lack of memory: reduce `max_batch_bytes`; Calve tries again"
+_NO_PYTHON = (
+    "The executors need the Python of `spark.pyspark.python`, with Calve: install Calve on every node at the same "
+    "path, or send it: `calve bundle` (docs/running.md)"
+)
+_OF_EXECUTORS = ("java.io.IOException", "org.apache.spark.SparkException")
+_WITHOUT_PYTHON = ("Cannot run program", "Error from python worker")
 _DISK = "Free space or change the permissions there; Calve tries again"
 _FOLDER = "Change the permissions there, or set another folder"
 _STORAGE = (
@@ -51,9 +60,12 @@ BY_CLASS: dict[str, tuple[type[CalveError], str]] = {
     _ICEBERG + "CommitFailedException": (CommitConflictError, "Calve loads the table again and retries"),
     _ICEBERG + "NotAuthorizedException": (SinkRefusedError, _PERMISSION),
     _ICEBERG + "ForbiddenException": (SinkRefusedError, _PERMISSION),
-    _ICEBERG + "NoSuchWarehouseException": (SetupError, "Correct `warehouse` in `catalog:`"),
+    _ICEBERG + "NoSuchWarehouseException": (SetupError, "Correct `uri` or `warehouse` in `catalog:`"),
     _ICEBERG + "NoSuchTableException": (NoTargetError, "Create the table, or set `auto_create: true`"),
-    _ICEBERG + "NoSuchNamespaceException": (NoTargetError, "Create the namespace"),
+    _ICEBERG + "NoSuchNamespaceException": (
+        NoTargetError,
+        "Create the namespace, or correct `warehouse` in `catalog:`",
+    ),
     _ICEBERG + "NoSuchIcebergTableException": (NoTargetError, "It is a table of another format; set another one"),
     _ICEBERG + "ServiceUnavailableException": (SinkUnavailableError, _SERVICE),
     _ICEBERG + "ServiceFailureException": (SinkUnavailableError, _SERVICE),
@@ -114,6 +126,8 @@ def refusal(throwable: Any, names: Sequence[str]) -> tuple[type[CalveError], str
         throwable: The Java exception.
         names: Its class and its superclasses.
     """
+    if names[0] in _OF_EXECUTORS and any(text in str(throwable.getMessage()) for text in _WITHOUT_PYTHON):
+        return SetupError, _NO_PYTHON
     if _AWS_SERVICE in names:
         details = throwable.awsErrorDetails()
         code = details.errorCode() if details is not None else None

@@ -40,6 +40,10 @@ __all__ = [
 _LONGEST_MESSAGE = 2000
 _OBJECT = re.compile(r"(?:[\w$]+\.)*([\w$]+)@[0-9a-f]{4,8}\b")
 """Java's name of an object without a text: its class, and a number, which differs each time."""
+_NOISE = re.compile(r" in the chain \w+[:(].*|; For more details see:.*")
+"""The list of all places where AWS's client looks for keys or a region; Hadoop's link to its wiki."""
+_MUTE = {"ConnectException": "the connection was refused", "ClosedChannelException": "the connection was closed"}
+"""Words for exceptions that often have no message."""
 
 
 _RAISED = (Py4JError, CapturedException, ConnectionError)
@@ -93,6 +97,7 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
         )
     chain = [(throwable, list(_class_names(throwable))) for throwable in _causes(thrown)]
     causes = [throwable for throwable, _ in chain]
+    lasting = next(filter(None, (refusal(*one) for one in chain)), None)
     for table in (BY_CLASS, BY_GENERAL_CLASS):
         for throwable, names in chain:
             name = next((name for name in names if name in table), None)
@@ -100,9 +105,10 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
                 continue
             kind, hint = table[name]
             if issubclass(kind, WriteError) and kind.verdict is Verdict.AGAIN:
-                kind, hint = next(filter(None, (refusal(*one) for one in chain)), (kind, hint))
+                kind, hint = lasting or (kind, hint)
             return kind(_message(causes, throwable, target), step=step, target=target, hint=hint)
-    return InvariantError(_message(causes, causes[0], target), step=step, target=target)
+    kind, hint = lasting or (InvariantError, "")
+    return kind(_message(causes, causes[0], target), step=step, target=target, hint=hint)
 
 
 def _answers(error: Exception) -> bool:
@@ -167,8 +173,8 @@ def _message(chain: list[Any], throwable: Any, target: str) -> str:
 
 def _line(throwable: Any) -> str:
     name: str = throwable.getClass().getSimpleName()
-    text = _OBJECT.sub(r"\1", throwable.getMessage() or "")
+    text = _NOISE.sub("", _OBJECT.sub(r"\1", throwable.getMessage() or ""))
     lines = [line.strip().rstrip(".") for line in text.splitlines() if line.strip()]
     if not lines:
-        return name
+        return _MUTE.get(name, name)
     return lines[0] if " " in lines[0] else f"{name}: {lines[0]}"

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import launch_gateway
@@ -19,6 +20,7 @@ __all__ = [
     "data_frame",
     "forget_sessions",
     "hadoop_configuration",
+    "has_stopped",
     "is_running",
     "java_exception_of",
     "java_session",
@@ -74,6 +76,15 @@ def set_workers(context: SparkContext, python: str | None, environment: dict[str
 def is_running(spark: SparkSession) -> bool:
     """Return whether the session is not stopped."""
     return spark.sparkContext._jsc is not None
+
+
+def has_stopped(spark: SparkSession) -> bool:
+    """Return whether the session was stopped, perhaps by Spark itself: a cluster can end an application."""
+    context = spark.sparkContext._jsc
+    try:
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):  # the JVM is gone
+        return True
 
 
 def jvm_process() -> subprocess.Popen[bytes] | None:

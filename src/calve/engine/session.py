@@ -84,8 +84,10 @@ def start(
     master = master or MASTER
     check_master(master)
     master = _with_task_tries(master)
-    settings = _merged(_defaults(master, jars.resolve(jars.needed(needs_s3))), conf or {})
-    context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())))
+    files = jars.resolve(jars.needed(needs_s3))
+    settings = _merged(_defaults(master, files), conf or {})
+    added = files[len(jars.ALWAYS) :]
+    context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())), added)
     pyspark_private.set_workers(context, settings.get(_PYTHON), _task_environment(preload))
     if preload:
         threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
@@ -130,10 +132,11 @@ def _with_task_tries(master: str) -> str:
 
 def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
-    tuning = f"{_TUNING} {archive.options(java.find(), files)}".rstrip()
+    always = files[: len(jars.ALWAYS)]
+    tuning = f"{_TUNING} {archive.options(java.find(), always)}".rstrip()
     settings = {
         "spark.app.name": "calve",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, files)),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, always)),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {tuning}",
         "spark.driver.memory": "2g" if _memory_bytes() >= 8 << 30 else "1g",
         "spark.speculation": "false",  # two attempts of one task would write the same files twice
@@ -144,6 +147,7 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.variable.substitute": "false",  # columns may be named ${…}
         "spark.sql.catalogImplementation": "in-memory",
+        "spark.hadoop.hive.metastore.client.socket.timeout": "20s",  # of each call; by default ten minutes
         "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/calve-spark-warehouse",  # a name only, never created
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -168,8 +172,8 @@ def _memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _start_context(conf: SparkConf) -> SparkContext:
-    with _environment(), _keep_interrupts():
+def _start_context(conf: SparkConf, added: Sequence[Path]) -> SparkContext:
+    with _environment(added), _keep_interrupts():
         gateway = _start_jvm(conf)
         try:
             return SparkContext(conf=conf, gateway=gateway)
@@ -197,11 +201,17 @@ def _warm(context: SparkContext) -> None:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """Set the variables of Spark's scripts, only while they start; workers use this interpreter."""
+def _environment(added: Sequence[Path]) -> Iterator[None]:
+    """Set the variables of Spark's scripts, only while they start; workers use this interpreter.
+
+    Args:
+        added: Jars for the end of the class path; the class-data archive fits what begins with its own class path.
+    """
+    last = [os.environ.get("SPARK_DIST_CLASSPATH", ""), *map(str, added)]
     wanted: dict[str, str | None] = {
         "JAVA_HOME": str(java.find().home),
         "SPARK_CONF_DIR": None,
+        "SPARK_DIST_CLASSPATH": os.pathsep.join(filter(None, last)) or None,
         "SPARK_HOME": os.environ.get("SPARK_HOME")
         or str(Path(pyspark.__file__).parent),  # else the scripts search for it
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER,

@@ -7,6 +7,7 @@ __all__ = [
     "OPERATION",
     "ORDER",
     "ORIGINAL",
+    "PART",
     "PICKED",
     "POSITION",
     "ROW",
@@ -22,7 +23,10 @@ TYPED = "_typed"
 """struct, not null, instead of `event`, beside `_schema`: a row of a typed source. Its text is made only when it is
 needed (`event.typed`)."""
 ORIGINAL = "_original"
-"""binary, only if events come from envelopes: the envelope byte for byte, for dead letters."""
+"""binary, only if events come from envelopes or processors: what was read, byte for byte, for dead letters."""
+PART = "event_part"
+"""string, only if a processor splits events: which part of the original event this is, as in `0.2`; null: the whole.
+Dead letters keep it as metadata, so that a replay writes only this part."""
 MALFORMED = "malformed"
 """string, optional: the reason why the source rejects this row; null for a valid row."""
 JSON = "json"

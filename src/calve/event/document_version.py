@@ -14,24 +14,24 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["PLACE_BITS", "versions"]
+__all__ = ["POSITION_BITS", "versions"]
 
-PLACE_BITS = 29
+POSITION_BITS = 29
 """536 million rows per batch."""
 _EPOCH = int(datetime(2025, 1, 1, tzinfo=UTC).timestamp()) * 10
 
 
-def versions(moment: int, place: tuple[int, int], first: int, count: int) -> pa.Int64Array:
+def versions(time_tenths: int, split: tuple[int, int], first: int, count: int) -> pa.Int64Array:
     """Return the versions of consecutive events of a split.
 
     Args:
-        moment: The batch's time, in tenths of a second since the epoch.
-        place: The split's number in the plan, and the number of splits.
+        time_tenths: The batch's time, in tenths of a second since the epoch.
+        split: The split's number in the plan, and the number of splits.
         first: How many events of the split came before these.
         count: How many events there are.
     """
-    split, splits = place
-    row_bits = PLACE_BITS - (splits - 1).bit_length()
-    start = (max(moment - _EPOCH, 0) << PLACE_BITS) + (split << row_bits)
+    number, splits = split
+    row_bits = POSITION_BITS - (splits - 1).bit_length()
+    start = (max(time_tenths - _EPOCH, 0) << POSITION_BITS) + (number << row_bits)
     rows = np.minimum(np.arange(first, first + count, dtype=np.int64), (1 << row_bits) - 1)
     return pa.array(rows + start)

@@ -11,7 +11,7 @@ import pyarrow as pa
 if TYPE_CHECKING:  # many tasks need no SQL, and it takes a tenth of a second to import
     import duckdb
 
-__all__ = ["run", "whole"]
+__all__ = ["one_array", "run"]
 
 _lock = threading.RLock()
 _open: dict[int, duckdb.DuckDBPyConnection] = {}
@@ -33,7 +33,7 @@ def run(sql: str, **relations: pa.Table) -> pa.Table:
                 connection.unregister(name)
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array; unlike `combine_chunks` without a copy if it is one already."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 

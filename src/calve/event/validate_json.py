@@ -16,10 +16,10 @@ from calve.event.exact_json import MalformedError, dump
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.repeated import RepeatedKeys
 
-__all__ = ["Sound", "as_text", "cleaned", "is_same", "sound", "whole_array", "without_half_surrogates"]
+__all__ = ["Valid", "as_text", "cleaned", "is_same", "validated", "whole_array", "without_half_surrogates"]
 
 
-class Sound(NamedTuple):
+class Valid(NamedTuple):
     """Valid events, and the rejects.
 
     Attributes:
@@ -32,7 +32,7 @@ class Sound(NamedTuple):
     rejects: pa.Table
 
 
-def sound(events: pa.Table, fields: Sequence[str] = ()) -> Sound:
+def validated(events: pa.Table, fields: Sequence[str] = ()) -> Valid:
     """Divide a table with the column `event` (and perhaps `malformed`) into JSON objects and malformed rows.
 
     Of a repeated key `json` has only the last value (decision 7).
@@ -65,7 +65,7 @@ def sound(events: pa.Table, fields: Sequence[str] = ()) -> Sound:
     if fields and picked:
         rows = rows.append_column(PICKED, _picked(*picked, changed, fields))
     rows = rows.filter(pa.array(keep)) if rejects else rows
-    return Sound(rows.append_column(JSON, _readable(rows, changed)), rejects_table(rejects))
+    return Valid(rows.append_column(JSON, _readable(rows, changed)), rejects_table(rejects))
 
 
 def _picked(numbers: pa.Array, texts: pa.Array, changed: Mapping[int, str], fields: Sequence[str]) -> pa.Array:
@@ -97,7 +97,7 @@ def _has_half_surrogate(value: Mapping[str, Any]) -> bool:
 
 def whole_array(events: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
-    joined = duck.whole(events)
+    joined = duck.one_array(events)
     if isinstance(joined, pa.ChunkedArray):
         joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], events.type)
     return joined
@@ -114,8 +114,8 @@ def as_text(events: pa.ChunkedArray) -> pa.Array:
 
 def is_same(one: pa.Array, other: pa.Array) -> bool:
     """Return whether two arrays share memory, which means unchanged texts."""
-    places = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
-    return places[0][1:] == places[1][1:] and (one.offset, len(one)) == (other.offset, len(other))
+    addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
+    return addresses[0][1:] == addresses[1][1:] and (one.offset, len(one)) == (other.offset, len(other))
 
 
 def _decoded(event: bytes | None) -> str | None:

@@ -2,6 +2,6 @@
 
 from calve.expression.condition import Condition, compile_condition
 from calve.expression.errors import ExpressionSyntaxError
-from calve.expression.format import Format, compile_format
+from calve.expression.format import Format, compile_format, compile_value
 
-__all__ = ["Condition", "ExpressionSyntaxError", "Format", "compile_condition", "compile_format"]
+__all__ = ["Condition", "ExpressionSyntaxError", "Format", "compile_condition", "compile_format", "compile_value"]

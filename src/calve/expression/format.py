@@ -13,7 +13,7 @@ from calve.expression.scope import Scope
 from calve.expression.tree import Node, Pointer
 from calve.sql import duckdb_text
 
-__all__ = ["Format", "compile_format"]
+__all__ = ["Format", "compile_format", "compile_value"]
 
 _KEY = re.compile(r"[A-Za-z0-9.\-_~@/\[\] $()]{1,2048}")
 _CALL = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*\s*\(")
@@ -59,6 +59,25 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
         return Format(text, duckdb_text(text))
     scope = Scope(metadata)
     sql = " || ".join(duckdb_text(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
+    sql = finish(sql, text, scope)
+    return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))
+
+
+def compile_value(text: str, metadata: Collection[str] = ()) -> Format:
+    """Compile an expression to SQL for its value as JSON text; NULL if it cannot be evaluated, `null` if it has none.
+
+    Args:
+        text: The expression.
+        metadata: The attributes that exist as columns; any other reads as missing.
+
+    Raises:
+        ExpressionSyntaxError: It cannot be read.
+    """
+    scope = Scope(metadata)
+    value = compile_node(parse(text), text, scope)
+    sql = f"coalesce({value.json}, 'null')"
+    if value.fault:
+        sql = f"CASE WHEN NOT ({' OR '.join(value.fault)}) THEN {sql} END"
     sql = finish(sql, text, scope)
     return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))
 

@@ -10,10 +10,11 @@ from typing import Any
 from calve.expression import value
 from calve.expression.cidr import cidr_contains
 from calve.expression.dates import format_date_time
-from calve.expression.scope import ArgumentError, Scope
+from calve.expression.scope import TAGS, ArgumentError, Scope
 from calve.expression.strings import contains, join, length, starts_with, substring
 from calve.expression.tree import Call, Literal, Node, Pointer
 from calve.expression.value import Value
+from calve.sql import duckdb_text
 
 __all__ = ["call"]
 
@@ -47,7 +48,7 @@ _FUNCTIONS = {
     ),
     "generateUuid": _Function(lambda: value.text("uuid()::VARCHAR"), ((),)),
     "getEventType": _Function(lambda: value.literal("EVENT"), ((),)),
-    "hasTags": _Function(lambda *_: value.literal(False), (("key", "..."),)),  # events carry no tags here
+    "hasTags": _Function(lambda *_: value.literal(False), (("key", "..."),)),  # no processor sets tags
     "join": _Function(join, (("field",), ("key", "field"))),
     "length": _Function(length, (("text",),)),
     "now": _Function(lambda: value.integer("epoch_ms(now())"), ((),)),
@@ -75,6 +76,8 @@ def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
     """
     if node.name == "getMetadata":
         function = _Function(lambda key: value.attribute(scope, key), (("key",),))
+    elif node.name == "hasTags" and TAGS in scope.metadata:
+        function = _Function(lambda *tags: _has_tags(scope, tags), (("key", "..."),))
     elif node.name in _FUNCTIONS:
         function = _FUNCTIONS[node.name]
     else:
@@ -93,6 +96,11 @@ def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
         return function.build(*given)
     except ArgumentError as error:
         raise ArgumentError(str(error), node.arguments[error.at].at, error.hint) from None
+
+
+def _has_tags(scope: Scope, tags: tuple[str, ...]) -> Value:
+    found = f"coalesce({scope.attribute(TAGS)[1]}, '[]')"
+    return value.flag(" AND ".join(f"json_contains({found}, to_json({duckdb_text(tag)}))" for tag in tags))
 
 
 def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value]) -> Any:

@@ -165,7 +165,8 @@ class _Parser:
     def unexpected(self, back: int = 0, problem: str = "") -> ExpressionSyntaxError:
         token = self.tokens[self.next + back]
         found = "the end" if token.kind == "end" else repr(token.text)
-        return self.error(f"{problem}, not {found}" if problem else f"unexpected {found}", token.at, _hint(token))
+        unexpected = "the expression ends here" if token.kind == "end" else f"unexpected {found}"
+        return self.error(f"{problem}, not {found}" if problem else unexpected, token.at, _hint(token))
 
     def error(self, problem: str, at: int, hint: str = "") -> ExpressionSyntaxError:
         return ExpressionSyntaxError(problem, self.text, at, hint=hint)

@@ -14,7 +14,10 @@ from collections.abc import Collection
 
 from calve.sql import duckdb_name, duckdb_text
 
-__all__ = ["ArgumentError", "Scope", "pointer"]
+__all__ = ["TAGS", "ArgumentError", "Scope", "pointer"]
+
+TAGS = "tags"
+"""The metadata attribute with the tags of an event, as JSON text; it exists if a processor can set tags."""
 
 _WHOLE = "json(json)"
 _MARK = re.compile("\0([jt])([0-9]+)\0")

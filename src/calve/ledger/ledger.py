@@ -1,72 +1,36 @@
 """The only memory of a pipeline's progress: what was begun, staged and committed.
 
-    ledger/
-    ├── identity.json             format, state id, pipeline; written once
-    ├── lock                      held by the one driver
-    ├── 000000000012.begun.json   the splits of batch 12 and the position after them, before it runs
-    ├── 000000000012.staged.json  its receipts: from here on it can only be committed, never written anew
-    ├── 000000000012.staged-1.json  replaces it after a commit failed because of some events, which are left out
-    └── committed.json            the last committed batch, its position, the totals
-
-Records are written atomically, forced to disk before the call returns, and never change. Batches count from 1 without
-gaps and are committed in order; the records of committed batches are removed.
+Its records are kept in a local folder (`local_records`) or on an object store (`store_records`). Each is written before
+the call returns, and never changes. Batches count from 1 without gaps and are committed in order; the records of
+committed batches are removed.
 """
 
 from __future__ import annotations
 
-import re
+import contextlib
+import shutil
+import tempfile
 import threading
 import time
-import uuid
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from calve import durable
-from calve.errors import InvariantError, SettingsError
-from calve.ledger.lock import DriverLock
+from calve.errors import InvariantError, OvertakenError
+from calve.ledger.lease import Waiting
+from calve.ledger.local_records import LocalRecords
+from calve.ledger.records import FORMAT, Committed, Identity, Kept, Records
+from calve.ledger.store_records import StoreRecords
+from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
-from calve.sources.source import Planned, Position, Split
+from calve.sources.source import Planned, Position
 from calve.stop_point import reach
 
-__all__ = ["FORMAT", "Committed", "Ledger", "Pending"]
+__all__ = ["FORMAT", "Committed", "Ledger", "Pending", "Waiting", "last_batch_of", "under_construction"]
 
-FORMAT = 1
-"""The version of the files; Calve refuses a ledger of a later version."""
-
-_RECORD = re.compile(r"(\d{12})\.(begun|staged)(?:-(\d+))?\.json")
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """The progress that all tables of the pipeline have reached.
-
-    Attributes:
-        batch: The last committed batch, 0 for none.
-        position: The source's position after it.
-        totals: The pipeline's counts since its first start.
-        moment: The batch's `Planned.moment`.
-    """
-
-    batch: int = 0
-    position: Position | None = None
-    totals: Totals = msgspec.field(default_factory=Totals)
-    moment: int = 0
-
-
-class _Identity(msgspec.Struct, frozen=True):
-    """Whose ledger it is, as the file says that is written first."""
-
-    format: int
-    state: str
-    pipeline: str
-    created: str = ""
-
-    @staticmethod
-    def of(state_id: str, pipeline: str) -> _Identity:
-        return _Identity(FORMAT, state_id, pipeline, datetime.now(UTC).isoformat(timespec="seconds"))
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -81,54 +45,58 @@ class Pending:
 class Ledger:
     """The open ledger of one pipeline; for the pipeline's thread and its committer's.
 
+    Args:
+        folder: Its folder.
+        records: Its records.
+
     Attributes:
         folder: Its folder.
         pipeline: The pipeline's name.
         state_id: The identity of this state, for the fence.
     """
 
-    def __init__(self, folder: Path, pipeline: str, state_id: str, lock: DriverLock) -> None:
+    def __init__(self, folder: Path | StoreFolder, records: Records) -> None:
         self.folder = folder
-        self.pipeline = pipeline
-        self.state_id = state_id
-        self._lock = lock
+        self.pipeline = records.identity.pipeline
+        self.state_id = records.identity.state
+        self._records = records
         self._mutex = threading.Lock()
-        self._committed = _read_committed(folder)
-        self._pending = self._recover()
+        self._committed = records.committed()
+        self._pending = {batch: Pending(batch, one.planned, one.staged) for batch, one in records.recover().items()}
 
     @classmethod
-    def open(cls, folder: Path | str, pipeline: str = "") -> Ledger:
+    def open(cls, folder: Path | StoreFolder | str, pipeline: str = "", waiting: Waiting | None = None) -> Ledger:
         """Open or create a ledger, as its only driver.
 
         Args:
-            folder: The ledger's folder; created when missing.
+            folder: The ledger's folder, local or on an object store; created when missing.
             pipeline: The pipeline's name; by default the name of the folder above.
+            waiting: How to wait for another driver. By default a local ledger is refused at once, and one on an object
+                store as soon as it is clear that the other driver still runs.
 
         Raises:
-            SettingsError: The folder is not local, or belongs to another pipeline or a later version.
+            SettingsError: The folder belongs to another pipeline or a later version.
             OvertakenError: Another driver holds it.
             WriteError: The folder cannot be written.
         """
-        if "://" in str(folder):
-            raise SettingsError(
-                f"The state cannot live at {folder}: this version keeps it in a local folder only",
-                step="start",
-                target=str(folder),
-                hint="Give `--state` a path on a local or mounted disk",
-            )
-        folder = Path(folder).absolute()
-        durable.make_folder(folder)
-        lock = DriverLock(folder / "lock")
+        if isinstance(folder, str) and "://" in folder:
+            folder = StoreFolder.at(folder)
+        folder = folder if isinstance(folder, StoreFolder) else Path(folder).absolute()
+        name = pipeline or folder.parent.name
+        records: Records
+        if isinstance(folder, StoreFolder):
+            records = StoreRecords(folder, name, waiting)
+        else:
+            records = _local(folder, name, waiting)
         try:
-            identity = _identity(folder, pipeline or folder.parent.name)
-            return cls(folder, identity.pipeline, identity.state, lock)
+            return cls(folder, records)
         except BaseException:
-            lock.release()
+            records.close()
             raise
 
-    @classmethod
-    def create(cls, folder: Path, pipeline: str, state_id: str, committed: Committed) -> Ledger:
-        """Create a ledger that continues after a batch, to replace a lost one.
+    @staticmethod
+    def create(folder: Path, pipeline: str, state_id: str, committed: Committed) -> Ledger:
+        """Create a local ledger that continues after a batch, to replace a lost one.
 
         Args:
             folder: Its folder, which does not exist yet.
@@ -139,14 +107,64 @@ class Ledger:
         Raises:
             WriteError: The folder cannot be written.
         """
-        durable.make_folder(folder)
-        durable.replace(folder / "identity.json", _Identity.of(state_id, pipeline))
-        durable.replace(folder / "committed.json", committed)
-        return cls.open(folder, pipeline)
+        LocalRecords.install(folder, Identity.of(state_id, pipeline), committed, {})
+        return Ledger.open(folder, pipeline)
+
+    def copy_to(self, folder: Path | StoreFolder) -> None:
+        """Copy everything to a new ledger, which appears at once.
+
+        Raises:
+            SettingsError: There is one.
+            WriteError: It cannot be written; repeat the call.
+        """
+        identity = Identity.of(self.state_id, self.pipeline)
+        kept = {one.batch: Kept(one.planned, one.staged) for one in self.pending()}
+        if isinstance(folder, StoreFolder):
+            StoreRecords.install(folder, identity, self._committed, kept)
+            return
+        with under_construction(folder) as new:
+            LocalRecords.install(new, identity, self._committed, kept)
+
+    def set_moved(self, location: str) -> None:
+        """Record that a copy replaces this ledger: no driver opens it again.
+
+        Raises:
+            WriteError: It cannot be written; repeat the call.
+        """
+        self._records.set_moved(location)
+
+    def check(self) -> None:
+        """Check that no other driver is known to own the ledger; costs nothing.
+
+        Raises:
+            OvertakenError: One does, so this one must stop.
+        """
+        self._records.check()
+
+    def confirm(self, since: float) -> None:
+        """Check that this driver still owned the ledger at a time; on an object store this may cost a write.
+
+        Args:
+            since: Monotonic seconds.
+
+        Raises:
+            OvertakenError: Another driver owns it, so this one must stop.
+            WriteError: The store does not answer.
+        """
+        self._records.confirm(since)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether no other driver is known to own it."""
+        try:
+            self.check()
+        except OvertakenError:
+            return False
+        return True
 
     def close(self) -> None:
-        """Release the lock for the next driver. May be called twice."""
-        self._lock.release()
+        """Let the next driver in. May be called twice."""
+        self._records.close()
 
     @property
     def committed(self) -> Committed:
@@ -200,8 +218,8 @@ class Ledger:
         if batch != self.last_batch + 1:
             raise InvariantError(f"Batch {batch} cannot follow batch {self.last_batch}", step="ledger")
         reach("ledger.before-begin")
-        planned = replace(planned, moment=self._next_moment())
-        self._publish(batch, "begun", asdict(planned))
+        planned = replace(planned, time_tenths=self._next_time())
+        self._records.begin(batch, asdict(planned))
         reach("ledger.after-begin")
         with self._mutex:
             self._pending[batch] = Pending(batch, planned, None)
@@ -217,7 +235,7 @@ class Ledger:
         if planned is None:
             raise InvariantError(f"Batch {batch} was never begun", step="ledger")
         reach("ledger.before-stage")
-        self._publish(batch, "staged", record)
+        self._records.stage(batch, record, replaces=False)
         reach("ledger.after-stage")
         with self._mutex:
             self._pending[batch] = Pending(batch, planned, record)
@@ -235,7 +253,7 @@ class Ledger:
             found = self._pending.get(batch)
             if found is None or found.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
-            self._publish(batch, f"staged-{self._versions(batch) + 1}", record)
+            self._records.stage(batch, record, replaces=True)
             reach("ledger.after-stage-again")
             self._pending[batch] = Pending(batch, found.planned, record)
 
@@ -250,91 +268,66 @@ class Ledger:
             found = self._pending.get(batch)
             if found is None or found.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
-            committed = Committed(batch, found.planned.position, totals, found.planned.moment)
+            committed = Committed(batch, found.planned.position, totals, found.planned.time_tenths)
             reach("ledger.before-committed")
-            durable.replace(self.folder / "committed.json", committed)
-            reach("ledger.after-committed")
+            dropped = [old for old in self._pending if old <= batch]
+            self._records.set_committed(committed, dropped)
             self._committed = committed
-            for old in [old for old in self._pending if old <= batch]:
+            for old in dropped:
                 del self._pending[old]
-                self._remove_records(old)
 
-    def _next_moment(self) -> int:
+    def _next_time(self) -> int:
         """Return the time, but at least a tenth of a second after the last batch: clocks may go backwards."""
         with self._mutex:
-            moments = [self._committed.moment, *(one.planned.moment for one in self._pending.values())]
+            moments = [self._committed.moment, *(one.planned.time_tenths for one in self._pending.values())]
         return max(int(time.time() * 10), max(moments) + 1)
 
-    def _publish(self, batch: int, kind: str, value: object) -> None:
-        file = self._file(batch, kind)
-        if not durable.publish(file, value):
-            raise InvariantError(f"Batch {batch} is already {kind}", step="ledger", target=str(file))
 
-    def _file(self, batch: int, kind: str) -> Path:
-        return self.folder / f"{batch:012}.{kind}.json"
+@contextlib.contextmanager
+def under_construction(folder: Path | StoreFolder) -> Iterator[Path]:
+    """Give a local folder for a new ledger; at the end it gets its name, or is copied to the object store.
 
-    def _remove_records(self, batch: int) -> None:
-        """Only for batches that `committed.json` covers; what a crash leaves of them goes at the next start."""
-        durable.remove(self._file(batch, "begun"))
-        durable.remove(self._file(batch, "staged"))
-        for version in range(1, self._versions(batch) + 1):
-            durable.remove(self._file(batch, f"staged-{version}"))
-
-    def _versions(self, batch: int) -> int:
-        """Return how often a batch was staged again."""
-        found = (_RECORD.fullmatch(file.name) for file in self.folder.glob(f"{batch:012}.staged-*.json"))
-        return max((int(one.group(3)) for one in found if one), default=0)
-
-    def _recover(self) -> dict[int, Pending]:
-        """Read the records behind the last committed batch; older and unpublished ones were left by a crash and go."""
-        for unpublished in self.folder.glob(".*"):
-            durable.remove(unpublished)
-        batches = {int(found.group(1)) for file in self.folder.iterdir() if (found := _RECORD.fullmatch(file.name))}
-        for old in [batch for batch in batches if batch <= self._committed.batch]:
-            self._remove_records(old)
-            batches.remove(old)
-        if sorted(batches) != list(range(self._committed.batch + 1, self._committed.batch + len(batches) + 1)):
-            raise InvariantError(
-                f"{self.folder} has batches {sorted(batches)} after batch {self._committed.batch}: one is missing",
-                step="ledger",
-                target=str(self.folder),
-                hint="Bring the missing files back from a backup",
-            )
-        return {batch: self._read_pending(batch) for batch in batches}
-
-    def _read_pending(self, batch: int) -> Pending:
-        plan = durable.read(self._file(batch, "begun"))
-        if plan is None:
-            raise InvariantError(f"{self._file(batch, 'begun')} is missing", step="ledger", target=str(self.folder))
-        splits = [Split(**split) for split in plan["splits"]]
-        planned = Planned(splits, plan["position"], tuple(plan.get("waiting", ())), plan.get("moment", 0))
-        version = self._versions(batch)
-        staged = self._file(batch, f"staged-{version}" if version else "staged")
-        return Pending(batch, planned, durable.read_as(staged, StagedBatch))
+    Raises:
+        SettingsError: There is a ledger on the object store.
+        WriteError: It cannot be written.
+    """
+    if isinstance(folder, StoreFolder):
+        with tempfile.TemporaryDirectory() as temporary:
+            new = Path(temporary) / folder.parent.name / "ledger"
+            yield new
+            with contextlib.closing(Ledger.open(new)) as ledger:
+                ledger.copy_to(folder)
+        return
+    new = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    yield new
+    new.rename(folder)
+    durable.sync(folder.parent)
 
 
-def _read_committed(folder: Path) -> Committed:
-    return durable.read_as(folder / "committed.json", Committed) or Committed()
+def last_batch_of(folder: Path | StoreFolder, pipeline: str) -> int:
+    """Return the last batch of a ledger, 0 for none. A local ledger is locked for a moment.
+
+    Raises:
+        OvertakenError: Another driver holds the local ledger.
+        WriteError: It cannot be read.
+    """
+    if isinstance(folder, StoreFolder):
+        return StoreRecords.last_batch(folder)
+    with contextlib.closing(Ledger.open(folder, pipeline)) as ledger:
+        return ledger.last_batch
 
 
-def _identity(folder: Path, pipeline: str) -> _Identity:
-    """Read who this ledger belongs to; the first time, decide it."""
-    file = folder / "identity.json"
-    durable.publish(file, _Identity.of(str(uuid.uuid4()), pipeline))
-    identity = durable.read_as(file, _Identity)
-    assert identity is not None
-    if identity.format > FORMAT:
-        raise SettingsError(
-            f"{folder} was written by a later version of Calve (format {identity.format}, this one knows {FORMAT})",
-            step="start",
-            target=str(folder),
-            hint="Upgrade Calve",
-        )
-    if identity.pipeline != pipeline:
-        raise SettingsError(
-            f"{folder} is the state of the pipeline {identity.pipeline!r}, not of {pipeline!r}",
-            step="start",
-            target=str(folder),
-            hint="Give this pipeline another `--state`, or its old name back",
-        )
-    return identity
+def _local(folder: Path, pipeline: str, waiting: Waiting | None) -> LocalRecords:
+    """Open a local ledger; a standby waits until the lock is free."""
+    told = False
+    while True:
+        try:
+            return LocalRecords(folder, pipeline)
+        except OvertakenError as error:
+            if waiting is None or not waiting.standby or waiting.stop.is_set():
+                raise
+            if not told:
+                waiting.tell(error.message.partition("pipeline")[2])
+            told = True
+            waiting.stop.wait(_POLL_SECONDS)

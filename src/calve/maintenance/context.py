@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
-from calve.commit.fence import CommitTarget
+from calve.commit.mark import CommitTarget
 from calve.engine.pyspark_private import java_session, jvm_of
 from calve.maintenance.manifests import DeleteCounts, Manifests
 
@@ -29,6 +29,7 @@ class Workbench:
         gentle: Leave resources to other jobs of this Spark: rewrite in small groups, one after another.
 
     Attributes:
+        spark: The session.
         options: Iceberg's options for planning a rewrite.
         at_once: How many groups of files are rewritten at once; 0: Iceberg decides.
     """
@@ -39,7 +40,7 @@ class Workbench:
         self.options = {"max-file-group-size-bytes": str(_SMALL_GROUP_BYTES)} if gentle else {}
         self.at_once = 1 if gentle else 0
         self.jvm: Any = jvm_of(spark)
-        self._session: Any = java_session(spark)
+        self.spark = spark
 
     @property
     def name(self) -> str:
@@ -65,8 +66,9 @@ class Workbench:
 
     def actions(self) -> Any:
         """Return Iceberg's actions for Spark; they use the active session of the thread."""
-        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)
-        return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._session)
+        session = java_session(self.spark)
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+        return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
 
     @cached_property
     def manifests(self) -> Manifests:

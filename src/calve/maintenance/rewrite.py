@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from calve.engine.jvm import java_errors
 from calve.errors import CommitConflictError, CommitError, MaintenanceError
@@ -36,7 +37,7 @@ class Rewritten:
     size_bytes: int = 0
 
 
-def plan(bench: Workbench, options: dict[str, str]) -> Rewritten:
+def plan(bench: Workbench, options: dict[str, str], where: Any = None) -> Rewritten:
     """Describe what `rewrite` would do; the number of new files is an estimate."""
     with maintaining("plan a rewrite", bench):
         table = bench.load()
@@ -44,8 +45,8 @@ def plan(bench: Workbench, options: dict[str, str]) -> Rewritten:
         if snapshot is None or table.currentSnapshot() is None:  # the action needs a table with `main`
             return Rewritten()
         iceberg = bench.jvm.org.apache.iceberg
-        everything = iceberg.expressions.Expressions.alwaysTrue()
-        planner = iceberg.actions.BinPackRewriteFilePlanner(table, everything, snapshot.snapshotId(), False)
+        files = where or iceberg.expressions.Expressions.alwaysTrue()
+        planner = iceberg.actions.BinPackRewriteFilePlanner(table, files, snapshot.snapshotId(), True)
         planner.init({**bench.options, **options})
         groups = list(planner.plan().groups().iterator())
         return Rewritten(
@@ -55,22 +56,25 @@ def plan(bench: Workbench, options: dict[str, str]) -> Rewritten:
         )
 
 
-def rewrite(bench: Workbench, options: dict[str, str]) -> Rewritten:
+def rewrite(bench: Workbench, options: dict[str, str], where: Any = None) -> Rewritten:
     """Rewrite data files; may be repeated safely, and continues after its last commit.
 
     Args:
         bench: The table and its branch.
         options: Iceberg's options to select files.
+        where: A Java `Expression` for their partitions; None: all.
 
     Raises:
         MaintenanceError: A part could not be written or committed; other parts may be complete.
     """
-    planned = plan(bench, options)
+    planned = plan(bench, options, where)
     if not planned.files:
         return planned
     with maintaining("rewrite data files", bench):
         table = bench.load()
         action = bench.actions().rewriteDataFiles(table).toBranch(bench.target.branch)
+        if where is not None:
+            action = action.filter(where)
         if table.sortOrder().isSorted():
             action = action.sort()
         commits = min(_MOST_COMMITS, planned.size_bytes // _STEP_BYTES)

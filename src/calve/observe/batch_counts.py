@@ -26,6 +26,8 @@ class BatchCounts:
     rejects: dict[str, dict[str, int]] = field(default_factory=dict)
     nulled: dict[str, dict[str, int]] = field(default_factory=dict)
     passed_over: int = 0
+    dropped: int = 0
+    added: int = 0
     ignored: dict[str, dict[str, int]] = field(default_factory=dict)
     examples: dict[str, dict[str, str]] = field(default_factory=dict)
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -7,10 +7,10 @@ import re
 import zlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from calve import durable
 from calve.errors import CalveError
+from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import many
 from calve.observe.log import Log
 
@@ -28,7 +28,7 @@ class BugReports:
         log: Logs their paths.
     """
 
-    def __init__(self, folder: Path, log: Log) -> None:
+    def __init__(self, folder: StateFolder, log: Log) -> None:
         self._folder = folder
         self._log = log
 
@@ -59,14 +59,17 @@ class BugReports:
                 "(versions and a traceback, no events)",
             )
 
-    def _written(self, cause: CalveError) -> Path:
-        """Write the report of a cause unless it exists."""
+    def _written(self, cause: CalveError) -> str:
+        """Write the report of a cause unless it exists; return its location."""
         evidence = getattr(cause, "evidence", "") or cause.message
         key = zlib.crc32(_VALUES.sub("", f"{cause.step} {evidence}").encode())
-        file = self._folder / f"bug-{key:08x}.txt"
-        if not file.exists():
-            durable.replace_bytes(file, "\n".join([*_versions(), f"step {cause.step}", "", evidence, ""]).encode())
-        return file
+        name = f"bug-{key:08x}.txt"
+        content = "\n".join([*_versions(), f"step {cause.step}", "", evidence, ""]).encode()
+        if isinstance(self._folder, StoreFolder):
+            self._folder.create(name, content)
+        elif not (self._folder / name).exists():
+            durable.replace_bytes(self._folder / name, content)
+        return str(self._folder / name)
 
 
 def _versions() -> list[str]:

@@ -18,9 +18,9 @@ from prometheus_client.registry import Collector
 
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
-from calve.observe.report import PipelineReport
+from calve.observe.report import PipelineReport, TableFiles
 
-__all__ = ["Metrics", "StatusCollector"]
+__all__ = ["Metrics", "Quiet", "StatusCollector", "server_class"]
 
 Sample = tuple[list[str], float | int | None]
 Samples = Callable[[PipelineReport], Iterable[Sample]]
@@ -52,6 +52,10 @@ def _ignored(report: PipelineReport) -> Iterator[Sample]:
         yield from (([name, field], count) for field, count in table.ignored.items())
 
 
+def _files(value: Callable[[TableFiles], int]) -> Samples:
+    return lambda report: [([name], value(table.files)) for name, table in report.tables.items() if table.files]
+
+
 def _lag_rows(report: PipelineReport) -> float | None:
     return report.lag_rows if report.lag_rows >= 0 else None
 
@@ -66,6 +70,8 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         (),
         _one(lambda r: r.passed_over),
     ),
+    ("calve_dropped_events", "Events that a processor dropped.", (), _one(lambda r: r.dropped)),
+    ("calve_added_events", "Events that `split_event` made beyond those read.", (), _one(lambda r: r.added)),
     ("calve_batches", "Batches staged.", (), _one(lambda r: r.batches)),
     ("calve_rejects", "Events in the dead-letter queue.", ("table", "code"), _rejects),
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),
@@ -93,6 +99,18 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         ("table",),
         lambda r: [([name], table.commits) for name, table in r.tables.items()],
     ),
+    (
+        "calve_table_maintenance_rounds",
+        "Rounds of maintenance that changed the table, since the process started.",
+        ("table",),
+        lambda r: [([name], table.maintenance_rounds) for name, table in r.tables.items()],
+    ),
+    (
+        "calve_table_maintenance_seconds",
+        "Time that the maintenance of the table took, since the process started.",
+        ("table",),
+        lambda r: [([name], table.maintenance_seconds) for name, table in r.tables.items()],
+    ),
 )
 GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_lag_rows", "Rows that wait in the source, if known.", (), _one(_lag_rows)),
@@ -114,6 +132,46 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ),
     ("calve_pipeline_state", "1 for the current state of the pipeline.", ("state",), lambda r: [([r.state], 1)]),
     ("calve_pipeline_errors", "Errors that are not resolved.", (), _one(lambda r: len(r.errors))),
+    (
+        "calve_paused",
+        "1 while the pipeline reads nothing because of `calve pause`.",
+        (),
+        _one(lambda r: int(r.paused)),
+    ),
+    (
+        "calve_table_data_files",
+        "Data files of the table after its last commit.",
+        ("table",),
+        _files(lambda files: files.data_files),
+    ),
+    (
+        "calve_table_bytes",
+        "Bytes of the table's data files and delete files after its last commit.",
+        ("table",),
+        _files(lambda files: files.size_bytes),
+    ),
+    (
+        "calve_table_delete_rows",
+        "Rows in the table's delete files after its last commit.",
+        ("table",),
+        _files(lambda files: files.delete_rows),
+    ),
+    (
+        "calve_table_snapshots",
+        "Snapshots that the table kept at its last commit.",
+        ("table",),
+        _files(lambda files: files.snapshots),
+    ),
+    (
+        "calve_table_last_maintenance_timestamp_seconds",
+        "Time of the table's last maintenance.",
+        ("table",),
+        lambda r: [
+            ([n], t.files.last_maintenance.timestamp())
+            for n, t in r.tables.items()
+            if t.files and t.files.last_maintenance
+        ],
+    ),
     (
         "calve_table_held",
         "1 while the table is held by an error.",
@@ -174,7 +232,7 @@ class Metrics:
 
     def __enter__(self) -> Metrics:
         try:
-            server = make_server(self._host, self._wanted, self._answer, _server_class(self._host), _Quiet)
+            server = make_server(self._host, self._wanted, self._answer, server_class(self._host), Quiet)
         except OSError as error:
             Log().warning(
                 f"no metrics: {self._host}:{self._wanted} cannot be used ({error.strerror or error}); "
@@ -208,14 +266,19 @@ class Metrics:
         self._close()
 
 
-class _Quiet(WSGIRequestHandler):
+class Quiet(WSGIRequestHandler):
+    """A handler that logs no requests, and ends idle connections."""
+
+    timeout = 30
+
     def log_message(self, format: str, *arguments: object) -> None:
-        pass
+        """Log nothing."""
 
 
 class _Version6(ThreadingWSGIServer):
     address_family = AF_INET6
 
 
-def _server_class(host: str) -> type[ThreadingWSGIServer]:
+def server_class(host: str) -> type[ThreadingWSGIServer]:
+    """Return the server for an address of IPv4 or IPv6."""
     return _Version6 if ":" in host else ThreadingWSGIServer

@@ -90,9 +90,9 @@ def summary(report: PipelineReport) -> str:
     parts: list[str] = [report.state]
     if report.events_per_second >= 1 and report.state not in _ENDED:
         parts.append(f"{amount(report.events_per_second)} events/s")
-    parts.append(f"{many(report.rows, 'row')} in {many(len(report.targets), 'table')}")
+    parts.append(f"{many(report.rows, 'row')} written to {many(len(report.targets), 'table')}")
     if report.lag_rows > 0:
-        parts.append(f"lag {amount(report.lag_rows)} rows")
+        parts.append(f"lag {amount(report.lag_rows)} row{'s' * (report.lag_rows != 1)}")
     elif report.lag_bytes > 0:
         parts.append(f"lag {size(report.lag_bytes)}")
     if report.last_commit:
@@ -109,7 +109,7 @@ def ending(report: PipelineReport, show_rejects: str) -> str:
     parts = [
         report.state,
         many(report.run.events, "event"),
-        f"{many(sum(rows.values()), 'row')} in {many(tables, 'table')}",
+        f"{many(sum(rows.values()), 'row')} written to {many(tables, 'table')}",
     ]
     if rejects := report.run.rejects:
         codes = ", ".join(f"{code} {count:,}" for code, count in sorted(rejects.items(), key=lambda one: -one[1]))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["PipelineReport", "RunReport", "State", "TableReport", "Trouble", "now"]
+__all__ = ["CommitReport", "PipelineReport", "RunReport", "State", "TableFiles", "TableReport", "Trouble", "now"]
 
 State = Literal["starting", "running", "waiting", "draining", "stopped", "failed", "holding"]
 """starting · running (a batch is being worked on) · waiting (nothing new) · draining (asked to stop) · stopped ·
@@ -22,7 +22,7 @@ failed (ended by an error) · holding (a target waits for the operator)."""
 
 @dataclass
 class Trouble:
-    """An unresolved error; `since` is its first occurrence, `count` the number of occurrences."""
+    """An unresolved error; `since` is its first occurrence, `last` its last one, `count` the number of occurrences."""
 
     error: str
     message: str
@@ -30,11 +30,42 @@ class Trouble:
     target: str = ""
     hint: str = ""
     since: datetime | None = None
+    last: datetime | None = None
     count: int = 1
 
     def sentence(self) -> str:
         """Return the message and the hint as one sentence."""
         return f"{self.message}. {self.hint}" if self.hint else self.message
+
+
+@dataclass
+class TableFiles:
+    """The files of a table's branch after the last commit, from the snapshot's summary.
+
+    Attributes:
+        size_bytes: Of data files and delete files.
+        delete_rows: Rows in delete files: positions and keys.
+        snapshots: The snapshots that the table keeps.
+        last_maintenance: When it was last maintained: by this process, or the newest snapshot of the operation
+            `replace`.
+    """
+
+    data_files: int = 0
+    size_bytes: int = 0
+    delete_files: int = 0
+    delete_rows: int = 0
+    snapshots: int = 0
+    last_maintenance: datetime | None = None
+
+
+@dataclass
+class CommitReport:
+    """One commit of this process: the table, its new rows, its snapshot and the time."""
+
+    table: str
+    rows: int
+    snapshot_id: int | None
+    at: datetime
 
 
 @dataclass
@@ -49,6 +80,10 @@ class TableReport:
         equality_deletes: Its rows of equality deletes after the last commit or conversion.
         converting: Whether they are being converted.
         conversion_error: Why the last conversion failed; this does not stop commits.
+        maintenance_rounds: How often this process has maintained it, and in how many seconds; looks that found nothing
+            to do count only as seconds.
+        maintenance_error: Why the last maintenance failed; this does not stop commits.
+        files: Its files; None: not known yet.
     """
 
     rows: int = 0
@@ -65,6 +100,10 @@ class TableReport:
     converting: bool = False
     last_conversion: datetime | None = None
     conversion_error: Trouble | None = None
+    maintenance_rounds: int = 0
+    maintenance_seconds: float = 0.0
+    maintenance_error: Trouble | None = None
+    files: TableFiles | None = None
     error: Trouble | None = None
 
 
@@ -92,10 +131,15 @@ class PipelineReport:
         events: Events read since the pipeline's first start, as are all counts but those of `run`.
         events_per_second: Over about the last ten seconds.
         passed_over: Records of change streams that describe no row: tombstones, control records.
+        dropped: Events that a processor dropped.
+        added: How many more events there are than were read, because a processor split some.
         rejects: By code, over all tables, with events that have no table.
+        source: What the source says about itself, e.g. how far a load is.
         lag_rows: Rows that wait in the source; -1: unknown.
         freshness_seconds: Age of the oldest event of the last commit at the time of the commit, if known.
         errors: The errors that stop the complete pipeline; `tables` has those of single tables.
+        paused: Whether it reads nothing, because `calve pause` was called.
+        commits: The last commits of this process, oldest first.
     """
 
     pipeline: str
@@ -115,17 +159,22 @@ class PipelineReport:
     bytes: int = 0
     unrouted: int = 0
     passed_over: int = 0
+    dropped: int = 0
+    added: int = 0
     rejects: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     last_batch: int | None = None
     last_batch_seconds: float | None = None
     staged_batches: int = 0
     staged_bytes: int = 0
+    source: str = ""
     lag_rows: int = 0
     lag_bytes: int = 0
     freshness_seconds: float | None = None
     tables: dict[str, TableReport] = field(default_factory=dict)
     errors: list[Trouble] = field(default_factory=list)
+    paused: bool = False
+    commits: list[CommitReport] = field(default_factory=list)
 
     @property
     def rows(self) -> int:

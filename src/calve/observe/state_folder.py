@@ -98,13 +98,31 @@ class Folder:
         Raises:
             OSError: It cannot be written.
         """
-        self.files.create_dir(self.path, recursive=True)
         local = isinstance(self.files, pafs.LocalFileSystem)
+        if local:
+            self.files.create_dir(self.path, recursive=True)
         unpublished = f"{self.path}/_{name}" if local else f"{self.path}/{name}"
         with self.files.open_output_stream(unpublished, compression=None) as stream:
             stream.write(data)
         if local:
             Path(unpublished).replace(Path(self.path) / name)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file exists.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
+        return bool(self.files.get_file_info(f"{self.path}/{name}").type == pafs.FileType.File)
+
+    def remove(self, name: str) -> None:
+        """Remove a file unless it is gone already.
+
+        Raises:
+            OSError: It cannot be removed.
+        """
+        if self.has(name):
+            self.files.delete_file(f"{self.path}/{name}")
 
     def _entries(self) -> list[pafs.FileInfo]:
         found = self.files.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,14 @@ from calve.observe.batch_counts import BatchCounts
 from calve.observe.health import Health
 from calve.observe.liveness import process_started
 from calve.observe.notices import Notices
-from calve.observe.report import PipelineReport, State, TableReport, Trouble, now
+from calve.observe.report import CommitReport, PipelineReport, State, TableFiles, TableReport, Trouble, now
 from calve.observe.totals import Totals
 
 __all__ = ["BatchCounts", "PipelineStatus"]
 
 RATE_WINDOW_SECONDS = 10.0
+MAX_COMMITS = 20
+"""The last commits that a report lists."""
 MAX_TABLES = 2_000
 """The most tables that are listed only for their rejects: wrong dynamic names must not grow the status forever."""
 
@@ -61,7 +64,7 @@ class PipelineStatus:
         self._report = (totals or Totals()).report(name)
         self._report.pid, self._report.host = os.getpid(), socket.gethostname()
         self._report.process_started = process_started(self._report.pid)
-        self._report.started, self._report.dlq = now(), _places(dlq)
+        self._report.started, self._report.dlq = now(), _locations(dlq)
         self._samples = deque([(clock(), self._report.events)])
 
     def keeps_dead_letters_in(self, tables: Iterable[str]) -> None:
@@ -75,10 +78,14 @@ class PipelineStatus:
             self._report.files = how
 
     def set_state(self, state: State) -> None:
-        """Set the state of the pipeline."""
+        """Set the state of the pipeline. A pipeline stops when everything is committed, so it has no error then."""
         self.beat()
         with self._lock:
             self._report.state = state
+            if state == "stopped":
+                self._report.errors = []
+                for table in self._report.tables.values():
+                    table.error = None
 
     def feeds(self, pipelines: Sequence[str]) -> None:
         """Record which pipelines run as a part of this one."""
@@ -97,6 +104,8 @@ class PipelineStatus:
             report.bytes += counts.bytes
             report.unrouted += counts.unrouted
             report.passed_over += counts.passed_over
+            report.dropped += counts.dropped
+            report.added += counts.added
             for table, codes in counts.rejects.items():
                 tally.add(report.rejects, codes)
                 tally.add(report.run.rejects, codes)
@@ -130,6 +139,36 @@ class PipelineStatus:
             report.commits += 1
             report.snapshot_id, report.last_commit = snapshot_id, at or now()
             report.error = None
+            commit = CommitReport(table, rows, snapshot_id, report.last_commit)
+            self._report.commits = [*self._report.commits[1 - MAX_COMMITS :], commit]
+
+    def table_files(self, table: str, files: TableFiles) -> None:
+        """Record the files of a table after a commit; the snapshot of its last maintenance may have expired."""
+        with self._lock:
+            report = self._table(table)
+            times = [one.last_maintenance for one in (report.files, files) if one and one.last_maintenance]
+            report.files = replace(files, last_maintenance=max(times, default=None))
+
+    def maintained(self, table: str, seconds: float, has_changed: bool) -> None:
+        """Record a round of maintenance, and whether it changed the table."""
+        with self._lock:
+            report = self._table(table)
+            report.maintenance_rounds += has_changed
+            report.maintenance_seconds += seconds
+            report.maintenance_error = None
+            if has_changed and report.files:
+                report.files.last_maintenance = now()
+
+    def maintenance_failed(self, table: str, error: CalveError) -> None:
+        """Record that a table could not be maintained, and why."""
+        with self._lock:
+            report = self._table(table)
+            report.maintenance_error = _again(report.maintenance_error, _trouble(error))
+
+    def paused(self, is_paused: bool) -> None:
+        """Record whether the pipeline reads nothing because of `calve pause`."""
+        with self._lock:
+            self._report.paused = is_paused
 
     def superseded(self, index: str, events: int) -> None:
         """Count events for which the index has the same or a newer version."""
@@ -163,7 +202,7 @@ class PipelineStatus:
         """Record that they could not be converted, and why."""
         with self._lock:
             report = self._table(table)
-            found = msgspec.convert({**error.to_dict(), "since": now()}, Trouble)
+            found = _trouble(error)
             report.converting, report.conversion_error = False, _again(report.conversion_error, found)
 
     def staged(self, batches: int, size_bytes: int = 0) -> None:
@@ -177,6 +216,11 @@ class PipelineStatus:
         with self._lock:
             self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
 
+    def source(self, condition: str) -> None:
+        """Record what the source says about itself."""
+        with self._lock:
+            self._report.source = condition
+
     def freshness(self, seconds: float | None) -> None:
         """Record how old the oldest event of a commit was when it became visible."""
         with self._lock:
@@ -186,7 +230,7 @@ class PipelineStatus:
         """Show an error until `recovered`: a table's, or the pipeline's (one for each step)."""
         self.beat()
         with self._lock:
-            found = msgspec.convert({**error.to_dict(), "since": now()}, Trouble)
+            found = _trouble(error)
             if table:
                 self._table(table).error = _again(self._table(table).error, found)
             else:
@@ -245,10 +289,15 @@ class PipelineStatus:
         return (self._report.events - first_events) / max(now_seconds - first_seconds, 1.0)
 
 
-def _places(dlq: str | Sequence[str]) -> list[str]:
+def _locations(dlq: str | Sequence[str]) -> list[str]:
     """Make local folders absolute, because readers of the status may run in another folder."""
-    places = [dlq] if isinstance(dlq, str) else dlq
-    return [place if "://" in place else os.fspath(Path(place).expanduser().absolute()) for place in places if place]
+    locations = [dlq] if isinstance(dlq, str) else dlq
+    return [each if "://" in each else os.fspath(Path(each).expanduser().absolute()) for each in locations if each]
+
+
+def _trouble(error: CalveError) -> Trouble:
+    at = now()
+    return msgspec.convert({**error.to_dict(), "since": at, "last": at}, Trouble)
 
 
 def _again(old: Trouble | None, new: Trouble) -> Trouble:

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import msgspec
 
-from calve.errors import SourceError
+from calve.errors import CalveError, SourceError
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
 from calve.observe.state_folder import Folder
 from calve.observe.status import PipelineStatus
 from calve.observe.ticker import Ticker
 
-__all__ = ["REPLAY_FOLDER", "STATUS_FILE", "StatusFile", "read_replay", "read_report", "read_reports"]
+__all__ = ["REPLAY_FOLDER", "STATUS_FILE", "StatusFile", "read_all", "read_replay", "read_report", "read_reports"]
 
 STATUS_FILE = "status.json"
 REPLAY_FOLDER = "replay"
 """The folder with the state of a pipeline's replays, in its state folder."""
 INTERVAL_SECONDS = 1.0
+STORE_INTERVAL_SECONDS = 5.0
+"""On an object store, where each write is a paid request."""
 
 
 class StatusFile:
-    """Keeps the status file of one pipeline current; a failed write is logged once and retried."""
+    """Keeps the status file of one pipeline current; a failed write is logged once and retried.
 
-    def __init__(self, status: PipelineStatus, folder: str, interval_seconds: float = INTERVAL_SECONDS) -> None:
+    Attributes:
+        pipeline: The pipeline's name.
+    """
+
+    def __init__(self, status: PipelineStatus, folder: str, interval_seconds: float | None = None) -> None:
+        self.pipeline = status.name
         self._status = status
         self._folder = Folder.at(folder)
         self._log = Log(status.name)
-        self._refused = False
-        self._ticker = Ticker(f"calve-status-{status.name}", interval_seconds, self.write)
+        self._refused = self._is_abandoned = False
+        interval = STORE_INTERVAL_SECONDS if "://" in folder else INTERVAL_SECONDS
+        self._ticker = Ticker(f"calve-status-{status.name}", interval_seconds or interval, self.write)
 
     def write(self) -> None:
         """Write the current status."""
+        if self._is_abandoned:
+            return
         data = msgspec.json.format(msgspec.json.encode(self._status.report()), indent=2)
         try:
             self._folder.write(STATUS_FILE, data + b"\n")
@@ -42,6 +52,11 @@ class StatusFile:
 
     def close(self) -> None:
         """Write a last time and stop."""
+        self._ticker.close()
+
+    def abandon(self) -> None:
+        """Stop without writing again."""
+        self._is_abandoned = True
         self._ticker.close()
 
 
@@ -75,6 +90,25 @@ def _read(folder: Folder, pipeline: str) -> PipelineReport | None:
             target=pipeline,
             hint="A running pipeline rewrites it every second. If none runs, delete it; nothing depends on it",
         ) from error
+
+
+def read_all(state: str) -> tuple[list[PipelineReport], dict[str, CalveError]]:
+    """Return the status of every pipeline in a state folder, by name, and why others cannot be read.
+
+    Raises:
+        CalveError: The folder cannot be opened.
+        OSError: The folder cannot be read.
+    """
+    reports: list[PipelineReport] = []
+    broken: dict[str, CalveError] = {}
+    for name in Folder.at(state).folders():
+        try:
+            report = read_report(state, name)
+        except SourceError as error:
+            broken[name] = error
+        else:
+            reports += [report] if report else []
+    return reports, broken
 
 
 def read_reports(state: str) -> list[PipelineReport]:

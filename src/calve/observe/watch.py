@@ -47,6 +47,14 @@ class Watch:
             self._files.append(StatusFile(status, folder))
         return status
 
+    def leave(self, pipeline: str) -> None:
+        """Stop writing the status file of a pipeline, because another driver writes it now."""
+        with self._lock:
+            left = [file for file in self._files if file.pipeline == pipeline]
+            self._files = [file for file in self._files if file not in left]
+        for file in left:
+            file.abandon()
+
     def expect(self, pipelines: Iterable[str]) -> None:
         """Register the pipelines that will run; until they begin, they count as starting."""
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,31 +17,37 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.catalog.sqlite import SqliteCatalog, sqlite_file
 from calve.engine import session
 from calve.errors import SchemaConflictError, SettingsError
-from calve.event.columns import EVENT, MALFORMED, ORDER, ROW, VERSION
+from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, ROW, SCHEMA, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import Decoder
-from calve.event.validate_json import sound
+from calve.event.typed import with_text
+from calve.event.validate_json import validated
+from calve.expression.scope import TAGS
 from calve.observe import tally
 from calve.operate.dry_run_catalog import Rehearsal
 from calve.pipeline.plugins import metadata_of
 from calve.pipeline.run import needs_s3
 from calve.pipeline.wiring import Wiring, sink_labels
+from calve.processors.chain import Chain
 from calve.record.receipt import Misfit
 from calve.record.target import TableRef
 from calve.route.route import Router
+from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.settings import PipelineSettings
 from calve.sinks.job import SinkJob
 from calve.table.ddl import add_columns, create_table, set_identifier_fields, widen_column
 from calve.task.job import Job
 
-__all__ = ["EventFate", "Place", "Reject", "TableFate", "Trial", "attempt"]
+__all__ = ["Destination", "EventFate", "Processing", "Reject", "TableFate", "Trial", "attempt"]
 
+_LINE = "_line"
+"""The position of an event among the samples, while processors change how many there are."""
 _PASSES = 5
 """A pass for an unknown table and one for new fields, as in a run; there are no other writers."""
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """A table, and the sink that writes it."""
 
     sink: str
@@ -58,6 +65,23 @@ class Reject:
     reason: str
 
 
+@dataclass(frozen=True)
+class Processing:
+    """What one processor did to an event.
+
+    Attributes:
+        processor: Its name and its number in the list.
+        before: The event before it, as JSON; several after `split_event`.
+        after: The event after it; empty if it was dropped or rejected.
+        tags: The tags of each event after it.
+    """
+
+    processor: str
+    before: list[str]
+    after: list[str]
+    tags: list[list[str]]
+
+
 @dataclass
 class EventFate:
     """The result for one event; without tables and rejects, no route selects it.
@@ -66,11 +90,15 @@ class EventFate:
         line: Its line in the file, from 1; None if it is unknown.
         tables: The tables that would get it as a row, each with its sink.
         rejects: Why other tables would reject it.
+        processed: The processors that change it, in order.
+        dropped: How many events a processor would drop: itself, or some of those into which it was split.
     """
 
     line: int | None
-    tables: list[Place] = field(default_factory=list)
+    tables: list[Destination] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
+    processed: list[Processing] = field(default_factory=list)
+    dropped: int = 0
 
 
 @dataclass
@@ -113,26 +141,35 @@ class Trial:
     missing_metadata: dict[str, list[str]]
 
 
-def attempt(settings: PipelineSettings, events: pa.Table, metadata: Mapping[str, int | str] | None = None) -> Trial:
+def attempt(
+    settings: PipelineSettings,
+    events: pa.Table,
+    metadata: Mapping[str, int | str] | None = None,
+    is_encoded: bool = False,
+) -> Trial:
     """Process events like the first batch of a run, without writing anything; runs only on the driver.
 
     Spark starts only if a catalog is not on SQLite.
 
     Args:
         settings: The pipeline.
-        events: `EVENT`, `MALFORMED`, and `file_row`, the line of each; other columns are ignored.
+        events: `EVENT`, `MALFORMED`, perhaps `SCHEMA`, and `file_row`, the line of each; other columns are ignored.
         metadata: The metadata of every event; all other metadata is missing.
+        is_encoded: The events are values with a schema, as in the source's topics; otherwise they are JSON.
 
     Raises:
         SettingsError: The source has no such metadata.
-        CalveError: The pipeline would not start, or a catalog does not answer.
+        CalveError: The pipeline would not start, or a catalog or a schema registry does not answer.
     """
     known = metadata_of(settings)
     if unknown := sorted((metadata or {}).keys() - known):
         message = f"The source {settings.source.name} has no metadata {unknown[0]}"
         raise SettingsError(message, step="settings", hint=f"It has: {', '.join(sorted(known)) or 'none'}")
+    for name, value in (metadata or {}).items():
+        if pa.types.is_integer(known[name]) and not isinstance(value, int):
+            raise SettingsError(f"The metadata {name} is a whole number, not {value!r}", step="settings")
     with contextlib.ExitStack() as stack:
-        return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events, metadata or {})
+        return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events, metadata or {}, is_encoded)
 
 
 class _Rehearsals:
@@ -179,23 +216,34 @@ class _Rehearsed:
         self._events: list[EventFate] = []
         self._tables: dict[tuple[str, str], TableFate] = {}
 
-    def run(self, events: pa.Table, metadata: Mapping[str, int | str]) -> Trial:
-        self._events = [EventFate(line) for line in events["file_row"].to_pylist()]
+    def run(self, events: pa.Table, metadata: Mapping[str, int | str], is_encoded: bool) -> Trial:
+        fates = self._events = [EventFate(line) for line in events["file_row"].to_pylist()]
         self._wiring.open_tables()
         for key, catalog in self._catalogs.made.items():
             for name in catalog.created:
                 self._table(key, name)
         job = self._wiring.job("", 0, self._moment, 0, None)
         needed = self._needed_metadata(job)
-        known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set())
+        known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set()) | {TAGS}
         missing = {user: sorted(names - known_metadata) for user, names in needed.items() if names - known_metadata}
+        events = self._decoded(job, events) if is_encoded else events
         if len(events):
             nulls = {name: None for names in missing.values() for name in names}
             self._write(self._route(job, _with_metadata(events, {**nulls, **metadata})))
         for (key, name), table in self._tables.items():
             if key in self._catalogs.made:
                 _explain(self._catalogs.made[key], name, table)
-        return Trial(self._events, list(self._tables.values()), missing)
+        return Trial(fates, list(self._tables.values()), missing)
+
+    def _decoded(self, job: Job, events: pa.Table) -> pa.Table:
+        """Return the texts of values with a schema, and their declarations; the events become those that are left."""
+        assert job.serde is not None
+        numbered = pa.table({EVENT: events[EVENT], _LINE: range(len(events))})
+        found = SchemaDecoder(job.serde).decode(numbered)
+        self._reject(TableRef(0, ""), range(len(events)), found.rejects)
+        rows = with_text(found.rows)
+        self._events = [self._events[number] for number in rows[_LINE].to_pylist()]
+        return rows.select([EVENT, SCHEMA] if SCHEMA in rows.column_names else [EVENT])
 
     def _needed_metadata(self, job: Job) -> dict[str, frozenset[str]]:
         """Return the metadata that each route, table name and operation needs."""
@@ -207,19 +255,54 @@ class _Rehearsed:
             needed[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
             if sink.route.operation is not None:
                 needed[f"the operation of {label}"] = sink.route.operation.metadata
+        if job.processors:
+            needed["a processor"] = job.processors.metadata
         return needed
 
     def _route(self, job: Job, events: pa.Table) -> dict[TableRef, pa.Table]:
         """Return the events of each table, with their positions as `ROW`."""
-        checked = Decoder(job.envelopes).decode(events) if job.envelopes else sound(events)
-        self._reject(TableRef(0, ""), range(len(events)), checked.rejects)
-        rows = checked.rows.append_column(ORDER, pa.array(range(len(checked.rows)), pa.int64()))
+        if job.processors:
+            rows = self._processed(Chain(job.processors, job.time_tenths), events)
+        else:
+            checked = Decoder(job.envelopes).decode(events) if job.envelopes else validated(events)
+            self._reject(TableRef(0, ""), range(len(events)), checked.rejects)
+            rows = checked.rows
+        rows = rows.append_column(ORDER, pa.array(range(len(rows)), pa.int64()))
         routed = Router([sink.route for sink in job.sinks]).route(rows)
         for number, rejects in routed.rejects.items():
             self._reject(TableRef(number, ""), rows[ROW].to_pylist(), rejects)
         return {
             TableRef(number, name): routed.rows(rows, number, positions) for number, name, positions in routed.parts
         }
+
+    def _processed(self, chain: Chain, events: pa.Table) -> pa.Table:
+        """Return the events after the processors, and note what each of these does."""
+        self._note_processing(chain, validated(events).rows)
+        processed = chain.run(events.append_column(_LINE, pa.array(range(len(events)), pa.int64())))
+        self._reject(TableRef(0, ""), range(len(events)), processed.malformed)
+        self._reject(TableRef(0, ""), processed.failed_rows[_LINE].to_pylist(), processed.failed)
+        rows = validated(processed.rows.drop_columns([_LINE])).rows
+        origins = processed.rows[_LINE].take(rows[ROW])
+        return rows.set_column(rows.column_names.index(ROW), ROW, origins)
+
+    def _note_processing(self, chain: Chain, rows: pa.Table) -> None:
+        fates = [self._events[row] for row in rows[ROW].to_pylist()]
+        before = [[text] for text in rows[JSON].to_pylist()]
+        tags: list[list[list[str]]] = [[[]] for _ in fates]
+        for label, working in chain.each(rows):
+            after: list[list[str]] = [[] for _ in fates]
+            tags_after: list[list[list[str]]] = [[] for _ in fates]
+            for row in working.alive:
+                after[working.origins[row]].append(working.json_text(row))
+                tags_after[working.origins[row]].append(working.tags.get(row, []))
+            failed = Counter(working.origins[one.row] for one in working.rejects)
+            for number, fate in enumerate(fates):
+                if (before[number], tags[number]) != (after[number], tags_after[number]):
+                    fate.processed.append(Processing(label, before[number], after[number], tags_after[number]))
+                if after[number] or not failed[number]:
+                    fate.dropped += max(len(before[number]) - len(after[number]) - failed[number], 0)
+            working.rejects.clear()
+            before, tags = after, tags_after
 
     def _write(self, parts: dict[TableRef, pa.Table]) -> None:
         """Create and evolve tables, and convert their events, in passes as in a batch."""
@@ -249,7 +332,7 @@ class _Rehearsed:
         tally.add(table.nulled, found.nulled)
         tally.add_bounded(table.ignored, found.ignored)
         for row in accepted:
-            self._events[origins[row]].tables.append(Place(self._labels[target.sink], name))
+            self._events[origins[row]].tables.append(Destination(self._labels[target.sink], name))
         return None
 
     def _table(self, catalog: str, name: str) -> TableFate:
@@ -266,7 +349,7 @@ class _Rehearsed:
 
 def _with_metadata(events: pa.Table, metadata: Mapping[str, int | str | None]) -> pa.Table:
     """Return the events with exactly this metadata; None is a column of nulls."""
-    bare = events.select([EVENT, MALFORMED])
+    bare = events.select([name for name in (EVENT, MALFORMED, SCHEMA) if name in events.column_names])
     for name, value in sorted(metadata.items()):
         kind = pa.int64() if isinstance(value, int) else pa.string()
         bare = bare.append_column(name, pa.repeat(pa.scalar(value, kind), len(events)))

@@ -11,16 +11,14 @@ from typing import Any
 from pyiceberg import partitioning, transforms
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
-from calve.columns.evolve import Evolution
+from calve.columns.evolve import Evolution, NewColumn
 from calve.errors import CommitError, NoTargetError, SchemaConflictError
 from calve.table.definition import PartitionField
 from calve.table.loaded import Table
 from calve.table.schema import read_schema
 
-__all__ = ["Added", "Created", "Rehearsal"]
+__all__ = ["Created", "Rehearsal"]
 
-Added = tuple[tuple[str, ...], str, Any]
-"""A column as in `Evolution.add`: the path of its struct, its name, its type in JSON."""
 
 _STEP = "create the table"
 _DEFAULT_FORMAT_VERSION = 2
@@ -56,7 +54,7 @@ class Rehearsal:
         self.name = name
         self.properties = properties
         self.created: dict[str, Created] = {}
-        self.added: dict[str, list[Added]] = {}
+        self.added: dict[str, list[NewColumn]] = {}
         self.widened: dict[str, list[tuple[str, str]]] = {}
         self._load = load
         self._lock = threading.RLock()
@@ -144,16 +142,17 @@ def _missing(identifier: str, step: str) -> NoTargetError:
     return NoTargetError(f"The table {identifier} does not exist", step=step, target=identifier)
 
 
-def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[Added]]:
+def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[NewColumn]]:
     """Return the schema with the planned columns, and the added ones."""
     schema: dict[str, Any] = json.loads(table.schema_json)
     ids = iter(range(table.schema.highest_field_id + 1, 2**31))
-    added: list[Added] = []
-    for parent, name, kind in evolution.add:
-        fields = _struct(schema, parent)["fields"]
-        if all(field["name"] != name for field in fields):
-            fields.append({"id": next(ids), "name": name, "required": False, "type": _numbered(kind, ids)})
-            added.append((parent, name, kind))
+    added: list[NewColumn] = []
+    for new in evolution.add:
+        fields = _struct(schema, new.path)["fields"]
+        if all(field["name"] != new.name for field in fields):
+            column = {"id": next(ids), "name": new.name, "required": False, "type": _numbered(new.kind, ids)}
+            fields.append({**column, "doc": new.doc} if new.doc else column)
+            added.append(new)
     return _widened(schema, "", dict(evolution.widen)), added
 
 

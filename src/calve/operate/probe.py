@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import queue
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -16,11 +17,15 @@ from calve.catalog.catalog import Catalog
 from calve.engine import session
 from calve.errors import CalveError, InvariantError, SourceError
 from calve.event.columns import MALFORMED
-from calve.pipeline.plugins import open_source, probe_sink, reads_tables
+from calve.pipeline.plugins import open_source, probe_sink, reads_tables, serde_of
 from calve.pipeline.run import Catalogs, needs_s3
+from calve.serde import decoder
 from calve.settings import PipelineSettings
 from calve.sources.http.server import try_port
 from calve.sources.iceberg.source import IcebergSource
+from calve.sources.mysql import source as mysql
+from calve.sources.postgres import source as postgres
+from calve.sources.s3 import source as s3
 from calve.sources.source import Source
 
 __all__ = ["check"]
@@ -28,12 +33,18 @@ __all__ = ["check"]
 _PATIENCE_SECONDS = 60.0
 """The time limit of all checks together; a system without an answer is a problem."""
 
+_DATABASES: dict[str, Callable[[Any, str], None]] = {"mysql": mysql.check, "postgres": postgres.check}
+"""The checks of databases, which change nothing there."""
 Probe = tuple[str, Callable[[], None]]
 """The name of a check, and the check; it raises the problem."""
 
 
-def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
+def check(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str] | None = None) -> list[str]:
     """Check every source and catalog in parallel, for a bounded time; no event is accepted, and nothing remains.
+
+    Args:
+        pipelines: The pipelines.
+        conf: Spark's settings, such as the class path of a driver.
 
     Returns:
         A sentence for each problem, in the order of the configuration.
@@ -41,12 +52,13 @@ def check(pipelines: Sequence[PipelineSettings]) -> list[str]:
     probes = [
         (f"{one.name}: the source {one.source.name}", _source_probe(one)) for one in pipelines if not reads_tables(one)
     ]
+    probes += [(f"{one.name}: the schemas", partial(_check_schemas, one)) for one in pipelines]
     probes += _sink_probes(pipelines, False)
     has_tables = any(sink.value.has_tables for one in pipelines for sink in one.sinks)
     if not has_tables and not any(map(reads_tables, pipelines)):
         return _answers(probes)
     try:
-        spark = session.start(needs_s3=needs_s3(pipelines))
+        spark = session.start(conf=conf, needs_s3=needs_s3(pipelines))
     except CalveError as error:
         return [*_answers(probes), str(error)]
     try:
@@ -88,7 +100,16 @@ def _ask(number: int, probe: Callable[[], None], answers: queue.Queue[tuple[int,
 def _source_probe(settings: PipelineSettings) -> Callable[[], None]:
     if settings.source.name == "http":
         return lambda: try_port(settings.source.value)
+    if check := _DATABASES.get(settings.source.name):
+        return lambda: check(settings.source.value, settings.name)
+    if settings.source.name == "s3" and settings.source.value.sqs:
+        return lambda: s3.check(settings.source.value)
     return lambda: _opens(settings)
+
+
+def _check_schemas(settings: PipelineSettings) -> None:
+    if serde := serde_of(settings):
+        decoder.check(serde)
 
 
 def _opens(settings: PipelineSettings) -> None:
@@ -97,7 +118,7 @@ def _opens(settings: PipelineSettings) -> None:
         source = open_source(settings, Path(folder), _no_catalog)
         try:
             source.start(None, True)
-            if settings.source.name == "file":
+            if settings.source.name in ("file", "s3"):
                 _read_first(source)
         finally:
             source.stop()
@@ -113,7 +134,7 @@ def _read_first(source: Source) -> None:
     first = next(source.reader.read(planned.splits[0]), None) if planned else None
     if first and MALFORMED in first.schema.names and (reason := first[MALFORMED][0].as_py()):
         hint = "Correct the file, or the source's codec; otherwise `run` makes the file a dead letter and continues"
-        raise SourceError(reason, step="connect", target="file", hint=hint)
+        raise SourceError(reason, step="connect", target="source", hint=hint)
 
 
 def _no_catalog(properties: Mapping[str, str]) -> tuple[str, Catalog]:
@@ -135,5 +156,5 @@ def _sink_probes(
     for one in pipelines:
         for sink in one.sinks:
             if sink.value.has_tables == has_tables:
-                tried = functools.partial(probe_sink, sink.name, sink.value, spark)
+                tried = partial(probe_sink, sink.name, sink.value, spark)
                 yield f"{sink.pipeline}: the sink {sink.name}", tried

@@ -9,21 +9,19 @@ the batches up to its mark, and the other tables get them.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from calve import durable
 from calve.commit.evidence import Evidence, evidence
 from calve.engine import session
 from calve.errors import PositionLostError, SettingsError
-from calve.ledger.ledger import Committed, Ledger
+from calve.ledger.ledger import Committed, Ledger, under_construction
+from calve.object_store import StateFolder
 from calve.pipeline.batch import run_batch
 from calve.pipeline.plugins import accepts, open_source
 from calve.pipeline.run import Catalogs, RunOptions, needs_s3, state_folder
@@ -146,7 +144,7 @@ def rebuild(
         session.stop(spark)
 
 
-def _check_is_lost(folder: Path, settings: PipelineSettings) -> None:
+def _check_is_lost(folder: StateFolder, settings: PipelineSettings) -> None:
     for name in ("ledger", settings.source.name):
         if (folder / name).exists():
             raise SettingsError(
@@ -192,7 +190,7 @@ def _decision(
         raise _undecided("Documents without a document_id would be duplicated", f"{_CHOICES}; {_RISK}")
     if accepts(settings):  # uncommitted events are lost with the folder: nothing is read again
         return Decision(_only_state(found), max(one.batch for one in found), None)
-    if settings.source.name == "file":
+    if settings.source.name in ("file", "s3"):
         text = "The list of files that were read is lost with the state, and tables do not have their names"
         choices = "Choose which files count as read: --from earliest (none), --from latest (all), or --start-timestamp"
         raise _undecided(text, f"{choices} (those that were written before); {_RISK}")
@@ -228,20 +226,19 @@ def _chosen(settings: PipelineSettings, found: Sequence[Evidence], source: Sourc
     )
 
 
-def _write(folder: Path, name: str, decision: Decision, source: Source) -> None:
+def _write(folder: StateFolder, name: str, decision: Decision, source: Source) -> None:
     """Write the state atomically."""
-    new = folder / "ledger.new"
-    shutil.rmtree(new, ignore_errors=True)
     committed = Committed(decision.batch, decision.position)
-    with closing(Ledger.create(new, name, decision.state_id, committed)) as ledger:
+    with (
+        under_construction(folder / "ledger") as new,
+        closing(Ledger.create(new, name, decision.state_id, committed)) as ledger,
+    ):
         for planned in _planned(decision, source):
             number = ledger.last_batch + 1
             if planned.splits:
                 ledger.begin(number, planned)
             else:
                 run_batch(number, planned, time.time(), ledger, _NOTHING)
-    new.rename(folder / "ledger")
-    durable.sync(folder)
 
 
 def _planned(decision: Decision, source: Source) -> Iterable[Planned]:

@@ -6,7 +6,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +14,16 @@ from calve.dead_letters.reader import locations_of
 from calve.dead_letters.replay.selection import Selection
 from calve.dead_letters.replay.source import RejectsSource
 from calve.engine import session
-from calve.event.columns import VERSION
+from calve.event.columns import PART, VERSION
 from calve.ledger.ledger import Ledger
+from calve.object_store import StateFolder
 from calve.observe.status_file import REPLAY_FOLDER as FOLDER
 from calve.observe.totals import Totals
 from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
 from calve.pipeline.plugins import metadata_of
-from calve.pipeline.run import Catalogs, RunOptions, needs_s3, state_folder
-from calve.pipeline.wiring import Wiring, dead_letter_places, replay_name, sink_labels, sink_places
+from calve.pipeline.run import Catalogs, RunOptions, needs_s3, state_folder, task_modules
+from calve.pipeline.wiring import Wiring, dead_letter_locations, replay_name, sink_labels, sink_paths
 from calve.settings import PipelineSettings
 
 __all__ = ["Chosen", "Replayed", "replay"]
@@ -87,8 +87,8 @@ def replay(
             tell(Replayed(one.settings.name))
     if not waiting:
         return
-    preload = (*session.PRELOADED, "calve.task.task")
-    spark = session.start(options.master, options.conf, needs_s3([one.settings for one in waiting]), preload)
+    settings = [one.settings for one in waiting]
+    spark = session.start(options.master, options.conf, needs_s3(settings), task_modules(settings))
     try:
         catalogs = Catalogs(spark)
         for one in waiting:
@@ -99,16 +99,16 @@ def replay(
 
 
 class _Replay:
-    def __init__(self, settings: PipelineSettings, folder: Path, chosen: Chosen, options: RunOptions) -> None:
+    def __init__(self, settings: PipelineSettings, folder: StateFolder, chosen: Chosen, options: RunOptions) -> None:
         self.settings = settings
         self.has_table = any(sink.value.dlq_table for sink in settings.sinks)
         self._folder = folder
         self._mode = RunMode(once=True, give_up_seconds=options.give_up_after.total_seconds())
         self._name = replay_name(settings.name)
         names = {label: number for number, label in enumerate(sink_labels(settings))}
-        paths = {path: number for number, path in enumerate(sink_places(settings))}
+        paths = {path: number for number, path in enumerate(sink_paths(settings))}
         selection = Selection(settings.name, paths | names, chosen.code, chosen.table)
-        locations = [*dead_letter_places(settings, folder), *locations_of(options.state, settings.name)]
+        locations = [*dead_letter_locations(settings, folder), *locations_of(options.state, settings.name)]
         self._source = RejectsSource(folder / FOLDER, locations, selection, _metadata(settings), f"{self._name}-")
         self._before = Totals()
 
@@ -131,11 +131,11 @@ class _Replay:
         if self.has_table:  # load it again
             wiring.open_dead_letters()
             wiring.note_dead_letters()
-            self._source.know(wiring.letter_places)
+            self._source.know(wiring.opened_letter_tables)
             if not self.waits():
                 return Replayed(self.settings.name)
         Driver(spark, wiring, self._folder / FOLDER, self._mode, watch).run()
-        self._source.know(wiring.letter_places)
+        self._source.know(wiring.opened_letter_tables)
         after = next(report for report in watch.reports() if report.pipeline == self._name)
         if not watch.stop.is_set():
             self._source.finish()
@@ -153,6 +153,8 @@ class _Replay:
 
 
 def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
-    """Return the metadata of dead letters; if documents are written, with the event's version."""
+    """Return the metadata of dead letters: with an event's version for documents, and its part after processors."""
     documents = not all(sink.value.has_tables for sink in settings.sinks)
-    return {**metadata_of(settings), **({VERSION: pa.int64()} if documents else {})}
+    versions = {VERSION: pa.int64()} if documents else {}
+    parts = {PART: pa.string()} if settings.processors else {}
+    return {**metadata_of(settings), **versions, **parts}

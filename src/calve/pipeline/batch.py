@@ -66,7 +66,7 @@ class Writer:
     """Writes batches.
 
     Attributes:
-        job: Creates the job of a pass from the batch, its moment, the pass, and the tables by task (None: all).
+        job: Creates the job of a pass from the batch, its time, the pass, and the tables by task (None: all).
         fit: Creates or evolves tables for the misfits of tasks.
         in_order: Whether the changes of a row must stay in order: then tasks hand changes on by key.
         one_task: Whether one task gets the whole batch, because it must change documents in order.
@@ -112,7 +112,7 @@ class Writer:
 
     def count(self, batch: int, planned: Planned) -> list[int]:
         """Count the events of each split of a batch."""
-        return count_rows(self.spark, self.job(batch, planned.moment, 0, None).reader, planned.splits)
+        return count_rows(self.spark, self.job(batch, planned.time_tenths, 0, None).reader, planned.splits)
 
     def attempt(
         self, batch: int, planned: Planned, isolation: Isolation = WHOLE, again: Again | None = None
@@ -123,12 +123,12 @@ class Writer:
         this table stay. With row changes all tasks repeat the table, because the net row depends on all its changes.
         """
         receipts: Receipts = []
-        places = [number for number in range(len(planned.splits)) if isolation.reads(number)]
-        groups, numbers = self._divide(planned, places)
+        splits_read = [number for number in range(len(planned.splits)) if isolation.reads(number)]
+        groups, numbers = self._divide(planned, splits_read)
         only: Only = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
         for number in range(_PASSES):
-            job = self.job(batch, planned.moment, number, only)
-            job = dataclasses.replace(job, places=numbers, splits=len(planned.splits), isolation=isolation)
+            job = self.job(batch, planned.time_tenths, number, only)
+            job = dataclasses.replace(job, split_numbers=numbers, splits=len(planned.splits), isolation=isolation)
             if again is not None:
                 job = again.changed(job)
             else:

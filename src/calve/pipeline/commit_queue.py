@@ -21,6 +21,8 @@ __all__ = ["CommitQueue", "Retry"]
 
 _MOST_STAGED = 64
 """With more staged batches, a commit is due at once and new batches wait."""
+_TABLES_AT_ONCE = 10
+"""The first rows of so many tables of a run are committed at once; with more tables that doubles the commits."""
 
 
 @dataclass
@@ -42,14 +44,15 @@ class _Table:
     """The entries that wait for one branch of a table, by batch, in order.
 
     Attributes:
-        is_urgent: Whether it is due at once: this run has not committed to it yet, or its files were written again.
+        is_urgent: Whether it is due at once: this run has not committed to it yet and it is one of the run's first
+            tables, or its files were written again.
         is_taken: Whether a commit of it is running.
         is_rewriting: Whether this commit writes files again.
     """
 
+    is_urgent: bool
     entries: dict[int, Entries] = field(default_factory=dict)
     retry: Retry = field(default_factory=Retry)
-    is_urgent: bool = True
     is_taken: bool = False
     is_rewriting: bool = False
 
@@ -80,7 +83,8 @@ class CommitQueue:
         with self._lock:
             self._batches.append(batch)
             for entry in entries:
-                self._tables.setdefault(entry.ref, _Table()).entries.setdefault(batch, []).append(entry)
+                known = self._tables.setdefault(entry.ref, _Table(len(self._tables) < _TABLES_AT_ONCE))
+                known.entries.setdefault(batch, []).append(entry)
 
     def has_room(self) -> bool:
         """Return whether another batch may be staged; tables that wait for the operator do not count."""

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from calve.backoff import delay
 from calve.catalog.catalog import Catalog
-from calve.commit.fence import CommitTarget, Outcome
+from calve.commit.fence import Outcome
+from calve.commit.mark import CommitTarget
 from calve.errors import CalveError, InvariantError
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import convert
@@ -23,7 +24,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 
-__all__ = ["DeleteCompaction"]
+__all__ = ["ONE_AT_A_TIME", "DeleteCompaction"]
 
 _MOST_FILES = 1_000
 """More delete files cause a conversion, even with few rows: each scan opens all of them."""
@@ -32,8 +33,8 @@ _LONGEST_WAIT_SECONDS = 1800.0
 _LEAVE_SECONDS = 5.0
 """How long the end of a run waits for a conversion to stop."""
 _TICK_SECONDS = 0.2
-_ONE_AT_A_TIME = threading.Lock()
-"""Shared by all pipelines of the process: a conversion needs memory, and one of Spark's slots."""
+ONE_AT_A_TIME = threading.Lock()
+"""Shared by all pipelines of the process: maintenance needs memory, and one of Spark's slots."""
 
 
 @dataclass
@@ -151,7 +152,7 @@ class DeleteCompaction:
             return min(ready, key=lambda one: one.begin_at, default=None)
 
     def _convert(self, table: _Table) -> None:
-        if not _ONE_AT_A_TIME.acquire(timeout=_TICK_SECONDS):
+        if not ONE_AT_A_TIME.acquire(timeout=_TICK_SECONDS):
             return
         name, began = table.target.identifier, time.monotonic()
         try:
@@ -176,7 +177,7 @@ class DeleteCompaction:
             # It pauses as long as it worked, so that a busy table leaves Spark to the batches.
             self._settle(table, due=False, failures=0, files=files, begin_at=time.monotonic() + seconds)
         finally:
-            _ONE_AT_A_TIME.release()
+            ONE_AT_A_TIME.release()
 
     def _failed(self, table: _Table, error: CalveError) -> None:
         if self._ended.is_set():

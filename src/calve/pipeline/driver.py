@@ -6,21 +6,23 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from calve.acknowledge.progress import counts
 from calve.backoff import Backoff
-from calve.commit.fence import CommitTarget, Outcome
+from calve.commit.fence import Outcome
+from calve.commit.mark import CommitTarget, Mark
 from calve.compiled import events as core
 from calve.dead_letters.publish import publish
 from calve.errors import CalveError, CommitError, Verdict
-from calve.ledger.ledger import Ledger
+from calve.ledger.ledger import Ledger, Waiting
+from calve.object_store import StateFolder
 from calve.observe.bug_report import BugReports
 from calve.observe.humanize import many
 from calve.observe.log import Log
+from calve.observe.pause import Pause
 from calve.observe.watch import Watch
 from calve.pipeline.batch import Writer, run_batch
 from calve.pipeline.commit_queue import CommitQueue
@@ -30,10 +32,11 @@ from calve.pipeline.distribution import Distribution
 from calve.pipeline.due import Due
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import Hooks, TableCommits
+from calve.pipeline.table_maintenance import TableMaintenance
 from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
 from calve.record.written import Rejects
-from calve.sources.source import Listens, Planned
+from calve.sources.source import HasCondition, Listens, Planned, Reloads
 from calve.stop_point import reach
 
 __all__ = ["Driver", "RunMode"]
@@ -53,10 +56,12 @@ class RunMode:
     Attributes:
         once: Read and commit all current events, and end; else run until a stop is requested.
         give_up_seconds: How long a run with `once`, or after the request to stop, retries failures.
+        standby: Wait while another driver has the state.
     """
 
     once: bool = False
     give_up_seconds: float = 120.0
+    standby: bool = False
 
 
 class Driver:
@@ -69,10 +74,11 @@ class Driver:
         watch: Gets the status, and has the request to stop.
     """
 
-    def __init__(self, spark: SparkSession, wiring: Wiring, folder: Path, mode: RunMode, watch: Watch) -> None:
+    def __init__(self, spark: SparkSession, wiring: Wiring, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
         self._wiring = wiring
         self._folder = folder
         self._once = mode.once
+        self._standby = mode.standby
         self._give_up_seconds = mode.give_up_seconds
         self._watch = watch
         self._stop = watch.stop
@@ -80,6 +86,7 @@ class Driver:
         self._spark = spark
         self._due = Due(wiring.flush_seconds)
         self._backlog_end = 0
+        self._pause, self._paused = Pause(str(folder)), False
 
     def run(self) -> None:
         """Run until nothing is left (`once`) or a stop is requested; then commit everything that was read.
@@ -87,7 +94,10 @@ class Driver:
         Raises:
             CalveError: The pipeline cannot continue. Staged batches stay, and the next run commits them.
         """
-        with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name)) as ledger:
+        waiting = Waiting(self._stop, self._standby, self._log)
+        with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name, waiting)) as ledger:
+            if self._standby:
+                self._log.info("has the state now, and continues")
             committed = ledger.committed
             dlq = self._wiring.dead_letters
             self._status = self._watch.pipeline(self._wiring.name, str(self._folder), committed.totals, dlq)
@@ -99,12 +109,15 @@ class Driver:
                 if isinstance(error, CalveError):
                     self._status.trouble(error)
                 self._status.set_state("failed")
+                if not ledger.is_owned:
+                    self._watch.leave(self._wiring.name)  # the status file is the other driver's
                 raise
             self._status.set_state("stopped")
 
     def _run_with(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._delete_compaction = DeleteCompaction(self._spark, self._status)
+        self._maintenance = TableMaintenance(self._spark, self._status)
         wiring, reports = self._wiring, BugReports(self._folder, self._log)
         self._writer = Writer(
             self._spark,
@@ -116,7 +129,7 @@ class Driver:
             Distribution(wiring.always_gathers),
         )
         rewriter = Rewriter(ledger, self._writer, wiring.sinks_of, self._publish, reports)
-        hooks = Hooks(self._committed, self._acknowledge, rewriter.rewrite)
+        hooks = Hooks(self._committed, self._acknowledge, rewriter.rewrite, wiring.io_properties)
         self._queue = CommitQueue(wiring.commits, time.monotonic())
         self._commits = TableCommits(ledger, wiring.catalogs, self._queue, self._status, hooks)
         self._committer = Committer(wiring.name, self._queue, self._commits.commit, self._commits.acknowledge)
@@ -130,10 +143,12 @@ class Driver:
             self._drain()
             if self._once:
                 self._delete_compaction.finish(self._stop)
+                self._maintenance.finish(self._stop)
         finally:
             self._wiring.source.stop()
             self._committer.stop()
             self._delete_compaction.stop()
+            self._maintenance.stop()
 
     def _start_source(self) -> None:
         pending = [one.planned for one in self._ledger.pending()]
@@ -191,9 +206,18 @@ class Driver:
             raise
 
     def _plan(self) -> Planned | None:
+        self._begin_anew()
+        planned = self._plan_next()
+        return self._plan_next() if planned is None and self._begin_anew() else planned
+
+    def _plan_next(self) -> Planned | None:
         source, position = self._wiring.source, self._ledger.position
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes)
+        if isinstance(source, HasCondition):
+            self._status.source(source.condition)
+        if self._is_paused():
+            return None
         most = self._wiring.max_batch_bytes
         if self._ledger.last_batch == 0 and self._wiring.infers:
             most = min(most, _FIRST_BYTES)
@@ -202,6 +226,30 @@ class Driver:
         if planned is not None and self._due.took(planned, backlog, most):
             self._backlog_end = self._ledger.last_batch + 1
         return planned
+
+    def _begin_anew(self) -> bool:
+        """Remove the rows of a source that has to begin anew, after everything from before is committed."""
+        source = self._wiring.source
+        if not isinstance(source, Reloads) or (tables := source.to_clear) is None:
+            return False
+        self._commit_all()
+        ledger = self._ledger
+        cleared = self._wiring.clear(
+            tables, Mark(self._wiring.name, ledger.state_id, ledger.last_staged, ledger.confirm)
+        )
+        self._log.warning(f"removed all rows of {many(len(cleared), 'table')}, which are loaded anew", tables=cleared)
+        reach("pipeline.after-clear")
+        source.cleared()
+        return True
+
+    def _is_paused(self) -> bool:
+        """Return whether `calve pause` asks to read nothing; log each change."""
+        was, asked = self._paused, self._pause.is_requested()
+        if asked != was:
+            self._paused = asked
+            self._status.paused(asked)
+            self._log.info("paused: reads nothing until calve resume" if asked else "resumed")
+        return asked
 
     def _write(self, batch: int, planned: Planned) -> None:
         since, self._due.since = self._due.since or time.time(), None
@@ -239,9 +287,10 @@ class Driver:
             self._delete_compaction.loaded()
 
     def _committed(self, catalog: str, target: CommitTarget, outcome: Outcome) -> None:
-        """Update a table after a commit: others may have changed it, and it may have too many equality deletes."""
-        limit = self._wiring.equality_delete_limit(catalog, target.identifier)
-        self._delete_compaction.look(catalog, self._wiring.catalogs[catalog], target, outcome, limit)
+        """Update a table after a commit: others may have changed it, and it may need maintenance."""
+        found, limit = self._wiring.catalogs[catalog], self._wiring.equality_delete_limit(catalog, target.identifier)
+        self._delete_compaction.look(catalog, found, target, outcome, limit)
+        self._maintenance.look(catalog, found, target, outcome, self._wiring.limits(catalog, target.identifier))
         self._wiring.refresh(catalog, target.identifier, outcome.table)
 
     def _drain(self) -> None:
@@ -249,7 +298,7 @@ class Driver:
         self._wiring.source.stop()
         self._status.set_state("draining")
         deadline = time.monotonic() + _DRAIN_SECONDS
-        while self._wiring.source_accepts and time.monotonic() < deadline:
+        while self._wiring.source_accepts and not self._is_paused() and time.monotonic() < deadline:
             planned = self._next_accepted()
             if planned is None:
                 break
@@ -276,6 +325,7 @@ class Driver:
         )
 
     def _check(self) -> None:
+        self._ledger.check()
         if self._committer.failed is not None:
             raise self._committer.failed
 

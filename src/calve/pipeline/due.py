@@ -47,7 +47,8 @@ class Due:
         now = self._clock()
         self.since = self.since or now
         self.behind = self.behind or backlog.size_bytes >= _BACKLOG_BATCHES * max_bytes
-        return self.behind or backlog.size_bytes >= max_bytes or now - self.since >= self._interval_seconds
+        has_waited = not 0 <= now - self.since < self._interval_seconds  # a negative time: the clock was set back
+        return self.behind or backlog.size_bytes >= max_bytes or has_waited
 
     def took(self, planned: Planned, backlog: Backlog, max_bytes: int) -> bool:
         """Record what a batch takes of the backlog that `look` got; return whether it ends the backlog."""

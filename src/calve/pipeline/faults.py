@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
 
 from calve.event.envelope.shape import SHAPES
 from calve.settings import PipelineSettings
 from calve.settings.problems import Problem
+from calve.sources.database.settings import DatabaseSettings
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.settings import HttpSettings
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.kafka.settings import KafkaSettings
+from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.s3.settings import S3SourceSettings
 
 __all__ = ["envelope_format", "faults"]
 
 _ANY_HOST = ("", "0.0.0.0", "::")  # read, not listened on
 
 
-def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
+def faults(
+    metadata_of: Callable[[PipelineSettings], Mapping[str, pa.DataType]],
+    pipelines: Sequence[PipelineSettings],
+    by_name: Mapping[str, PipelineSettings],
+) -> Iterator[Problem]:
     """Yield the problems of complete pipelines, and of several pipelines together.
 
     Args:
+        metadata_of: Returns the metadata attributes of a source's events, and their types.
         pipelines: Those with a source of their own, with the sinks of all that they feed.
         by_name: All pipelines, as written.
     """
     for one in pipelines:
-        has_keys = isinstance(one.source.value, IcebergSourceSettings)
+        yield from _processed(one)
+        format = envelope_format(one)
+        attributes = SHAPES[format].metadata if format else {}
+        metadata = {**metadata_of(one), **{name: each.kind for name, each in attributes.items()}}
+        has_keys = isinstance(one.source.value, IcebergSourceSettings | DatabaseSettings)
         for sink in one.sinks:
-            for key, why in sink.value.faults(envelope_format(one), has_keys):
+            for key, why in sink.value.faults(format, has_keys, metadata):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _one_port(pipelines)
     yield from _one_group(pipelines)
+    yield from _one_reader(pipelines)
+
+
+def _processed(settings: PipelineSettings) -> Iterator[Problem]:
+    """Refuse processors where events are not JSON texts."""
+    if not settings.processors:
+        return
+    if envelope_format(settings):
+        yield settings.problem(
+            "processor", "processors cannot change the rows of a change stream; use SQL on its table"
+        )
+    if isinstance(settings.source.value, IcebergSourceSettings | DatabaseSettings):
+        yield settings.problem("processor", "processors cannot change the changes of a table; use SQL on the table")
 
 
 def envelope_format(settings: PipelineSettings) -> str | None:
@@ -39,7 +67,7 @@ def envelope_format(settings: PipelineSettings) -> str | None:
     name: str | None = None
     if isinstance(source, KafkaSettings):
         name = source.topics[0].serde_format
-    elif isinstance(source, FileSettings) and source.codec:
+    elif isinstance(source, FileSettings | S3SourceSettings) and source.codec:
         name = source.codec.name
     return name if name in SHAPES else None
 
@@ -74,3 +102,22 @@ def _one_group(pipelines: Sequence[PipelineSettings]) -> Iterator[Problem]:
                 )
                 yield one.problem(f"source.kafka.topics[{index}].group_id", message)
             before.setdefault(group, one.name)
+
+
+def _one_reader(pipelines: Sequence[PipelineSettings]) -> Iterator[Problem]:
+    """Refuse two pipelines that the server of a database would take for one."""
+    before: dict[tuple[str, int, str], str] = {}
+    for one in pipelines:
+        found = one.source.value
+        if isinstance(found, PostgresSettings):
+            key, name = "slot", found.slot_of(one.name)
+        elif isinstance(found, MysqlSettings):
+            key, name = "server_id", str(found.server_id_of(one.name))
+        else:
+            continue
+        reader = (found.host, found.port, name)
+        if reader in before:
+            shown = f"reads the slot {name}" if key == "slot" else f"has the server_id {name}"
+            message = f"the pipeline {before[reader]} also {shown}; set another `{key}`"
+            yield one.problem(f"{one.source.path}.{key}", message)
+        before.setdefault(reader, one.name)

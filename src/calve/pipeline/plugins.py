@@ -8,19 +8,31 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from calve.expression import compile_condition
+from calve.object_store import StateFolder
 from calve.pipeline.faults import faults
+from calve.processors.registry import PROCESSORS, REFUSED
+from calve.serde.sample import values_of
+from calve.serde.settings import Serde
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.settings import HttpSettings
 from calve.sources.iceberg.metadata import METADATA, ORIGIN
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.kafka.settings import KafkaSettings
+from calve.sources.mysql.attributes import METADATA as MYSQL
+from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.postgres.attributes import METADATA as POSTGRES
+from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.rds.settings import RdsSettings
+from calve.sources.s3.attributes import METADATA as S3
+from calve.sources.s3.settings import S3SourceSettings
 from calve.sources.source import Reader, Source
 
 if TYPE_CHECKING:
@@ -32,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PLUGINS",
     "accepts",
+    "emits_changes",
+    "local_log",
     "metadata_of",
     "narrowed",
     "open_sink",
@@ -39,6 +53,8 @@ __all__ = [
     "origin_of",
     "probe_sink",
     "reads_tables",
+    "sample_of",
+    "serde_of",
 ]
 
 
@@ -50,17 +66,20 @@ class _Kind:
         settings: Its settings class.
         open: Creates it from settings, folder, pipeline name, and the function that opens catalogs.
         metadata: Returns the metadata attributes of its events, and their types, for its settings.
-        accepts: Whether it accepts events from clients; then a run writes them before it ends.
+        accepts: Whether it accepts events from clients, into a log that is always local; then a run writes them before
+            it ends.
         origin: The metadata attributes that identify the parts that are read in parallel, each in order.
         narrow: Returns a reader without unused metadata that is expensive.
+        changes: Whether its events are changes, whose operation is the metadata attribute `operation`.
     """
 
     settings: type
-    open: Callable[[Any, Path, str, CatalogOf], Source]
+    open: Callable[[Any, Any, str, CatalogOf], Source]
     metadata: Callable[[Any], Mapping[str, pa.DataType]]
     accepts: bool = False
     origin: tuple[str, ...] = ()
     narrow: Callable[[Any, frozenset[str]], Reader] = lambda reader, used: reader
+    changes: bool = False
 
 
 _KAFKA = {
@@ -83,14 +102,14 @@ def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
 def _alone(name: str) -> Callable[[Any, Path, str, CatalogOf], Source]:
     """Return the opener of a source that needs no catalog, by its folder name."""
 
-    def opened(settings: Any, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+    def opened(settings: Any, folder: StateFolder, pipeline: str, catalog_of: CatalogOf) -> Source:
         source: Source = importlib.import_module(f"calve.sources.{name}.source").open(settings, folder, pipeline)
         return source
 
     return opened
 
 
-def _open_iceberg(settings: IcebergSourceSettings, folder: Path, pipeline: str, catalog_of: CatalogOf) -> Source:
+def _open_iceberg(settings: IcebergSourceSettings, folder: StateFolder, pipeline: str, catalog_of: CatalogOf) -> Source:
     from calve.sources.iceberg.source import IcebergSource
 
     return IcebergSource(settings, folder, pipeline, lambda properties: catalog_of(properties)[1])
@@ -106,12 +125,32 @@ _SOURCES = {
         narrow=lambda reader, used: replace(reader, metadata=used),
     ),
     "file": _Kind(FileSettings, _alone("file"), lambda file: _FILE),
+    "s3": _Kind(
+        S3SourceSettings,
+        _alone("s3"),
+        lambda s3: S3,
+        narrow=lambda reader, used: replace(reader, metadata=used),
+    ),
     "iceberg": _Kind(
         IcebergSourceSettings,
         _open_iceberg,
         lambda iceberg: METADATA,
         origin=(ORIGIN,),
         narrow=lambda reader, used: replace(reader, metadata=used),
+    ),
+    "mysql": _Kind(
+        MysqlSettings,
+        _alone("mysql"),
+        lambda mysql: MYSQL,
+        narrow=lambda reader, used: replace(reader, metadata=used),
+        changes=True,
+    ),
+    "postgres": _Kind(
+        PostgresSettings,
+        _alone("postgres"),
+        lambda postgres: POSTGRES,
+        narrow=lambda reader, used: replace(reader, metadata=used),
+        changes=True,
     ),
 }
 
@@ -126,22 +165,68 @@ def _sink_module(name: str, part: str) -> Any:
     return importlib.import_module(f"calve.sinks.{name}.{part}")
 
 
-PLUGINS = Plugins(
-    sources={**{name: kind.settings for name, kind in _SOURCES.items()}, "pipeline": FromPipeline},
-    sinks={**{name: _sink_module(name, "settings").SETTINGS for name in _SINKS}, "pipeline": ToPipeline},
-    condition=compile_condition,
-    faults=faults,
-)
-
-
 def metadata_of(settings: PipelineSettings) -> Mapping[str, pa.DataType]:
     """Return the metadata attributes of the events of a pipeline's source, and their types."""
     return _SOURCES[settings.source.name].metadata(settings.source.value)
 
 
+PLUGINS = Plugins(
+    sources={**{name: kind.settings for name, kind in _SOURCES.items()}, "rds": RdsSettings, "pipeline": FromPipeline},
+    sinks={**{name: _sink_module(name, "settings").SETTINGS for name in _SINKS}, "pipeline": ToPipeline},
+    processors=PROCESSORS,
+    refused_processors=REFUSED,
+    condition=compile_condition,
+    faults=partial(faults, metadata_of),
+)
+
+
 def accepts(settings: PipelineSettings) -> bool:
     """Return whether a pipeline's source accepts events from clients."""
     return _SOURCES[settings.source.name].accepts
+
+
+def local_log(settings: PipelineSettings) -> Path | None:
+    """Return the local folder that the settings choose for the events which a source accepts; None: there is none."""
+    chosen = settings.source.value.log_folder if accepts(settings) else None
+    return Path(chosen).expanduser().absolute() / settings.name / settings.source.name if chosen else None
+
+
+def serde_of(settings: PipelineSettings) -> Serde | None:
+    """Return how values with a schema become rows; None: a pipeline's source has none.
+
+    Raises:
+        SettingsError: The file of the schema cannot be read.
+    """
+    source = settings.source.value
+    return source.serde if isinstance(source, KafkaSettings) else None
+
+
+def sample_of(settings: PipelineSettings, name: str) -> tuple[pa.Table, bool]:
+    """Return sample events of a file, or of stdin for `-`, and whether they are values with a schema.
+
+    Raises:
+        SourceError: The file does not exist, cannot be read, is too large, or is of an unknown format.
+        SettingsError: The file of the schema cannot be read.
+    """
+    from calve.sources.file.sample import (  # brings the codecs
+        SAMPLE_BYTES,
+        read_bytes,
+        sample_lines,
+        sample_values,
+        shown_name,
+    )
+
+    data, serde, source = read_bytes(name), serde_of(settings), settings.source.value
+    has_ids = serde is not None and serde.schema.registry_url is not None
+    if serde and len(data) <= SAMPLE_BYTES and (values := values_of(data, has_ids)):
+        return sample_values(values), True
+    files = source.format if isinstance(source, S3SourceSettings) else source
+    return sample_lines(data, shown_name(name), files if isinstance(files, FileSettings) else None), False
+
+
+def emits_changes(settings: PipelineSettings) -> bool:
+    """Return whether the events of a pipeline's source are changes with an operation of their own."""
+    return _SOURCES[settings.source.name].changes
 
 
 def reads_tables(settings: PipelineSettings) -> bool:
@@ -159,10 +244,17 @@ def narrowed(settings: PipelineSettings, reader: Reader, used: frozenset[str]) -
     return _SOURCES[settings.source.name].narrow(reader, used)
 
 
-def open_source(settings: PipelineSettings, folder: Path, catalog_of: CatalogOf) -> Source:
-    """Create a pipeline's source with the folder `<state>/<pipeline>/<source>`; it connects in `start`."""
+def open_source(settings: PipelineSettings, folder: StateFolder, catalog_of: CatalogOf) -> Source:
+    """Create a pipeline's source; it connects in `start`.
+
+    Args:
+        settings: The pipeline.
+        folder: `<state>/<pipeline>`; the source keeps what it must remember in `<folder>/<source>`.
+        catalog_of: Opens catalogs.
+    """
     name = settings.source.name
-    return _SOURCES[name].open(settings.source.value, folder / name, settings.name, catalog_of)
+    own = local_log(settings) or folder / name
+    return _SOURCES[name].open(settings.source.value, own, settings.name, catalog_of)
 
 
 def open_sink(opening: Opening) -> Sink:

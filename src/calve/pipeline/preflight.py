@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from calve.durable import try_folder
-from calve.errors import CalveError
-from calve.ledger.ledger import Ledger
+from calve.errors import CalveError, SettingsError
+from calve.ledger.ledger import last_batch_of
+from calve.object_store import StateFolder, StoreFolder
+from calve.pipeline.plugins import accepts, emits_changes, local_log
 from calve.settings import PipelineSettings
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.settings import HttpSettings
 
-__all__ = ["local_folders", "problems"]
+__all__ = ["check_sources", "local_folders", "problems"]
 
 
-def problems(pipelines: Sequence[PipelineSettings], state: Path, once: bool) -> Iterator[tuple[str, CalveError]]:
+def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, standby: bool) -> None:
+    """Check that the sources can run with a state on an object store, or as a standby.
+
+    Raises:
+        SettingsError: One cannot.
+    """
+    for one in pipelines:
+        problem, hint = "", ""
+        if isinstance(state, StoreFolder) and emits_changes(one):
+            problem = "keeps changes on a local disk, and the state is on an object store"
+            hint = "Run it with a local --state"
+        elif isinstance(state, StoreFolder) and accepts(one) and local_log(one) is None:
+            problem = "keeps accepted events on a local disk, and the state is on an object store"
+            hint = f"Set `log_folder` of {one.source.name} to a folder on a durable local disk"
+        elif standby and emits_changes(one):
+            problem = "keeps changes on the disk of its machine, so a standby cannot continue with them"
+            hint = "Run it without --standby"
+        elif standby and accepts(one):
+            problem = "keeps accepted events on the disk of its machine, so a standby cannot continue with them"
+            hint = "Run it without --standby; for a standby let clients write to Kafka"
+        if problem:
+            name = f"The source {one.source.name} of {one.name}"
+            raise SettingsError(f"{name} {problem}", step="start", target=one.name, hint=hint)
+
+
+def problems(
+    pipelines: Sequence[PipelineSettings], state: StateFolder, once: bool, standby: bool = False
+) -> Iterator[tuple[str, CalveError]]:
     """Yield the problems that prevent a start, by pipeline; no event is read or accepted.
 
     Args:
         pipelines: The pipelines of a run.
         state: The state folder.
         once: Whether they read only the current events.
+        standby: Whether another driver may hold the state.
     """
     for one in pipelines:
         for look in (
-            lambda one=one: _ledger_and_source(one, state / one.name, once),
+            lambda one=one: None if standby else _ledger_and_source(one, state / one.name, once),
             *[lambda folder=folder: try_folder(folder) for folder in local_folders(one)],
         ):
             if error := _failure(look):
@@ -38,18 +67,18 @@ def local_folders(settings: PipelineSettings) -> list[Path]:
     return list(dict.fromkeys(folder for sink in settings.sinks for folder in sink.value.local_folders))
 
 
-def _ledger_and_source(settings: PipelineSettings, folder: Path, once: bool) -> None:
-    """Take the pipeline's lock briefly, and check that its source can start."""
-    with closing(Ledger.open(folder / "ledger", settings.name)) as ledger:
-        source = settings.source.value
-        if isinstance(source, HttpSettings) and not once:
-            from calve.sources.http.server import try_port
+def _ledger_and_source(settings: PipelineSettings, folder: StateFolder, once: bool) -> None:
+    """Check that no other driver has the pipeline's local state, and that its source can start."""
+    last_batch = last_batch_of(folder / "ledger", settings.name)
+    source = settings.source.value
+    if isinstance(source, HttpSettings) and not once:
+        from calve.sources.http.server import try_port
 
-            try_port(source)
-        if isinstance(source, FileSettings) and once and not source.s3 and ledger.last_batch == 0:
-            from calve.sources.file.listing import Listing
+        try_port(source)
+    if isinstance(source, FileSettings) and once and not source.s3 and last_batch == 0:
+        from calve.sources.file.listing import Listing
 
-            Listing(source, settings.name).require()
+        Listing(source, settings.name).require()
 
 
 def _failure(check: Callable[[], None]) -> CalveError | None:

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from py4j.protocol import Py4JJavaError
 
 from calve.catalog.catalog import Catalog
-from calve.commit.fence import CommitTarget, Mark, rehearse
+from calve.commit.fence import forestall, rehearse
+from calve.commit.mark import CommitTarget, Mark
 from calve.errors import CalveError, CommitError, UnprocessableError
 from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
@@ -84,18 +85,22 @@ class Rewriter:
             CalveError: A server is down; nothing has changed.
         """
         rehearse(catalog, target, mark, {})
-        rewritten = {}
+        rewritten: dict[int, Rewritten] = {}
         for batch, entries in waiting.items():
             table = _Table(catalog, target, mark, batch)
             try:
                 table.rehearse(entries)
             except UnprocessableError as failed:
-                rewritten[batch] = self._without_bad_events(table, entries, failed)
+                found = self._without_bad_events(table, entries, failed)
+                if found is None:
+                    return rewritten
+                rewritten[batch] = found
         if not rewritten:
             raise _with_hint(target, error) from error
         return rewritten
 
-    def _without_bad_events(self, table: _Table, old: Entries, error: UnprocessableError) -> Rewritten:
+    def _without_bad_events(self, table: _Table, old: Entries, error: UnprocessableError) -> Rewritten | None:
+        """Rewrite one batch; return None if an earlier attempt to commit has succeeded by now, which the next finds."""
         planned, staged = self._ledger.begun(table.batch), self._ledger.staged(table.batch)
         key = old[0].ref
         sinks = self._sinks_of(key)
@@ -124,6 +129,9 @@ class Rewriter:
         counts = unprocessable(rejects)
         if not entries and counts.total() > _FEW:
             raise _with_hint(table.target, error) from error
+        if forestall(table.catalog, table.target, table.mark) >= table.batch:
+            table.remove_files(entries)
+            return None
         tables = [one for one in staged.tables if one.ref != key] + entries
         record = replace(staged, tables=tables, rejects=staged.rejects + rejects)
         self._ledger.stage_again(table.batch, record)

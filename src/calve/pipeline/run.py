@@ -6,32 +6,34 @@ Modules that only a pipeline needs are imported after its settings are checked.
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from calve.catalog import storage
+from calve.durable import local_path
 from calve.engine import session
 from calve.engine.master import check_master
-from calve.errors import CalveError, InvariantError, SettingsError
+from calve.engine.pyspark_private import has_stopped
+from calve.errors import CalveError, EngineError, InvariantError
+from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log
 from calve.observe.watch import Watch
-from calve.pipeline.plugins import reads_tables
-from calve.pipeline.preflight import problems
+from calve.pipeline.plugins import local_log, reads_tables
+from calve.pipeline.preflight import check_sources, problems
 from calve.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from calve.catalog.catalog import Catalog
 
-__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder"]
+__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder", "task_modules"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class RunOptions:
     conf: dict[str, str] = field(default_factory=dict)
     once: bool = False
     give_up_after: timedelta = timedelta(minutes=2)
+    standby: bool = False
 
 
 class Catalogs:
@@ -74,24 +77,18 @@ def catalog_key(properties: Mapping[str, str]) -> str:
 def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
     """Return whether a sink or a source table is on S3, which needs Iceberg's AWS bundle."""
     read = [catalog for one in pipelines if reads_tables(one) for catalog in one.source.value.catalogs]
-    written = [sink.value.places for one in pipelines for sink in one.sinks]
+    written = [sink.value.locations for one in pipelines for sink in one.sinks]
     return any(storage.needs_s3(properties) for properties in read + written)
 
 
-def state_folder(options: RunOptions) -> Path:
-    """Return the state folder.
+def state_folder(options: RunOptions) -> StateFolder:
+    """Return the state folder, local or on an object store.
 
     Raises:
-        SettingsError: It is not local.
+        SettingsError: It is on a store that cannot keep a state.
     """
-    if "://" in options.state and not options.state.startswith("file://"):
-        raise SettingsError(
-            f"The state folder {options.state} is not local, but this version keeps state only in local folders",
-            step="start",
-            target=options.state,
-            hint="Set --state to a local path",
-        )
-    return Path(options.state.removeprefix("file://"))
+    local = local_path(options.state)
+    return StoreFolder.at(options.state) if local is None else local
 
 
 def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
@@ -105,8 +102,9 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     """
     check_master(options.master or session.MASTER)
     state = state_folder(options).absolute()
+    check_sources(pipelines, state, options.standby)
     watch.expect(one.name for one in pipelines)
-    found = list(problems(pipelines, state, options.once))
+    found = list(problems(pipelines, state, options.once, options.standby))
     for name, error in found:
         watch.failed(name, str(error))
         Log(name).error(error)
@@ -114,9 +112,8 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         return 1
     _log_locations(pipelines, state)
     _import_rest(pipelines)
-    preload = (*session.PRELOADED, "calve.task.task", *({"duckdb"} if any(map(_evaluates, pipelines)) else ()))
     reading = session.READING if any(map(reads_tables, pipelines)) else {}
-    spark = session.start(options.master, reading | options.conf, needs_s3(pipelines), preload)
+    spark = session.start(options.master, reading | options.conf, needs_s3(pipelines), task_modules(pipelines))
     try:
         catalogs = Catalogs(spark)
         failed: list[str] = []
@@ -145,16 +142,36 @@ def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
             importlib.import_module(name)
 
 
+def task_modules(pipelines: Sequence[PipelineSettings]) -> list[str]:
+    """Return the modules that tasks of the pipelines import: one process imports them for all workers of a machine."""
+    sources = {f"calve.sources.{one.source.name}.reader" for one in pipelines}
+    sinks = {f"calve.sinks.{sink.name}.job" for one in pipelines for sink in one.sinks}
+    duckdb = ["duckdb"] if any(map(_evaluates, pipelines)) else []
+    return [*session.PRELOADED, "calve.task.task", *filter(_is_there, sorted(sources | sinks)), *duckdb]
+
+
+def _is_there(module: str) -> bool:
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.util.find_spec(module) is not None
+    return False
+
+
 def _evaluates(pipeline: PipelineSettings) -> bool:
     """Return whether tasks evaluate SQL: for routes, names of tables, changes of rows or documents."""
-    return bool(pipeline.routes) or not all(sink.value.appends for sink in pipeline.sinks)
+    return bool(pipeline.routes or pipeline.processors) or not all(sink.value.appends for sink in pipeline.sinks)
 
 
-def _log_locations(pipelines: Sequence[PipelineSettings], state: Path) -> None:
+def _log_locations(pipelines: Sequence[PipelineSettings], state: StateFolder) -> None:
     """Log the state folder and the locations of tables before the first wait."""
     Log().info(f"state is kept in {state}")
     for one in pipelines:
-        for location in dict.fromkeys(sink.value.shown_place for sink in one.sinks if sink.value.has_tables):
+        if isinstance(state, StoreFolder) and (log := local_log(one)):
+            Log(one.name).warning(
+                f"accepted events are kept in {log} on this machine until they are committed, not in {state}",
+                hint="Keep this folder on a durable disk; another machine cannot continue without it",
+            )
+    for one in pipelines:
+        for location in dict.fromkeys(sink.value.shown_location for sink in one.sinks if sink.value.has_tables):
             Log(one.name).info(f"tables are in {location}")
 
 
@@ -172,7 +189,7 @@ def _run_one(
         from calve.pipeline.driver import Driver, RunMode
         from calve.pipeline.wiring import Wiring
 
-        mode = RunMode(options.once, options.give_up_after.total_seconds())
+        mode = RunMode(options.once, options.give_up_after.total_seconds(), options.standby)
         Driver(spark, Wiring(settings, folder, catalogs.get), folder, mode, watch).run()
     except CalveError as error:
         failed.append(settings.name)
@@ -181,11 +198,24 @@ def _run_one(
     except Exception as error:
         failed.append(settings.name)
         watch.failed(settings.name, str(error))
-        bug = InvariantError(
-            f"The pipeline failed: {type(error).__name__}: {str(error)[:300]}",
-            step="pipeline",
-            target=settings.name,
-            hint="This is a bug in Calve; run with --debug and report it",
+        found = _unforeseen(spark, settings.name, error)
+        found.__cause__ = error
+        log.error(found)
+
+
+def _unforeseen(spark: SparkSession, pipeline: str, error: Exception) -> CalveError:
+    """Return the error for an exception that nobody foresaw: a bug, unless Spark was stopped under the pipeline."""
+    if has_stopped(spark):
+        return EngineError(
+            "Spark has stopped while the pipeline ran",
+            step="engine",
+            target=pipeline,
+            hint="Perhaps the cluster ended it, because executors could not start: look at their logs, and "
+            "at the master's. Nothing is lost; start Calve again",
         )
-        bug.__cause__ = error
-        log.error(bug)
+    return InvariantError(
+        f"The pipeline failed: {type(error).__name__}: {str(error)[:300]}",
+        step="pipeline",
+        target=pipeline,
+        hint="This is a bug in Calve; run with --debug and report it",
+    )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from calve.acknowledge.progress import Progress
 from calve.acknowledge.watermark import complete_through
 from calve.catalog.catalog import Catalog
-from calve.catalog.storage import for_executors
-from calve.commit.fence import CommitTarget, Mark, Outcome, append
+from calve.commit.fence import Outcome, append
+from calve.commit.mark import CommitTarget, Mark
 from calve.dead_letters.at_commit import Losses
 from calve.errors import CalveError, CommitError, SinkUnavailableError, UnprocessableError, Verdict
 from calve.ledger.ledger import Ledger
@@ -37,11 +37,13 @@ class Hooks:
         acknowledge: When all of a batch is committed, with its number; batches come in order.
         rewrite: When a commit fails, perhaps because of events, with the entries that wait for it. Returns the batches
             whose files were written again.
+        io_properties: Returns the properties of a FileIO for dead letters, by their location.
     """
 
     committed: Callable[[str, CommitTarget, Outcome], None]
     acknowledge: Callable[[int], None]
     rewrite: Callable[[Catalog, CommitTarget, Mark, Mapping[int, Entries], UnprocessableError], Mapping[int, Rewritten]]
+    io_properties: Callable[[], Mapping[str, Mapping[str, str]]]
 
 
 class TableCommits:
@@ -111,6 +113,7 @@ class TableCommits:
         Raises:
             CalveError: The pipeline ends.
         """
+        self._ledger.check()
         entries = self._queue.load(table)
         uuid = next(iter(entries.values()))[0].uuid
         target = CommitTarget(table.table, uuid, table.branch, _write_mode(entries))
@@ -134,11 +137,11 @@ class TableCommits:
         name, catalog = table.table, self._catalogs[table.catalog]
         files = {batch: [file for entry in found for file in entry.files] for batch, found in entries.items()}
         last = max((batch for batch, found in files.items() if found), default=max(files))
-        mark = Mark(self._status.name, self._ledger.state_id, self._ledger.last_staged)
+        mark = Mark(self._status.name, self._ledger.state_id, self._ledger.last_staged, self._ledger.confirm)
         with self._lock:
             summary = self._progress.summary(table, last)
             event_time = self._progress.event_time(table, max(files))
-        losses = Losses(self._status.name, name, entries, lambda: for_executors(catalog.properties))
+        losses = Losses(self._status.name, name, entries, self._hooks.io_properties)
         try:
             outcome = append(catalog, target, mark, files, summary, losses.keep)
             rejects = losses.counted()
@@ -147,10 +150,13 @@ class TableCommits:
             rewritten = self._hooks.rewrite(catalog, target, mark, entries, error)
             self._reject(name, {batch: one.rejects for batch, one in rewritten.items()})
             self._queue.rewritten(table, {batch: one.entries for batch, one in rewritten.items()}, self._now())
+            self._status.recovered(name)  # perhaps no file is left, and so no commit follows
             return None
         reach("commit.after-table")
         rows = sum(entry.rows for found in entries.values() for entry in found)
         self._status.table_committed(name, rows, outcome.snapshot_id)
+        if outcome.held:
+            self._status.table_files(name, outcome.held)
         self._reject(name, rejects)
         with self._lock:
             self._progress.committed(table, last)

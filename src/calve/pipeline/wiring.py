@@ -9,27 +9,44 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
+from calve.commit.fence import clear
+from calve.commit.mark import CommitTarget, Mark
 from calve.dead_letters.table import LetterTable
 from calve.errors import CalveError, InvariantError, UnprocessableError
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import Wanted
 from calve.event.envelope.shape import IMPLIED_OPERATION
+from calve.expression.scope import TAGS
+from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.pipeline.faults import envelope_format
-from calve.pipeline.plugins import accepts, metadata_of, narrowed, open_sink, open_source, origin_of
+from calve.pipeline.plugins import (
+    accepts,
+    emits_changes,
+    metadata_of,
+    narrowed,
+    open_sink,
+    open_source,
+    origin_of,
+    serde_of,
+)
+from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
 from calve.record.target import BranchRef, TableRef
 from calve.record.written import TableFiles
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sinks.sink import CatalogOf, CommitSettings, Opening, Order, Sink
-from calve.sources.source import OfTables, Planned, Source
+from calve.sources.source import OfTables, Planned, Source, SourceTable
 from calve.stop_point import meet
+from calve.table.limits import Limits
 from calve.table.loaded import Table
 from calve.task.job import Job
 
-__all__ = ["Wiring", "dead_letter_places", "replay_name", "sink_labels", "sink_places"]
+__all__ = ["Wiring", "dead_letter_locations", "replay_name", "sink_labels", "sink_paths"]
 
 _POOL = 8
 _AT_ONCE = CommitSettings(0.0, 0)
@@ -47,11 +64,11 @@ def sink_labels(settings: PipelineSettings) -> list[str]:
     Sinks of a fed pipeline have its name as prefix: `errors.iceberg`.
     """
     names = [_within(settings, sink, sink.name) for sink in settings.sinks]
-    places = sink_places(settings)
-    return [name if names.count(name) == 1 else place for name, place in zip(names, places, strict=True)]
+    locations = sink_paths(settings)
+    return [name if names.count(name) == 1 else location for name, location in zip(names, locations, strict=True)]
 
 
-def sink_places(settings: PipelineSettings) -> list[str]:
+def sink_paths(settings: PipelineSettings) -> list[str]:
     """Return the sinks' positions: `sink[1].iceberg`, or `errors.sink[1].iceberg` in a fed pipeline."""
     return [_within(settings, sink, sink.path) for sink in settings.sinks]
 
@@ -60,14 +77,14 @@ def _within(settings: PipelineSettings, sink: SinkEntry, name: str) -> str:
     return name if sink.pipeline == settings.name else f"{sink.pipeline}.{name}"
 
 
-def dead_letter_places(settings: PipelineSettings, folder: Path) -> list[str]:
+def dead_letter_locations(settings: PipelineSettings, folder: StateFolder) -> list[str]:
     """Return the folder of each sink's dead letters, or of their table's note; `folder`: `<state>/<pipeline>`."""
     return [_absolute(sink.value.dlq_prefix or str(folder / "dlq")).rstrip("/") for sink in settings.sinks]
 
 
-def _absolute(place: str) -> str:
+def _absolute(location: str) -> str:
     """Make a local folder absolute: workers may run in another one."""
-    return place if "://" in place else str(Path(place).expanduser().absolute())
+    return location if "://" in location else str(Path(location).expanduser().absolute())
 
 
 class Wiring:
@@ -81,7 +98,7 @@ class Wiring:
     """
 
     def __init__(
-        self, settings: PipelineSettings, folder: Path, catalog_of: CatalogOf, rejects: Source | None = None
+        self, settings: PipelineSettings, folder: StateFolder, catalog_of: CatalogOf, rejects: Source | None = None
     ) -> None:
         self.name = replay_name(settings.name) if rejects else settings.name
         self._pipeline = settings.name
@@ -89,12 +106,16 @@ class Wiring:
         self.feeds = () if rejects else settings.feeds
         format = envelope_format(settings)
         self._envelopes = Envelopes(format) if format else None
+        self._serde = serde_of(settings)
         names = {**metadata_of(settings), **(self._envelopes.metadata if self._envelopes else {})}
-        log, operation = Log(self.name), IMPLIED_OPERATION if format else None
+        self._processors = compiled(settings.processors, names)
+        if self._processors and self._processors.tags:
+            names[TAGS] = pa.string()
+        log, operation = Log(self.name), IMPLIED_OPERATION if format or emits_changes(settings) else None
         self._sinks: list[Sink] = [
-            open_sink(Opening(sink, label, names, place, catalog_of, log, operation))
-            for sink, label, place in zip(
-                settings.sinks, sink_labels(settings), dead_letter_places(settings, folder), strict=True
+            open_sink(Opening(sink, label, names, location, catalog_of, log, operation))
+            for sink, label, location in zip(
+                settings.sinks, sink_labels(settings), dead_letter_locations(settings, folder), strict=True
             )
         ]
         self._tables = {number: sink.tables for number, sink in enumerate(self._sinks) if sink.tables}
@@ -106,6 +127,7 @@ class Wiring:
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
         self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
+        self._used = (self._used | (self._processors.metadata if self._processors else set())) - {TAGS}
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(settings, reader, self._used)
@@ -146,7 +168,7 @@ class Wiring:
             letters.open()
 
     @property
-    def letter_places(self) -> list[LetterTable]:
+    def opened_letter_tables(self) -> list[LetterTable]:
         """Where the tables of dead letters are by now.
 
         Raises:
@@ -169,6 +191,19 @@ class Wiring:
         for sink in self._sinks:
             sink.begin_batch(tables)
 
+    def clear(self, tables: Sequence[SourceTable], mark: Mark) -> list[str]:
+        """Remove all rows of the targets of source tables, which may be repeated safely; return their names.
+
+        Raises:
+            CalveError: A target cannot be changed.
+        """
+        targets = [ref for sink in self._tables.values() for ref in sink.targets_of(tables)]
+        found = [one for one in dict.fromkeys(targets) if self.catalogs[one.catalog].load(one.table) is not None]
+        for one in found:
+            clear(self.catalogs[one.catalog], CommitTarget(one.table, "", one.branch), mark)
+            self.refresh(one.catalog, one.table)
+        return [one.table for one in found]
+
     def refresh(self, catalog: str, table: str, found: Table | None = None) -> None:
         """Take a table as a commit left it, or load it again."""
         for tables in self._tables.values():
@@ -178,6 +213,11 @@ class Wiring:
         """Return how many rows of equality deletes a table may have, by the strictest of its sinks; 0: any number."""
         limits = [tables.equality_delete_limit for tables in self._tables.values() if tables.has(catalog, table)]
         return min((limit for limit in limits if limit), default=0)
+
+    def limits(self, catalog: str, table: str) -> Limits | None:
+        """Return when a table needs maintenance; None: it is left alone, because one of its sinks says so."""
+        found = [tables.limits for tables in self._tables.values() if tables.maintains(catalog, table)]
+        return None if None in found else next(iter(found), None)
 
     def sinks_of(self, target: BranchRef) -> frozenset[TableRef]:
         """Return the sinks that may write a branch of a table, with the table's name."""
@@ -221,7 +261,7 @@ class Wiring:
         return {sink.dead_letters.location: sink.dead_letters.io_properties for sink in self._sinks}
 
     def job(
-        self, state_id: str, batch: int, moment: int, number: int, only: Mapping[int, frozenset[TableRef]] | None
+        self, state_id: str, batch: int, time_tenths: int, number: int, only: Mapping[int, frozenset[TableRef]] | None
     ) -> Job:
         """Make the job of one pass over a batch."""
         keys = frozenset[str]().union(*(tables.key_fields for tables in self._tables.values()))
@@ -230,12 +270,15 @@ class Wiring:
             run=f"{self.name}-{state_id[:8]}-{batch:08d}-{self._nonce}",
             reader=self._reader,
             sinks=tuple(
-                sink.job(moment, f"{state_id[:8]}-{index}-", self._replays) for index, sink in enumerate(self._sinks)
+                sink.job(batch, time_tenths, f"{state_id[:8]}-{index}-", self._replays)
+                for index, sink in enumerate(self._sinks)
             ),
             max_open_writers=self._max_open_writers,
             origin=self._origin,
             number=number,
             only=only,
-            moment=moment,
+            time_tenths=time_tenths,
+            serde=self._serde,
+            processors=self._processors,
             envelopes=replace(self._envelopes, wanted=Wanted(self._used, keys)) if self._envelopes else None,
         )

@@ -39,6 +39,8 @@ class Seen(msgspec.Struct):
         bytes: Their length.
         unrouted: Events that no route selected.
         passed_over: Envelopes that do not describe a row change.
+        dropped: Events that a processor dropped.
+        added: How many more events there are than were read, because a processor split some.
         core_failures: How often the compiled core failed and the exact converter replaced it.
     """
 
@@ -46,6 +48,8 @@ class Seen(msgspec.Struct):
     bytes: int = 0
     unrouted: int = 0
     passed_over: int = 0
+    dropped: int = 0
+    added: int = 0
     core_failures: int = 0
 
 

@@ -31,7 +31,7 @@ class StagedBatch(msgspec.Struct, frozen=True):
         nulled: The values that became null.
         ignored: The fields that no column has.
         documents: The documents, which are written already.
-        events: The events that were read. This and the next four are sums of `Seen`.
+        events: The events that were read. This, the next four and the last two are sums of `Seen`.
         waiting: The parts of the source with more events after the position (`Planned.waiting`).
         since: When its oldest event was first seen waiting, in seconds since the epoch.
         staged_at: When it was staged, in seconds since the epoch.
@@ -56,6 +56,8 @@ class StagedBatch(msgspec.Struct, frozen=True):
     staged_at: float = 0.0
     steps: dict[str, float] = {}
     seconds: float = 0.0
+    dropped: int = 0
+    added: int = 0
 
     @staticmethod
     def of(batch: int, planned: Planned, receipts: Sequence[Receipt], since: float, seconds: float) -> StagedBatch:
@@ -88,4 +90,6 @@ class StagedBatch(msgspec.Struct, frozen=True):
             ignored=[one for receipt in receipts for one in receipt.ignored],
             steps={step: round(sum(receipt.seconds[step] for receipt in receipts), 3) for step in steps},
             seconds=seconds,
+            dropped=sum(seen.dropped for seen in first),
+            added=sum(seen.added for seen in first),
         )

@@ -31,7 +31,7 @@ class Absences:
 
     Args:
         key: The table's key, whose columns are never absent.
-        options: How events are converted; excluded fields count as absent.
+        options: How events are converted; excluded fields count as absent, metadata columns never.
     """
 
     def __init__(self, key: Key, options: ConvertOptions) -> None:
@@ -57,7 +57,7 @@ class Absences:
         for name in self._ids:
             column = rows.column(name)
             if column.null_count:
-                may_lack |= duck.whole(column).is_null().to_numpy(zero_copy_only=False)
+                may_lack |= duck.one_array(column).is_null().to_numpy(zero_copy_only=False)
         at = np.flatnonzero(may_lack & updates.to_numpy(zero_copy_only=False))
         lists: list[list[int]] = [[]]
         codes = np.zeros(len(rows), np.int64)
@@ -82,7 +82,9 @@ class Absences:
         return pa.array(lists, LACKING.field(EVENTS).type).take(pa.array(codes))
 
     def _missing(self, names: Iterable[str]) -> list[int]:
-        present = {name for name in names if name in self._options.fields}
+        present = {name for name in names if name in self._options.fields} | {
+            name for name, _ in self._options.metadata
+        }
         if not self._options.case_insensitive:
             return [number for name, number in self._ids.items() if name not in present]
         others = set(map(folded, present - self._known))

@@ -63,7 +63,7 @@ def compose(found: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, 
     starts_row = events.operation != Operation.UPDATE
     start_index = np.maximum.reduceat(np.where(starts_row, index, -1), starts)
     usable = (index >= start_index[events.key]) & (events.row >= 0)
-    columns, still, absent = [], {}, duck.whole(lacking.column(ABSENT))
+    columns, still, absent = [], {}, duck.one_array(lacking.column(ABSENT))
     fresh, bare = np.zeros(len(last), bool), np.zeros(len(last), bool)
     for field in rows.schema:
         number = ids.get(field.name, -1)
@@ -79,7 +79,7 @@ def compose(found: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, 
             bare |= still[number] & (not field.nullable)
     noted = np.flatnonzero(usable & bare[events.key])
     letters = _joined(
-        duck.whole(lacking.column(EVENTS)).take(pa.array(events.row[noted])), events.key[noted], len(last)
+        duck.one_array(lacking.column(EVENTS)).take(pa.array(events.row[noted])), events.key[noted], len(last)
     )
     return Composed(seal(pa.table(columns, schema=rows.schema)), _lists(still, len(last)), letters, fresh)
 

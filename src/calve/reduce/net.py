@@ -120,7 +120,7 @@ class Changes:
     def _net_of_partial(self, found: pa.Table, remaining: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
         """Return the net effect if updates may lack columns."""
         lacking = pa.concat_tables(self._lacking)
-        absent = duck.whole(lacking.column(ABSENT))
+        absent = duck.one_array(lacking.column(ABSENT))
         last = remaining.column("row_last").combine_chunks()
         lacks = pc.greater(pc.list_value_length(absent.take(last)), 0)
         full, short = remaining.filter(pc.invert(lacks)), remaining.filter(lacks)

@@ -43,6 +43,7 @@ class Reducer:
         self._rows = Converter(self.table, replace(options, may_lack=frozenset(key.others) if keep else frozenset()))
         only_key = replace(options, look_for_unknown=False, count_ignored=False)
         self._deletes = Converter(key.only, only_key)
+        self._needs = dict.fromkeys((EVENT, TYPED, ORDER, SCHEMA, *(name for _, name in options.metadata)))
         self._changes = Changes(key, self._rows.arrow_schema, upsert)
 
     def convert(self, events: pa.Table) -> Converted:
@@ -60,9 +61,9 @@ class Reducer:
         positions = pc.indices_nonzero(is_delete).cast(pa.int64())
         if not len(positions):
             return self._insert(events, operations, None)
-        removed = self._delete(_part(events, positions), positions)
+        removed = self._delete(self._part(events, positions), positions)
         others = pc.indices_nonzero(pc.invert(is_delete)).cast(pa.int64())
-        written = self._insert(_part(events, others), operations.take(others), others)
+        written = self._insert(self._part(events, others), operations.take(others), others)
         rejects = pa.concat_tables([written.rejects, removed.rejects])
         return replace(written, row=pa.concat_arrays([written.row, removed.row]), rejects=rejects)
 
@@ -119,17 +120,14 @@ class Reducer:
         row = converted.row if positions is None else positions.take(converted.row)
         return replace(converted, row=row, rejects=rejects)
 
+    def _part(self, events: pa.Table, positions: pa.Array) -> pa.Table:
+        """Select some events with the columns that conversion needs; a text in two columns is copied once."""
+        part = events.select([name for name in self._needs if name in events.column_names]).take(positions)
+        if JSON not in events.column_names:
+            return part
+        if is_same(duck.one_array(events[EVENT]), duck.one_array(events[JSON])):
+            return part.append_column(JSON, part[EVENT].cast(pa.string()))
+        return part.append_column(JSON, events[JSON].take(positions))
+
     def _is_key(self, field: str) -> bool:
         return any(name == field or name.startswith(f"{field}.") for name in self.key.names)
-
-
-def _part(events: pa.Table, positions: pa.Array) -> pa.Table:
-    """Select some events with the columns that conversion needs; a text in two columns is copied once."""
-    part = events.select([name for name in (EVENT, TYPED, ORDER, SCHEMA) if name in events.column_names]).take(
-        positions
-    )
-    if JSON not in events.column_names:
-        return part
-    if is_same(duck.whole(events[EVENT]), duck.whole(events[JSON])):
-        return part.append_column(JSON, part[EVENT].cast(pa.string()))
-    return part.append_column(JSON, events[JSON].take(positions))

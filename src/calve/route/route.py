@@ -17,6 +17,7 @@ from calve.event.typed import is_typed
 from calve.event.validate_json import whole_array
 from calve.expression import Condition, Format
 from calve.route.names import fault
+from calve.sources.source import SourceTable
 
 __all__ = ["Gate", "Routed", "Router", "SinkRoute", "names_by_table"]
 
@@ -104,15 +105,19 @@ class Routed:
         return rows if positions is None else rows.take(positions)
 
 
-def names_by_table(text: Format, tables: Sequence[str]) -> dict[str, str]:
-    """Return the target name of each source table, if only `iceberg_table_name` decides it."""
+def names_by_table(text: Format, tables: Sequence[SourceTable]) -> dict[str, str]:
+    """Return the target name of each source table, if only attributes decide it that all its rows share."""
+    names = [table.name for table in tables]
     if text.static is not None:
-        return dict.fromkeys(tables, text.static)
-    if not tables or text.metadata != {_TABLE_NAME}:
+        return dict.fromkeys(names, text.static)
+    shared = [table.attributes or {_TABLE_NAME: table.name} for table in tables]
+    used = sorted(text.metadata)
+    if not tables or not used or text.fields or any(name not in each for name in used for each in shared):
         return {}
-    events = pa.table({JSON: ["{}"] * len(tables), _TABLE_NAME: list(tables)})
+    columns = {name: [each[name] for each in shared] for name in used}
+    events = pa.table({JSON: ["{}"] * len(tables), **columns})
     named = duck.run(f"select {text.sql} as name from events", events=events)["name"].to_pylist()
-    return {table: name for table, name in zip(tables, named, strict=True) if name}
+    return {table: name for table, name in zip(names, named, strict=True) if name}
 
 
 class Router:
@@ -163,7 +168,7 @@ class Router:
         if is_typed(rows):
             return duck.run(sql, events=rows.drop_columns([TYPED]))
         if PICKED in rows.column_names:
-            picked = duck.whole(rows[PICKED])
+            picked = duck.one_array(rows[PICKED])
             numbers, texts = picked.indices, picked.dictionary
         elif found := core.pick(whole_array(rows[JSON]), self.fields) if self.fields else None:
             numbers, texts = found

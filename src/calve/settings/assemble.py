@@ -28,7 +28,7 @@ __all__ = ["LISTS", "NOT_SUPPORTED", "Assembly"]
 LISTS = {"processor": ("processor", "processors"), "route": ("route", "routes")}
 """Keys of a pipeline that have two spellings."""
 NOT_SUPPORTED = {
-    "tags_target_key": "is not supported: events carry no tags in Calve",
+    "tags_target_key": "is not supported: tags are not written; a route can ask for them with hasTags()",
     "forward_to": "is not supported: use a second sink with a route instead",
 }
 """Common sink keys of Data Prepper that Calve refuses, with the reason."""
@@ -55,7 +55,7 @@ class Assembly:
     def pipeline(self, node: Node) -> PipelineSettings | None:
         """Return the pipeline, or None if something is wrong."""
         if not isinstance(node.value, dict):
-            self.binder.wrong(node.place, self._name, f"expected a map with `source` and `sink`, found {kind(node)}")
+            self.binder.wrong(node.location, self._name, f"expected a map with `source` and `sink`, found {kind(node)}")
             return None
         own = [*declared(PipelineKeys)]
         parts = ["source", *LISTS["processor"], *LISTS["route"], "sink"]
@@ -65,8 +65,8 @@ class Assembly:
         processors = self._processors(self._spelled(node, "processor"))
         routes = self._routes(self._spelled(node, "route"))
         sinks = self._sinks(node, routes)
-        places = _places(node)
-        self.ends = Ends(self._name, _sound([source])[0], _sound(sinks), places)
+        locations = _locations(node)
+        self.ends = Ends(self._name, _sound([source])[0], _sound(sinks), locations)
         if "buffer" in node.value:
             message = "is ignored: Calve needs no buffer between source and sinks"
             self.binder.warnings.append(Problem(node.keys["buffer"], self._path("buffer"), message))
@@ -82,7 +82,7 @@ class Assembly:
             delay=keys.delay,
             file=node.at.file,
             line=node.at.line,
-            places=places,
+            locations=locations,
         )
 
     def _source(self, node: Node) -> Any:
@@ -157,7 +157,7 @@ class Assembly:
             self._wrong(node, path, f"expected a condition, found {kind(node)}")
             return
         if self._plugins.condition and not node.broken:
-            self.binder.passes(self._plugins.condition, text, node.place, self._path(path))
+            self.binder.passes(self._plugins.condition, text, node.location, self._path(path))
 
     def _plugin(self, node: Node, path: str, known: Mapping[str, type]) -> Any:
         named = self._named(node, path, path.partition("[")[0], known)
@@ -165,7 +165,10 @@ class Assembly:
             return INVALID
         name, child = named
         here = f"{path}.{name}"
-        return Plugin(name, self.binder.record(known[name], child, self._path(here)), here, child.at.line)
+        value = self.binder.record(known[name], child, self._path(here))
+        if hasattr(value, "plugin"):  # another plugin by other keys
+            name, value = value.plugin()
+        return Plugin(name, value, here, child.at.line)
 
     def _named(self, node: Node, path: str, what: str, known: Mapping[str, type]) -> tuple[str, Node] | None:
         """Return the name and the settings of the one plugin in a map."""
@@ -184,7 +187,8 @@ class Assembly:
             self._wrong(node, path, f"takes one {what}, found {', '.join(node.value)}")
         for each, child in node.value.items():
             if each not in known:
-                self.binder.wrong(child.at, self._path(f"{path}.{each}"), unknown(what, each, known))
+                refused = self._plugins.refused_processors.get(each) if what == "processor" else None
+                self.binder.wrong(child.at, self._path(f"{path}.{each}"), refused or unknown(what, each, known))
         return (name, node.value[name]) if name in known else None
 
     def _spelled(self, node: Node, key: str) -> Node | None:
@@ -209,7 +213,7 @@ class Assembly:
         return []
 
     def _wrong(self, node: Node, path: str, message: str) -> None:
-        self.binder.wrong(node.place, self._path(path), message)
+        self.binder.wrong(node.location, self._path(path), message)
 
     def _path(self, path: str) -> str:
         return f"{self._name}.{path}"
@@ -232,17 +236,17 @@ def _filtered(node: Node, wanted: Any) -> Node:
     if not isinstance(node.value, dict):
         return node
     value = {key: child for key, child in node.value.items() if wanted(key)}
-    return replace(node, value=value, keys={key: place for key, place in node.keys.items() if wanted(key)})
+    return replace(node, value=value, keys={key: location for key, location in node.keys.items() if wanted(key)})
 
 
-def _places(node: Node) -> dict[str, Any]:
+def _locations(node: Node) -> dict[str, Any]:
     """Return the location of every key path, with `processor` and `route` for both spellings, and `route.name`."""
-    places = {}
-    for path, place in paths(node):
+    locations = {}
+    for path, location in paths(node):
         for key, (_, plural) in LISTS.items():
             if path == plural or path.startswith(f"{plural}["):
                 path = key + path[len(plural) :]
-        places[path] = place
+        locations[path] = location
         if path.startswith("route[") and "." in path:
-            places[f"route.{path.partition('.')[2]}"] = place
-    return places
+            locations[f"route.{path.partition('.')[2]}"] = location
+    return locations

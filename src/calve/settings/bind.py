@@ -43,7 +43,7 @@ class Binder:
             return INVALID
         before = len(self.problems)
         if node.value is not None and node.value != "" and not isinstance(node.value, dict):
-            return self.wrong(node.place, path, f"expected a map, found {kind(node)}")
+            return self.wrong(node.location, path, f"expected a map, found {kind(node)}")
         children = node.value if isinstance(node.value, dict) else {}
         options = declared(settings)
         known = {name: option for option in options.values() for name in option.names}
@@ -51,7 +51,7 @@ class Binder:
         values = {option.name: self._option(option, node, children, path) for option in options.values()}
         if len(self.problems) > before or INVALID in values.values():
             return INVALID
-        made = settings(**{name: value for name, value in values.items() if value is not _ABSENT})
+        made = settings(**{options[name].attribute: value for name, value in values.items() if value is not _ABSENT})
         self._check(made, node, path)
         return INVALID if len(self.problems) > before else made
 
@@ -75,27 +75,27 @@ class Binder:
             return self._scalar(shape, node, path, option)
         return self._unexpected(shape, node, path, option)
 
-    def wrong(self, place: Location, path: str, message: str) -> Any:
+    def wrong(self, location: Location, path: str, message: str) -> Any:
         """Record a problem and return `INVALID`."""
-        self.problems.append(Problem(place, path, message))
+        self.problems.append(Problem(location, path, message))
         return INVALID
 
-    def passes(self, check: Callable[[Any], object], value: Any, place: Location, path: str) -> bool:
+    def passes(self, check: Callable[[Any], object], value: Any, location: Location, path: str) -> bool:
         """Return whether a value passes a check; the `doubts` of what the check returns become warnings."""
         try:
             found = check(value)
         except SettingsError as error:
-            self.wrong(place, path, str(error))
+            self.wrong(location, path, str(error))
             return False
-        self.warnings += [Problem(place, path, doubt) for doubt in getattr(found, "doubts", ())]
+        self.warnings += [Problem(location, path, doubt) for doubt in getattr(found, "doubts", ())]
         return True
 
     def known_keys(self, node: Node, path: str, allowed: Iterable[str], listed: Iterable[str]) -> None:
         """Record every key of a map that is not allowed; the message names the keys in `listed`."""
         wanted = set(allowed)
-        for key, place in node.keys.items():
+        for key, location in node.keys.items():
             if key not in wanted:
-                self.wrong(place, f"{path}.{key}" if path else key, unknown("key", key, listed))
+                self.wrong(location, f"{path}.{key}" if path else key, unknown("key", key, listed))
 
     def _option(self, option: Declared, node: Node, children: dict[str, Node], path: str) -> Any:
         given = [name for name in option.names if name in children]
@@ -108,7 +108,7 @@ class Binder:
         bound = self.value(shape_of(option.type), child, here, option.option)
         if bound is INVALID:
             return INVALID
-        if option.option.check and not self.passes(option.option.check, bound, child.place, here):
+        if option.option.check and not self.passes(option.option.check, bound, child.location, here):
             return INVALID
         return bound
 
@@ -118,7 +118,7 @@ class Binder:
             for key, message in check():
                 self.wrong(locate(node, key), ".".join(part for part in (path, key) if part), message)
         except SettingsError as error:
-            self.wrong(node.place, path, str(error))
+            self.wrong(node.location, path, str(error))
 
     def _either(self, shape: Either, node: Node, path: str, option: Option) -> Any:
         records = [member for member in shape.shapes if isinstance(member, Record)]
@@ -141,7 +141,7 @@ class Binder:
             value = read_leaf(shape, node, option)
         except ValueError as error:
             found = "" if option.secret else f", found {kind(node)}"
-            return self.wrong(node.place, path, f"{error}{found}")
+            return self.wrong(node.location, path, f"{error}{found}")
         return self._whole((shape, value), (), node, path, option)
 
     def _whole(self, made: tuple[Shape, Any], parts: Iterable[Any], node: Node, path: str, option: Option) -> Any:
@@ -150,11 +150,11 @@ class Binder:
         if any(part is INVALID for part in parts):
             return INVALID
         broken = outside(shape, value, option)
-        return value if broken is None else self.wrong(node.place, path, broken)
+        return value if broken is None else self.wrong(node.location, path, broken)
 
     def _unexpected(self, shape: Shape, node: Node, path: str, option: Option) -> Any:
         found = "" if option.secret else f", found {kind(node)}"
-        return self.wrong(node.place, path, f"expected {words(shape)}{found}")
+        return self.wrong(node.location, path, f"expected {words(shape)}{found}")
 
 
 _ABSENT: Any = object()

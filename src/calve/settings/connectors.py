@@ -42,13 +42,13 @@ class Ends:
     Attributes:
         source: None if it was wrong.
         sinks: None for each sink that was wrong.
-        places: The location of each key path.
+        locations: The location of each key path.
     """
 
     name: str
     source: Plugin | None
     sinks: Sequence[SinkEntry | None]
-    places: Mapping[str, Location]
+    locations: Mapping[str, Location]
 
     @property
     def upstream(self) -> str | None:
@@ -63,7 +63,7 @@ class Ends:
 
     def problem(self, path: str, message: str) -> Problem:
         """Return an error about a key path."""
-        return Problem(self.places[path], f"{self.name}.{path}", message)
+        return Problem(self.locations[path], f"{self.name}.{path}", message)
 
 
 def faults(ends: Sequence[Ends], names: Collection[str]) -> Iterator[Problem]:

@@ -69,7 +69,7 @@ class Document:
             line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
             self._refuse(Location(self._file, line, column), "a control character, which YAML does not allow")
         except yaml.MarkedYAMLError as error:
-            self._refuse(self._place(error.problem_mark or error.context_mark), self._syntax(error))
+            self._refuse(self._location(error.problem_mark or error.context_mark), self._syntax(error))
         except (yaml.YAMLError, ValueError, OverflowError, IndexError) as error:
             self._refuse(Location(self._file), f"this is not YAML ({type(error).__name__})")
 
@@ -84,11 +84,11 @@ class Document:
         next(self._events)  # the document's end
         following = next(self._events)
         if isinstance(following, yaml.DocumentStartEvent):
-            self._refuse(self._place(following.start_mark), "a second YAML document; a file contains only one")
+            self._refuse(self._location(following.start_mark), "a second YAML document; a file contains only one")
         return root
 
     def _node(self, event: Any, depth: int) -> Node:
-        where = self._place(event.start_mark)
+        where = self._location(event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 self._refuse(where, f"the alias *{event.anchor} has no anchor before it")
@@ -122,7 +122,7 @@ class Document:
         items: dict[str, Node] = {}
         keys: dict[str, Location] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key_at = self._place(event.start_mark)
+            key_at = self._location(event.start_mark)
             key = self._node(event, depth + 1)
             child = self._node(next(self._events), depth + 1)
             if isinstance(key.value, dict | list):
@@ -158,7 +158,7 @@ class Document:
     def _refuse(self, where: Location, message: str) -> NoReturn:
         raise SettingsErrors([*self.problems, Problem(where, "", message)])
 
-    def _place(self, mark: yaml.Mark | None) -> Location:
+    def _location(self, mark: yaml.Mark | None) -> Location:
         return Location(self._file, mark.line + 1, mark.column + 1) if mark else Location(self._file)
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> str:

@@ -21,7 +21,7 @@ class Merged:
 
     Attributes:
         environment: Where `${env:NAME}` looks.
-        entries: The value of each top-level key; its `at` is the key's place.
+        entries: The value of each top-level key; its `at` is the key's location.
         problems: What was wrong; a file that cannot be read leaves the others.
     """
 
@@ -82,5 +82,5 @@ class Merged:
             else:
                 self.add_text(text, str(path))
 
-    def _refuse(self, file: str, message: str, place: Location | None = None) -> None:
-        self.problems.append(Problem(place or Location(file), "", message))
+    def _refuse(self, file: str, message: str, location: Location | None = None) -> None:
+        self.problems.append(Problem(location or Location(file), "", message))

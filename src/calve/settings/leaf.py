@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from calve.settings.option import Option
 from calve.settings.shape import Leaf, Shape, words
 
 __all__ = ["choice_text", "outside", "read_leaf", "scalar_text"]
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def scalar_text(node: Node) -> str:
@@ -34,6 +37,8 @@ def read_leaf(shape: Leaf, node: Node, option: Option) -> Any:
     text = scalar_text(node)
     value: Any = resolve(text) if node.from_environment else node.value
     match shape.name:
+        case "text" if option.secret and not node.from_environment and (named := _VARIABLE.fullmatch(text)):
+            raise ValueError(f"is the text {text}; to read an environment variable write ${{env:{named[1]}}}")
         case "text":
             return text
         case "path":

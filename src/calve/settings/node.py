@@ -45,7 +45,7 @@ class Node:
     size: int = 1
 
     @property
-    def place(self) -> Location:
+    def location(self) -> Location:
         """Where to point at: the value if it is written out on its line, else its key."""
         return self.at if self.value is None or isinstance(self.value, dict) else self.where
 
@@ -80,8 +80,8 @@ def plain(node: Node) -> object:
 
 
 def paths(node: Node, path: str = "") -> Iterator[tuple[str, Location]]:
-    """Yield the place of everything at and below a node, by key path (`sink[0].iceberg.catalog`)."""
-    yield path, node.place
+    """Yield the location of everything at and below a node, by key path (`sink[0].iceberg.catalog`)."""
+    yield path, node.location
     if isinstance(node.value, dict):
         for key, child in node.value.items():
             yield from paths(child, f"{path}.{key}" if path else key)
@@ -91,13 +91,13 @@ def paths(node: Node, path: str = "") -> Iterator[tuple[str, Location]]:
 
 
 def locate(node: Node, path: str) -> Location:
-    """Find the place of a key path below a node; of the nearest one above it, if it is not in the document."""
-    places = dict(paths(node))
-    return nearest(places, path) or node.place
+    """Find the location of a key path below a node; of the nearest one above it, if it is not in the document."""
+    locations = dict(paths(node))
+    return nearest(locations, path) or node.location
 
 
-def nearest(places: dict[str, Location], path: str) -> Location | None:
+def nearest(locations: dict[str, Location], path: str) -> Location | None:
     """Look a key path up, else the longest path above it that is known."""
-    while path and path not in places:
+    while path and path not in locations:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return places.get(path)
+    return locations.get(path)

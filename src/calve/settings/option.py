@@ -58,12 +58,16 @@ class Option:
 
 @dataclass(frozen=True)
 class Declared:
-    """One option of a settings class: its key, its type, and its default (`MISSING`: required)."""
+    """One option of a settings class: its key, its type, its default (`MISSING`: required), and its field in the class.
+
+    A field that cannot have the name of its key, because this is a word of Python, has an underscore behind it.
+    """
 
     name: str
     type: Any
     default: Any
     option: Option
+    attribute: str = ""
 
     @property
     def required(self) -> bool:
@@ -102,9 +106,10 @@ def declared(settings: type) -> Mapping[str, Declared]:
     """Return the options of a settings class by key, in the order of their declaration."""
     hints = typing.get_type_hints(settings)
     return {
-        field.name: Declared(field.name, hints[field.name], _default(field), field.metadata.get("option", Option()))
+        name: Declared(name, hints[field.name], _default(field), field.metadata.get("option", Option()), field.name)
         for field in dataclasses.fields(settings)
         if field.init
+        for name in [field.name.removesuffix("_")]
     }
 
 

@@ -75,9 +75,9 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
         problems.append(Problem(Location(source), "", "no pipeline is defined"))
     problems += faults(list(filter(None, ends)), merged.entries.keys() - {*TOP_LEVEL})
     if not problems:
-        sound = list(filter(None, pipelines))
-        whole, problems = joined(sound)
-        problems += plugins.faults(whole, {one.name: one for one in sound})
+        valid = list(filter(None, pipelines))
+        whole, problems = joined(valid)
+        problems += plugins.faults(whole, {one.name: one for one in valid})
     if problems:
         raise SettingsErrors(problems)
     return Parsed(whole, sorted(warnings))
@@ -89,11 +89,11 @@ def _check_top_level(name: str, node: Node, problems: list[Problem], warnings: l
         return
     version = _VERSION.fullmatch(node.text)
     if version is None:
-        problems.append(Problem(node.place, name, 'expected a version such as "2"'))
+        problems.append(Problem(node.location, name, 'expected a version such as "2"'))
     elif (int(version[1]), int(version[2] or 0)) > DATA_PREPPER:
         current = ".".join(map(str, DATA_PREPPER))
         message = f"the version {node.text} is not compatible with the current version {current}"
-        problems.append(Problem(node.place, name, message))
+        problems.append(Problem(node.location, name, message))
 
 
 def _refused_name(name: str) -> str:

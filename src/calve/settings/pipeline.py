@@ -35,9 +35,11 @@ class Plugins:
     """The plugins that a configuration may use: settings classes by name.
 
     Attributes:
-        sources: Settings classes of sources.
+        sources: Settings classes of sources; one with `plugin()` stands for the plugin whose name and settings that
+            returns.
         sinks: Settings classes of sinks.
         processors: Settings classes of processors.
+        refused_processors: Why processors of Data Prepper are not among them, by name.
         condition: Compiles the condition of a route; its `SettingsError` is reported at the condition's location.
         faults: Yields errors of whole pipelines, given those with a source of their own and all by name.
     """
@@ -45,6 +47,7 @@ class Plugins:
     sources: Mapping[str, type] = field(default_factory=dict)
     sinks: Mapping[str, type] = field(default_factory=dict)
     processors: Mapping[str, type] = field(default_factory=dict)
+    refused_processors: Mapping[str, str] = field(default_factory=dict)
     condition: Callable[[str], object] | None = None
     faults: Callable[[Sequence[PipelineSettings], Mapping[str, PipelineSettings]], Iterable[Problem]] = (
         lambda pipelines, by_name: ()
@@ -168,7 +171,7 @@ class PipelineSettings:
         delay: As in the file; no effect.
         file: The file that contains it.
         line: The line of its name.
-        places: The location of each key path; see `where`.
+        locations: The location of each key path; see `where`.
         feeds: The pipelines that it feeds, directly or through others; their sinks are among its own.
     """
 
@@ -181,7 +184,7 @@ class PipelineSettings:
     delay: timedelta
     file: str
     line: int
-    places: dict[str, Location] = field(default_factory=dict, repr=False, compare=False)
+    locations: dict[str, Location] = field(default_factory=dict, repr=False, compare=False)
     feeds: tuple[str, ...] = ()
 
     @property
@@ -194,7 +197,7 @@ class PipelineSettings:
 
         For a path that is not in the file, it is the location of its longest part that is.
         """
-        return nearest(self.places, path) or Location(self.file, self.line)
+        return nearest(self.locations, path) or Location(self.file, self.line)
 
     def problem(self, path: str, message: str) -> Problem:
         """Return an error about a key path, to be raised in a `SettingsErrors`."""

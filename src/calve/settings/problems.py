@@ -14,7 +14,7 @@ __all__ = ["Location", "Problem", "SettingsErrors", "shown", "unknown"]
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A place in a file; lines and columns count from 1."""
+    """A location in a file; lines and columns count from 1."""
 
     file: str
     line: int = 1

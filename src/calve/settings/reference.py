@@ -24,8 +24,8 @@ key is not set.
 
 _PARTS = (
     "| `source` | a map | **required** | The source of the events: one source by name. |",
-    "| `processor` | a list | none | Processors by name, in order. Also called `processors`. *Not available in this "
-    "version.* |",
+    "| `processor` | a list | none | Processors by name, in order: they change events before the routes. Also called "
+    "`processors`. |",
     "| `route` | a list | none | Conditions by name: `- errors: '/status >= 500'`; `_default` is every event that "
     "matches no other route. Also called `routes`. |",
     "| `sink` | a list | **required** | The destinations of the events: sinks by name. |",

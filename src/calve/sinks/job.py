@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.errors import InvariantError
 from calve.event.columns import JSON, VERSION
 from calve.record.written import IndexDocuments
@@ -120,7 +120,7 @@ class SinkJob(ABC):
 
     label: str
     route: SinkRoute
-    dead_letters: DeadLetterPlace
+    dead_letters: DeadLetterLocation
 
     @property
     def needs(self) -> frozenset[str]:
@@ -137,8 +137,8 @@ class SinkJob(ABC):
         """Whether a task may have small parts to hand on, although a batch of several tasks is never small itself."""
         return False
 
-    def rejecting_into(self, dead_letters: DeadLetterPlace) -> Self:
-        """Return the same job with another place for its rejected events."""
+    def rejecting_into(self, dead_letters: DeadLetterLocation) -> Self:
+        """Return the same job with another location of its rejected events."""
         return replace(self, dead_letters=dead_letters)
 
     def alike(self, table: str) -> Hashable:
@@ -165,7 +165,7 @@ class EventWriter(Protocol):
 
         Args:
             table: The table's or index's name, as the route gives it.
-            events: `json` (the sound text of each), `event_version`, and metadata.
+            events: `json` (the valid text of each), `event_version`, and metadata.
 
         Raises:
             CalveError: The server is away or refuses all.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from calve.durable import local_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["SinkSettings"]
 
@@ -31,7 +34,7 @@ class SinkSettings:
         return None
 
     @property
-    def places(self) -> dict[str, str]:
+    def locations(self) -> dict[str, str]:
         """The catalog properties with the sink's storage."""
         return {"dlq": self.dlq_prefix or ""}
 
@@ -43,11 +46,11 @@ class SinkSettings:
     @property
     def local_folders(self) -> list[Path]:
         """The local folders among all these locations."""
-        places = (self.dlq_prefix, *self.stores)
-        return [folder for place in places if place and (folder := local_path(place))]
+        locations = (self.dlq_prefix, *self.stores)
+        return [folder for location in locations if location and (folder := local_path(location))]
 
     @property
-    def shown_place(self) -> str | None:
+    def shown_location(self) -> str | None:
         """The location of its tables, for the log at the start of a run; None without tables."""
         return None
 
@@ -56,11 +59,14 @@ class SinkSettings:
         """Whether tasks only append rows to one table, so that they evaluate no SQL."""
         return False
 
-    def faults(self, stream: str | None, has_keys: bool) -> Iterable[tuple[str, str]]:
+    def faults(
+        self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]
+    ) -> Iterable[tuple[str, str]]:
         """Yield the options that cannot work with the pipeline's source, each with the reason.
 
         Args:
             stream: The format of the source's change stream; None: events are rows.
             has_keys: Whether events are rows of tables, which have keys.
+            metadata: The metadata attributes of the events, and their types.
         """
         return ()

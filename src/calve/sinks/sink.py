@@ -12,20 +12,24 @@ A kind of sink is a folder `sinks/<name>/`. Its `settings.py` has `SETTINGS`, a 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import pyarrow as pa
 
 from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
 from calve.dead_letters.open_table import LetterTarget
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
+from calve.object_store import s3_file_io
 from calve.observe.log import Log
 from calve.record.target import BranchRef
 from calve.record.written import TableFiles
 from calve.settings import SinkEntry
 from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
+from calve.table.limits import Limits
 from calve.table.loaded import Table
 
 __all__ = [
@@ -69,7 +73,7 @@ class Opening:
     Attributes:
         entry: The parsed sink.
         label: Its name in dead letters.
-        metadata: The metadata attributes that events have.
+        metadata: The metadata attributes that events have, and their types.
         dead_letters: The folder of its dead letters, or of the note about their table.
         catalog_of: Opens catalogs; sinks with equal properties share one.
         log: The pipeline's log.
@@ -78,11 +82,17 @@ class Opening:
 
     entry: SinkEntry
     label: str
-    metadata: Collection[str]
+    metadata: Mapping[str, pa.DataType]
     dead_letters: str
     catalog_of: CatalogOf
     log: Log
     operation: str | None = None
+
+    @property
+    def state_storage(self) -> dict[str, str]:
+        """The properties of a FileIO for dead letters that go into a state on an object store; else empty."""
+        in_state = not self.entry.value.dlq_prefix and "://" in self.dead_letters
+        return s3_file_io() if in_state else {}
 
 
 class SinkTables(Protocol):
@@ -96,6 +106,7 @@ class SinkTables(Protocol):
         always_gathers: Whether small parts are always written together.
         max_open_writers: The most files that a task keeps open.
         equality_delete_limit: The most rows of equality deletes of a table; 0: no limit.
+        limits: When a table needs maintenance; None: never.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -105,6 +116,7 @@ class SinkTables(Protocol):
     always_gathers: bool
     max_open_writers: int
     equality_delete_limit: int
+    limits: Limits | None
 
     @property
     def key_fields(self) -> frozenset[str]:
@@ -121,6 +133,14 @@ class SinkTables(Protocol):
 
     def has(self, catalog: str, table: str) -> bool:
         """Return whether a table is one of the sink's known tables."""
+        ...
+
+    def targets_of(self, tables: Sequence[SourceTable]) -> list[BranchRef]:
+        """Return where the rows of source tables go, as far as the tables alone decide it."""
+        ...
+
+    def maintains(self, catalog: str, table: str) -> bool:
+        """Return whether a table is one of the sink's, the one for its dead letters included."""
         ...
 
     def refresh(self, catalog: str, table: str, found: Table | None) -> None:
@@ -142,7 +162,7 @@ class Sink(Protocol):
         order: The order of events that it needs.
     """
 
-    dead_letters: DeadLetterPlace
+    dead_letters: DeadLetterLocation
     flush_seconds: float
     max_batch_bytes: int
     order: Order
@@ -173,11 +193,12 @@ class Sink(Protocol):
         """
         ...
 
-    def job(self, moment: int, prefix: str, replays: bool) -> SinkJob:
+    def job(self, batch: int, time_tenths: int, prefix: str, replays: bool) -> SinkJob:
         """Return its part of the job of a batch.
 
         Args:
-            moment: The batch's time (`Planned.moment`).
+            batch: The batch's number.
+            time_tenths: The batch's time (`Planned.time_tenths`).
             prefix: The prefix of names and ids that tasks create; unique to the state and the sink.
             replays: Whether this is a replay of dead letters.
         """

@@ -23,11 +23,13 @@ __all__ = [
     "Backlog",
     "Beginning",
     "BeginsAnywhere",
+    "HasCondition",
     "Listens",
     "OfTables",
     "Planned",
     "Position",
     "Reader",
+    "Reloads",
     "Rereads",
     "Source",
     "SourceTable",
@@ -74,14 +76,14 @@ class Planned:
     Attributes:
         waiting: The parts of the source, each read in order, with more events after the position; for Kafka
             `topic/partition`. A source without an order of time has one part without events.
-        moment: When the ledger recorded it, in tenths of a second since the epoch; later than any batch before it, and
-            the same in a replay. 0 before that.
+        time_tenths: When the ledger recorded it, in tenths of a second since the epoch; later than any batch before
+            it, and the same in a replay. 0 before that.
     """
 
     splits: list[Split]
     position: Position = field(default_factory=dict)
     waiting: tuple[str, ...] = ()
-    moment: int = field(default=0, compare=False)
+    time_tenths: int = field(default=0, compare=False)
 
 
 class Reader(Protocol):
@@ -155,13 +157,13 @@ class Beginning:
 
 @runtime_checkable
 class BeginsAnywhere(Protocol):
-    """A source that can begin at a chosen place."""
+    """A source that can begin at a chosen offset."""
 
     def begin_at(self, beginning: Beginning) -> Position:
-        """Return the position of a place; what else the source must remember goes into its folder.
+        """Return the position of an offset; what else the source must remember goes into its folder.
 
         Raises:
-            SettingsError: There is no such place.
+            SettingsError: There is no such offset.
             SourceUnavailableError: The source does not answer.
         """
         ...
@@ -182,25 +184,51 @@ class Rereads(Protocol):
 
 @dataclass(frozen=True)
 class SourceTable:
-    """An Iceberg table that events are rows of.
+    """A table that events are rows of, with a schema of Iceberg.
 
     Attributes:
-        name: As the metadata attribute `iceberg_table_name` has it.
+        name: As the metadata attribute `iceberg_table_name` has it, or unique in the source.
         uuid: The table's own identity.
         schema_json: The schema that the rows were read by, reduced to the fields that the events have.
+        attributes: The metadata attributes that all its rows share; None: `iceberg_table_name` alone.
     """
 
     name: str
     uuid: str
     schema_json: str
+    attributes: Mapping[str, str] | None = None
 
 
 @runtime_checkable
 class OfTables(Protocol):
-    """A source whose events are rows of Iceberg tables, so that their types are known."""
+    """A source whose events are rows of tables, so that their types are known."""
 
     def tables(self, planned: Planned) -> list[SourceTable]:
         """Return the tables of a batch's events."""
+        ...
+
+
+@runtime_checkable
+class Reloads(Protocol):
+    """A source that may have to begin anew, with empty targets."""
+
+    @property
+    def to_clear(self) -> list[SourceTable] | None:
+        """The tables whose rows are to be removed from their targets; None: nothing has to be done."""
+        ...
+
+    def cleared(self) -> None:
+        """Begin anew: every batch is committed, and then the rows were removed. May be repeated after a crash."""
+        ...
+
+
+@runtime_checkable
+class HasCondition(Protocol):
+    """A source with more to say about itself than what waits in it."""
+
+    @property
+    def condition(self) -> str:
+        """A sentence for `calve status`, e.g. how far a load is; empty: nothing to say."""
         ...
 
 

@@ -31,10 +31,7 @@ def create_table(
     location: str | None = None,
 ) -> str:
     """Return the statement that creates a table; `identifier` begins with the catalog's name."""
-    columns = [
-        f"  {_name(each.name)} {type_sql(each.field_type)}{' NOT NULL' if each.required else ''}"
-        for each in schema.fields
-    ]
+    columns = [f"  {_name(each.name)} {type_sql(each.field_type)}{_constraint(each)}" for each in schema.fields]
     clauses = [f"CREATE TABLE {_dotted(identifier)} (", ",\n".join(columns), ") USING iceberg"]
     if partition_fields:
         clauses.append(f"PARTITIONED BY ({', '.join(_partition(*one) for one in partition_fields)})")
@@ -53,9 +50,12 @@ def set_identifier_fields(identifier: str, schema: Schema) -> str:
     return f"ALTER TABLE {_dotted(identifier)} SET IDENTIFIER FIELDS {keys};" if keys else ""
 
 
-def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any]]) -> str:
-    """Return the statement that adds columns: for each the path of its struct, its name, its type in JSON."""
-    columns = [f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}" for parent, name, kind in added]
+def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any, str]]) -> str:
+    """Return the statement that adds columns: for each the path of its struct, its name, its type in JSON, its doc."""
+    columns = [
+        f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}{_comment(doc)}"
+        for parent, name, kind, doc in added
+    ]
     return "\n".join([f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
 
 
@@ -68,10 +68,7 @@ def type_sql(kind: iceberg.IcebergType) -> str:
     """Return a type as Spark SQL writes it."""
     match kind:
         case iceberg.StructType():
-            fields = [
-                f"{_name(each.name)}: {type_sql(each.field_type)}{' NOT NULL' if each.required else ''}"
-                for each in kind.fields
-            ]
+            fields = [f"{_name(each.name)}: {type_sql(each.field_type)}{_constraint(each)}" for each in kind.fields]
             return f"struct<{', '.join(fields)}>"
         case iceberg.ListType():
             return f"array<{type_sql(kind.element_type)}>"
@@ -85,6 +82,14 @@ def _partition(column: str, transform: str) -> str:
     if width:
         return f"{kind}({width.rstrip(']')}, {_dotted(column)})"
     return _dotted(column) if kind == "identity" else f"{_PLURALS.get(kind, kind)}({_dotted(column)})"
+
+
+def _constraint(field: iceberg.NestedField) -> str:
+    return f"{' NOT NULL' if field.required else ''}{_comment(field.doc)}"
+
+
+def _comment(doc: str | None) -> str:
+    return f" COMMENT {spark_text(doc)}" if doc else ""
 
 
 def _dotted(path: str) -> str:

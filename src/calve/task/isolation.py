@@ -71,7 +71,7 @@ class Isolation:
         """Return whether any event of a split is read."""
         return self.window is None or (self.window[0] < position(split + 1, 0) and position(split, 0) < self.window[1])
 
-    def placed(self, events: pa.Table, split: int, first: int) -> pa.Table:
+    def select(self, events: pa.Table, split: int, first: int) -> pa.Table:
         """Select the events to read, and add their positions; `first` is the row of the first one."""
         if not self.is_needed:
             return events

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calve.event.envelope.decoder import Envelopes
+from calve.processors.chain import Processors
 from calve.record.target import TableRef
+from calve.serde.settings import Serde
 from calve.sinks.job import SinkJob
 from calve.sources.source import Reader
 from calve.task.isolation import WHOLE, Isolation
@@ -16,7 +18,7 @@ __all__ = [
     "Job",
 ]
 
-STEPS = ("read", "decode", "route", "convert", "write")
+STEPS = ("read", "decode", "process", "route", "convert", "write")
 """The steps whose seconds a receipt has."""
 
 
@@ -27,14 +29,16 @@ class Job:
     Attributes:
         run: Makes file names unique: pipeline, state and batch.
         origin: The metadata attributes that identify an event's part of the source.
-        moment: When the batch was begun, from the ledger (`Planned.moment`).
-        places: For each task the numbers of its splits in the batch's plan.
+        time_tenths: When the batch was begun, from the ledger (`Planned.time_tenths`).
+        split_numbers: For each task the numbers of its splits in the batch's plan.
         splits: The number of splits of the batch.
         isolation: Which events of the batch are read, and which become dead letters.
         number: The pass: 0, then 1 and more for the tables that had misfits.
         gatherers: How many tasks write the parts that others hand on; 0: all tasks write everything themselves.
         only: The tables to write in this pass, by the number of the task that could not write them; None: all.
+        serde: How values with a schema become rows; None: events are JSON, or rows already.
         envelopes: How to decode the envelopes of a change stream; None: events are rows.
+        processors: What changes the events before they are routed; None: nothing.
     """
 
     pipeline: str
@@ -46,11 +50,13 @@ class Job:
     number: int = 0
     gatherers: int = 0
     only: Mapping[int, frozenset[TableRef]] | None = None
-    moment: int = 0
-    places: Sequence[Sequence[int]] = ()
+    time_tenths: int = 0
+    split_numbers: Sequence[Sequence[int]] = ()
     splits: int = 0
     isolation: Isolation = WHOLE
+    serde: Serde | None = None
     envelopes: Envelopes | None = None
+    processors: Processors | None = None
 
     @property
     def needs(self) -> frozenset[str]:

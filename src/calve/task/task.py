@@ -21,10 +21,12 @@ from calve.event.document_version import versions
 from calve.event.envelope.decoder import Decoder
 from calve.event.reject import Code
 from calve.event.typed import is_typed, with_text
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
+from calve.processors.chain import Chain
 from calve.record.receipt import Failure, Misfit, Receipt, Seen
 from calve.record.target import Role, Stream, TableRef
 from calve.route.route import Router
+from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.sources.source import READ_ROWS, Split
 from calve.stop_point import meet
 from calve.task.event_buffer import EventBuffer, Shares
@@ -74,12 +76,14 @@ class _Task:
         self._job = job
         self._number = number
         self._only = None if job.only is None else job.only[number]
+        self._schemas = SchemaDecoder(job.serde) if job.serde else None
         self._decoder = Decoder(job.envelopes) if job.envelopes else None
+        self._chain = Chain(job.processors, job.time_tenths) if job.processors else None
         self._router = Router([sink.route for sink in job.sinks])
         self._needs = job.needs
         # A single static sink needs no check before conversion, which itself finds malformed events.
         self._straight = self._router.is_static and len(job.sinks) == 1 and JSON not in self._needs
-        has_texts = self._router.reads_fields or self._decoder is not None
+        has_texts = self._router.reads_fields or self._decoder is not None or self._chain is not None
         self._needs_text = has_texts or not self._needs.isdisjoint((EVENT, JSON))
         name = f"{job.run}-{job.number}-{number:05d}"
         self._shuffle = Shuffle(job.gatherers, job.limits) if job.gatherers else None
@@ -118,18 +122,18 @@ class _Task:
     def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
         """Read a split, with versions where documents are written; an event that is sent again brings its own."""
         job = self._job
-        number = job.places[self._number][at] if job.places else at
+        number = job.split_numbers[self._number][at] if job.split_numbers else at
         rows = 0
         for batch in job.reader.read(split):
             events = pa.Table.from_batches([batch])
             events = with_text(events) if self._needs_text else events
             if VERSION in self._needs:
-                found = versions(job.moment, (number, job.splits), rows, len(events))
+                found = versions(job.time_tenths, (number, job.splits), rows, len(events))
                 if VERSION in events.column_names:
                     found = pc.coalesce(events[VERSION], found)
                     events = events.drop_columns([VERSION])
                 events = events.append_column(VERSION, found)
-            yield job.isolation.placed(events, number, rows)
+            yield job.isolation.select(events, number, rows)
             rows += len(batch)
 
     def discard(self) -> None:
@@ -150,8 +154,12 @@ class _Task:
         if self._job.isolation.excluded and not self._job.isolation.is_of_staged:
             events = self._without_excluded(events)
         meet("task.decode", lambda: with_text(events).column(EVENT).to_pylist())
+        if self._schemas:
+            events = self._timed("decode", self._read_values, self._schemas, events)
         if self._decoder:
             events = self._timed("decode", self._decode, self._decoder, events)
+        if self._chain:
+            events = self._timed("process", self._process, self._chain, events)
         if ORDER in self._needs:
             order = np.arange(self._changes, self._changes + len(events), dtype=np.int64)
             self._changes += len(events)
@@ -166,6 +174,12 @@ class _Task:
             self._flush(max(self._buffers, key=lambda key: self._buffers[key].size_bytes))
         self.doing.target = None
 
+    def _read_values(self, schemas: SchemaDecoder, events: pa.Table) -> pa.Table:
+        """Return the rows of values with a schema."""
+        decoded = schemas.decode(events)
+        self._reject(TableRef(0, ""), events, decoded.rejects)
+        return with_text(decoded.rows) if self._needs_text else decoded.rows
+
     def _decode(self, decoder: Decoder, events: pa.Table) -> pa.Table:
         """Return the rows of envelopes; they are valid JSON."""
         decoded = decoder.decode(events)
@@ -173,11 +187,20 @@ class _Task:
         self._reject(TableRef(0, ""), events, decoded.rejects)
         return decoded.rows
 
+    def _process(self, chain: Chain, events: pa.Table) -> pa.Table:
+        """Return the events as the processors leave them."""
+        processed = chain.run(events)
+        self._seen.dropped += processed.dropped
+        self._seen.added += processed.added
+        self._reject(TableRef(0, ""), events, processed.malformed)
+        self._reject(TableRef(0, ""), processed.failed_rows, processed.failed)
+        return processed.rows
+
     def _route(self, events: pa.Table) -> list[tuple[pa.Table, Shares]]:
         """Return the events of each buffer, with their tables."""
         rows = events
         if JSON not in events.column_names and not is_typed(events):
-            checked = sound(events, self._router.fields or ())
+            checked = validated(events, self._router.fields or ())
             self._reject(TableRef(0, ""), events, checked.rejects)
             rows = checked.rows
         routed = self._router.route(rows)

@@ -39,7 +39,7 @@ _BUFFER_BYTES = 64 << 10
 """The buffer of a local file, so that a small file needs one write."""
 _FEW = 0.3
 """A column whose sample has at most this share of distinct values gets a dictionary (design, section 9)."""
-_AROUND = re.compile(r"^When .*?: (?=AWS Error)|; Details: .*")
+_AROUND = re.compile(r"^When .*?: (?=AWS Error)|Unable to parse ExceptionName: |; Details: .*")
 """Text around the reason in errors of Arrow's object stores: the key, which differs each time, and repetitions."""
 
 
@@ -48,6 +48,8 @@ _LASTING_AWS = frozenset(
     ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_SIGNATURE")
 )
 """Codes of the AWS SDK for which a retry does not help; Arrow has them only in its text."""
+_KEYS = ("HTTP status 401", "HTTP status 403", "ExpiredToken")
+"""What a store says of keys that are perhaps replaced in time, such as those that a catalog lends."""
 
 
 @dataclass(frozen=True)
@@ -284,6 +286,7 @@ def storage_error(folder: str, error: Exception, step: str = "write") -> CalveEr
             hint = "Check the bucket, the region, and the keys of `catalog:` and their permissions"
     else:
         kind = WriteError
-        check = "space and permissions there" if is_local else "that the storage is up and writable"
+        check = "the disk, and the space there" if is_local else "that the storage is up and writable"
+        check = "the keys of the storage" if any(word in reason for word in _KEYS) else check
         hint = f"Check {check}; Calve retries the batch"
     return kind(f"Cannot write to {folder}: {reason}", step=step, target=folder, hint=hint)

@@ -24,7 +24,7 @@ from calve.write.transform import Transformed
 __all__ = ["UNPARTITIONED", "Partition", "Partitioner", "json_value"]
 
 _EPOCH = datetime.date(1970, 1, 1)
-_EPOCH_MOMENT = datetime.datetime(1970, 1, 1)
+_EPOCH_TIME = datetime.datetime(1970, 1, 1)
 _LONGEST_PART = 128
 """The most bytes of a path's part: local file systems allow 255, object stores 1,024 for all parts."""
 _HALF_ESCAPE = re.compile("%.?$")
@@ -117,7 +117,7 @@ def _key(column: pa.Array) -> pa.Array:
 
 def _nanos_text(value: int) -> str:
     micros, nanos = divmod(value, 1000)
-    return (_EPOCH_MOMENT + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds") + f"{nanos:03d}"
+    return (_EPOCH_TIME + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds") + f"{nanos:03d}"
 
 
 def _internal(value: Any) -> Any:

@@ -19,7 +19,7 @@ from calve.event.exact_json import dump, parse_object
 from compiled_core import needs_core
 from event.envelope.hostile import Maker
 
-BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "30"))
+BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "15"))
 ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "100"))
 """Of three formats: 9,000 envelopes by default."""
 

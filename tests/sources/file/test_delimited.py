@@ -41,7 +41,7 @@ def test_a_ragged_row_is_given_up_alone_with_its_text() -> None:
     rows = read(b"a,b\n1,2\n3\n4,5\n6,7,8\n9,0\n")
     found = sorted(zip(rows["file_row"], rows["event"], rows["malformed"], strict=True))
     assert [number for number, _, _ in found] == [2, 3, 4, 5, 6]
-    assert found[1] == (3, b"3", "The row has 1 cells, but the file has 2 columns")
+    assert found[1] == (3, b"3", "The row has 1 cell, but the file has 2 columns")
     assert found[3] == (5, b"6,7,8", "The row has 3 cells, but the file has 2 columns")
     assert [reason for _, _, reason in found].count(None) == 3
 
@@ -52,7 +52,7 @@ def test_a_row_that_is_not_utf8_is_given_up_alone_with_its_bytes() -> None:
     assert found == [
         (2, '{"a":"1","b":"é"}'.encode(), None),
         (3, b"\xff\xfe,4", "The row has bytes that are not UTF-8"),
-        (4, b"\xff", "The row has 1 cells, but the file has 2 columns"),
+        (4, b"\xff", "The row has 1 cell, but the file has 2 columns"),
         (5, b'{"a":"5","b":"6"}', None),
     ]
 

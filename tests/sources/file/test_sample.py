@@ -2,14 +2,24 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from calve.errors import SourceError
 from calve.sources.file import sample
 from calve.sources.file.sample import read_sample
+from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
 
+FILES = {
+    "csv": [{"a": "1", "b": "x"}],
+    "parquet": [{"a": 1, "at": "1970-01-01T00:00:00Z"}],
+    "log": [{"message": "one"}],
+}
 TEXT = b'{"a": 1}\n\r\n\n{"a": 2}'
 
 
@@ -24,6 +34,18 @@ def test_a_compressed_sample_and_stdin_are_read_alike(tmp_path: Path, monkeypatc
     (tmp_path / "a.ndjson").write_bytes(gzip.compress(TEXT))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
     assert read_sample(str(tmp_path / "a.ndjson"))["event"] == read_sample("-")["event"]
+
+
+def test_a_sample_has_the_codec_of_the_source_or_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = FileSettings(path="in/*")
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n")
+    pq.write_table(pa.table({"a": [1], "at": pa.array([0], pa.timestamp("us", "UTC"))}), tmp_path / "a.parquet")
+    (tmp_path / "a.log").write_text("one\n")
+    found = {name: read_sample(str(tmp_path / f"a.{name}"), files)["event"].to_pylist() for name in FILES}
+    assert {name: [json.loads(event) for event in events] for name, events in found.items()} == FILES
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n")))
+    lines = replace(files, codec=CodecSettings(newline=NewlineCodec()))
+    assert read_sample("-", lines)["event"].to_pylist() == [b'{"message":"one"}']
 
 
 def test_no_events_are_an_empty_table(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 import gzip
 import logging
 import os
+import threading
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from calve.errors import PositionLostError, SourceError, SourceUnavailableError
+from calve.errors import PositionLostError, SourceError, SourceUnavailableError, Verdict
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file import source
@@ -303,3 +305,30 @@ def test_a_store_that_does_not_answer_is_an_error_that_is_tried_again(tmp_path: 
     part = {"path": "s3://bucket/a.csv", "start": 0, "end": 1, "size": 1, "modified": 0}
     with pytest.raises(SourceUnavailableError, match="cannot be read"):
         list(files.reader.read(Split(part)))
+
+
+class _Refuses(BaseHTTPRequestHandler):
+    """An object store that refuses everybody."""
+
+    def do_GET(self) -> None:
+        body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_store_that_refuses_the_credentials_is_an_error_that_is_not_tried_again(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refuses) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        s3 = S3Settings(endpoint=endpoint, access_key_id="a", secret_access_key="b", region="us-east-1")
+        with pytest.raises(SourceError, match="ACCESS_DENIED") as raised:
+            opened(tmp_path, "s3://bucket/*.csv", s3=s3).start(None, once=True)
+        server.shutdown()
+    assert raised.value.verdict is Verdict.STOP

@@ -3,13 +3,17 @@ from __future__ import annotations
 import gzip
 import json
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calve.sources.http.body import NOT_AN_ARRAY, gunzip, split
+from calve.sources.file.codec import Part, read_part
+from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
+from calve.sources.http import body as body_module
+from calve.sources.http.body import NOT_AN_ARRAY, gunzip, split, split_text
 from calve.sources.http.message import RefusedError
-from calve.sources.http.record import Events
+from calve.sources.log.record import Events
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -123,4 +127,26 @@ def test_a_gzip_bomb_is_413_and_never_unpacked_whole() -> None:
     assert len(gunzip(gzip.compress(b" " * 1000), 1000)) == 1000
     with pytest.raises(RefusedError) as refused:
         gunzip(gzip.compress(b" " * (64 << 20)), 1000)
+    assert refused.value.response.status == 413
+
+
+@given(
+    st.lists(st.text() | st.sampled_from(["\n", "\r\n", "\r", " ", '"', "\\", "\x00", "\ufeff", "\u2028"])).map("".join)
+)
+def test_lines_of_text_are_the_events_of_the_codec_newline(text: str) -> None:
+    body = text.encode(errors="ignore")
+    settings = FileSettings(path="f", codec=CodecSettings(newline=NewlineCodec()))
+    batches = list(read_part(pa.BufferReader(body), Part("f", 0, len(body), len(body), 0), settings))
+    expected = [json.loads(event) for batch in batches for event in batch["event"].to_pylist()]
+    assert [json.loads(event) for event in texts(split_text(body))] == expected
+
+
+def test_a_text_that_is_not_utf_8_is_400_and_one_that_is_too_long_as_json_413(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError) as refused:
+        split_text(b"a\n\xff\n")
+    assert (refused.value.response.status, refused.value.response.text) == (400, "The text is not UTF-8 (byte 2).")
+    monkeypatch.setattr(body_module, "MAX_EVENTS_BYTES", 20)
+    assert split_text(b"abcd\n").rows == 1
+    with pytest.raises(RefusedError) as refused:
+        split_text(b"abcd\na\n")
     assert refused.value.response.status == 413

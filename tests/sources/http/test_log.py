@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from calve.settings import Size
-from calve.sources.http import segment
 from calve.sources.http.body import split
-from calve.sources.http.index import Index
 from calve.sources.http.keys import KeyStore
-from calve.sources.http.log import Entry, Limits, Log, Outcome
+from calve.sources.log import segment
+from calve.sources.log.index import Index
+from calve.sources.log.log import Entry, Limits, Log, Outcome
 from sources.http.serving import Serve, Serving, until
 from sources.http.test_keys import DAY
 
@@ -105,7 +105,7 @@ def test_a_failing_disk_refuses_and_goes_on_when_it_is_well(
 
     with monkeypatch.context() as patch:
         patch.setattr(
-            "calve.sources.http.tail.os.pwrite" if call == "pwrite" else "calve.sources.http.tail._sync",
+            "calve.sources.log.tail.os.pwrite" if call == "pwrite" else "calve.sources.log.tail._sync",
             half if call == "pwrite" else fail,
         )
         answer = serving.send("POST", "/log/ingest", json.dumps([{"a": 2}]))
@@ -124,10 +124,10 @@ def test_a_tail_that_cannot_be_cut_off_is_written_over_by_nobody(serve: Serve, m
         raise OSError(errno.EIO, "the disk says no")
 
     with monkeypatch.context() as patch:
-        patch.setattr("calve.sources.http.tail._sync", fail)
-        patch.setattr("calve.sources.http.tail.os.ftruncate", fail)
+        patch.setattr("calve.sources.log.tail._sync", fail)
+        patch.setattr("calve.sources.log.tail.os.ftruncate", fail)
         assert serving.post([{"a": 1}]) == 503
-        patch.setattr("calve.sources.http.tail._sync", os.fsync)
+        patch.setattr("calve.sources.log.tail._sync", os.fsync)
         assert serving.post([{"a": 2}]) == 503
     assert serving.post([{"a": 3}]) == 200
     assert serving.events() == [{"a": 3}]

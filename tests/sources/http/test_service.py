@@ -122,6 +122,37 @@ def test_a_long_body_is_413_whether_told_or_not_or_packed(serve: Serve) -> None:
     assert serving.post([{"a": "x" * 900}]) == 200
 
 
+@pytest.mark.parametrize("named", ["text/plain", "Text/Plain; Charset=UTF-8", 'text/plain;charset="us-ascii"'])
+def test_a_body_of_plain_text_has_an_event_for_each_line(serve: Serve, named: str) -> None:
+    serving = serve()
+    assert serving.post(b'a "b"\r\n\n{"c":1}', Content_Type=named) == 200
+    assert serving.events() == [{"message": 'a "b"'}, {"message": '{"c":1}'}]
+    assert serving.source.counts == {"200": 1, "events": 2}
+
+
+@pytest.mark.parametrize("named", ["", "application/json", "application/x-www-form-urlencoded", "text/plainer", "text"])
+def test_a_body_of_another_type_is_json(serve: Serve, named: str) -> None:
+    serving = serve()
+    assert serving.post(b'{"a":1}\n{"b":2}', Content_Type=named) == 200
+    assert serving.events() == [{"a": 1}, {"b": 2}]
+
+
+def test_text_is_unpacked_and_known_by_its_key_as_json_is(serve: Serve) -> None:
+    serving = serve()
+    headers = {"Content_Type": "text/plain", "Content_Encoding": "gzip", "Idempotency_Key": "k"}
+    for _ in range(2):
+        assert serving.post(gzip.compress(b"a\nb\n"), **headers) == 200
+    assert serving.post(b"\n\r\n", Content_Type="text/plain") == 200
+    assert serving.post(b"\xff", Content_Type="text/plain") == 400
+    assert serving.events() == [{"message": "a"}, {"message": "b"}]
+
+
+def test_text_in_another_charset_is_415(serve: Serve) -> None:
+    serving = serve()
+    assert serving.post(b"a", Content_Type="text/plain; format=flowed; charset=latin1") == 415
+    assert serving.post([{"a": 1}], Content_Type="application/json; charset=latin1") == 200
+
+
 def test_a_key_that_is_none_is_400(serve: Serve) -> None:
     serving = serve()
     for key in ("", "a b", "x" * 256):

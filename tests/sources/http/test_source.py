@@ -12,8 +12,9 @@ import pytest
 
 from calve.errors import InvariantError, PositionLostError, SourceError
 from calve.settings import Size
-from calve.sources.http import index, source
+from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
+from calve.sources.log import index
 from calve.sources.source import READ_ROWS
 from sources.http.serving import Serve, Serving, read, until
 

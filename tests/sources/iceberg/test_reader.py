@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.event import typed
 from calve.event.columns import TYPED
 from calve.event.typed import with_text
@@ -72,7 +72,7 @@ def run(folder: Path, reader: Reader, splits: list[Split], table: str = "ns.shop
     place = replace(table_of(schema()), identifier=table, location=str(folder / "t"))
     names = [compile_format(f'${{getMetadata("{name}")}}', METADATA) for name in METADATA]
     route = SinkRoute(compile_format('ns.${getMetadata("iceberg_table_name")}', METADATA), operation=names[0])
-    letters = DeadLetterPlace(str(folder / "dlq"))
+    letters = DeadLetterLocation(str(folder / "dlq"))
     by_key = {"changes": True, "identifier_columns": ("id",), "on_type_mismatch": "dlq", "evolves": True}
     sink = TableJob("iceberg", route, letters, "c", {table: place}, **by_key)
     receipt = run_task(Job("p", "run", reader, (sink,), max_open_writers=3), splits, 0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from calve.serde.settings import SchemaSettings, Serde
 from calve.sources.kafka.settings import (
     Authentication,
     ClientCertificate,
@@ -77,12 +78,27 @@ def test_a_password_is_never_shown():
 
 
 def test_what_cannot_work_is_told_with_its_place():
-    topics = [TopicSettings(name="t", serde_format="avro"), TopicSettings(name="t")]
+    topics = [TopicSettings(name="t"), TopicSettings(name="t")]
     told = dict(settings(topics=topics, client_properties={"enable.auto.commit": "true"}).check())
-    assert told["topics[0].serde_format"].startswith("avro is not available yet")
     assert "listed twice" in told["topics[1].name"]
     assert told["client_properties"].startswith("enable.auto.commit is set by Calve")
     assert list(Sasl().check())
+
+
+def test_values_with_a_schema_need_one_and_are_not_mixed_with_others():
+    avro, text = TopicSettings(name="a", serde_format="avro"), TopicSettings(name="t")
+    schema = SchemaSettings(registry_url="http://r:8081", version="3")
+    assert "needs a schema" in dict(settings(topics=[avro]).check())["schema"]
+    assert "has no schema" in dict(settings(topics=[text], schema=schema).check())["schema"]
+    told = dict(settings(topics=[avro, text], schema=schema).check())
+    assert sorted(told) == ["schema.version", "topics[1].serde_format"]
+    of_key = TopicSettings(name="a", serde_format="avro", key_mode="include_as_field")
+    assert list(dict(settings(topics=[of_key], schema=schema).check())) == ["topics[0].key_mode"]
+    assert settings(topics=[avro], schema=schema).serde == Serde("avro", schema, ("a-value",))
+    changes = [TopicSettings(name="a", serde_format=name) for name in ("debezium", "maxwell")]
+    assert settings(topics=changes[:1], schema=schema).serde == Serde("debezium", schema, ("a-value",))
+    assert not dict(settings(topics=changes[:1], schema=schema).check())
+    assert "debezium" in dict(settings(topics=changes[1:], schema=schema).check())["schema"]
 
 
 def test_changes_are_not_mixed_with_events_and_have_no_field_for_the_key():

@@ -27,7 +27,7 @@ class Part:
     """Entries of one file, in the form of a split's body.
 
     Attributes:
-        place: The folder or the object store's prefix; for a table the location of its metadata.
+        location: The folder or the object store's prefix; for a table the location of its metadata.
         file: The file's name in it; for a table the task.
         ranges: First byte, end, line of the first entry and number of entries, for each run of entries; for a table
             numbers instead of bytes.
@@ -35,7 +35,7 @@ class Part:
         storage: The properties to read a table's files, beside the credentials of the environment.
     """
 
-    place: str
+    location: str
     file: str
     ranges: list[list[int]]
     sink: int | None = None
@@ -62,7 +62,7 @@ class RejectsReader:
             SourceUnavailableError: The storage does not answer.
         """
         part = Part(**split.body)
-        part = replace(part, storage=self.storage.get(table_of(part.place), part.storage))
+        part = replace(part, storage=self.storage.get(table_of(part.location), part.storage))
         letters: list[tuple[str, DeadLetter]] = []
         size = 0
         for where, line in _lines(part):
@@ -84,18 +84,20 @@ class RejectsReader:
         return pa.record_batch(columns)
 
 
-def table_of(place: str) -> str:
+def table_of(location: str) -> str:
     """Return the metadata folder of a table of dead letters, from the location of any of its metadata files."""
-    return place.rpartition("/")[0]
+    return location.rpartition("/")[0]
 
 
 def _lines(part: Part) -> Iterator[tuple[str, bytes]]:
     """Yield each entry's line, with its file and line number."""
-    if LetterTable.is_at(part.place):
-        found = LetterTable(part.place, "", part.storage).lines(part.file, [(span[0], span[1]) for span in part.ranges])
+    if LetterTable.is_at(part.location):
+        found = LetterTable(part.location, "", part.storage).lines(
+            part.file, [(span[0], span[1]) for span in part.ranges]
+        )
         yield from ((f"{part.file}:{number}", line) for number, line in found)
         return
-    folder = Folder.at(part.place)
+    folder = Folder.at(part.location)
     path = f"{folder.path}/{part.file}"
     try:
         with folder.files.open_input_file(path) as file:

@@ -1,4 +1,4 @@
-"""Records which dead letters have been replayed: the memory of `calve dlq replay` on the driver's disk."""
+"""Records which dead letters have been replayed: the memory of `calve dlq replay`, in its folder of the state."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from calve.errors import WriteError
+from calve.object_store import StateFolder, StoreFolder
+from calve.store_rows import StoreRows
 
-__all__ = ["Replayed", "Span", "Spans"]
+__all__ = ["LocalReplayed", "Replayed", "Span", "Spans", "StoreReplayed", "replayed_in"]
 
 _FILE = "taken.db"
 _TABLES = """
@@ -53,8 +55,81 @@ class Spans:
         return at >= 0 and offset < spans[at][1]
 
 
-class Replayed:
-    """A durable set of spans in one SQLite file, and the unfinished call.
+class Replayed(Protocol):
+    """A durable set of spans, and the unfinished call."""
+
+    def load(self) -> list[Span]:
+        """Return all spans."""
+        ...
+
+    def count(self, files: Collection[str]) -> int:
+        """Count the replayed entries of these files."""
+        ...
+
+    def add(self, spans: Iterable[Span]) -> None:
+        """Add spans durably; may be repeated.
+
+        Raises:
+            WriteError: The disk or the store refused; try again.
+        """
+        ...
+
+    def call(self) -> set[str] | None:
+        """Return the replays' rejects that existed when the unfinished call started; None if no call is unfinished."""
+        ...
+
+    def begin_call(self, files: Iterable[str]) -> None:
+        """Record the result of `call`, until `end_call`."""
+        ...
+
+    def end_call(self) -> None:
+        """Forget the call: all of its entries are replayed."""
+        ...
+
+
+def replayed_in(folder: StateFolder) -> Replayed:
+    """Return the records of a folder `<state>/<pipeline>/replay`, local or on an object store."""
+    return StoreReplayed(folder) if isinstance(folder, StoreFolder) else LocalReplayed(folder)
+
+
+class StoreReplayed:
+    """The records on an object store.
+
+    Args:
+        folder: `<state>/<pipeline>/replay`.
+    """
+
+    def __init__(self, folder: StoreFolder) -> None:
+        self._taken = StoreRows(folder, "taken")
+        self._call = StoreRows(folder, "call")
+
+    def load(self) -> list[Span]:
+        """Return all spans."""
+        return [Span(*row) for row in self._taken.load()]
+
+    def count(self, files: Collection[str]) -> int:
+        """Count the replayed entries of these files."""
+        return sum(span.entries for span in self.load() if span.file in files)
+
+    def add(self, spans: Iterable[Span]) -> None:
+        """Add spans durably; may be repeated."""
+        self._taken.add(tuple(span) for span in spans)
+
+    def call(self) -> set[str] | None:
+        """Return the replays' rejects that existed when the unfinished call started; None if no call is unfinished."""
+        return {str(row[0]) for row in self._call.load()} or None
+
+    def begin_call(self, files: Iterable[str]) -> None:
+        """Record the result of `call`, until `end_call`."""
+        self._call.add((file,) for file in (_BEGUN, *files))
+
+    def end_call(self) -> None:
+        """Forget the call: all of its entries are replayed."""
+        self._call.clear()
+
+
+class LocalReplayed:
+    """The records in one SQLite file.
 
     Args:
         folder: `<state>/<pipeline>/replay`; created by the first write.

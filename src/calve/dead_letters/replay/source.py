@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from calve.dead_letters.reader import DeadLetter, Entry, LetterStore, entries, names, stores_at
 from calve.dead_letters.replay.reader import Part, RejectsReader, table_of
-from calve.dead_letters.replay.replayed import Replayed, Span, Spans
+from calve.dead_letters.replay.replayed import Span, Spans, replayed_in
 from calve.dead_letters.replay.selection import Selection
 from calve.dead_letters.table import LetterTable
 from calve.errors import PositionLostError
+from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.source import Backlog, Planned, Position, Split
 
@@ -75,14 +75,14 @@ class RejectsSource:
 
     def __init__(
         self,
-        folder: Path,
+        folder: StateFolder,
         locations: Sequence[str],
         selection: Selection,
         metadata: Mapping[str, pa.DataType],
         own: str,
     ) -> None:
         self.reader = RejectsReader(dict(metadata))
-        self._replayed = Replayed(folder)
+        self._replayed = replayed_in(folder)
         self._folder, self._own_prefix = folder, own
         self._locations = locations
         self._selection = selection

@@ -121,10 +121,12 @@ class Decoder:
         found = pa.concat_tables([part.select(self._schema.names) for part in parts] or [self._schema.empty_table()])
         if len(parts) > 1:
             found = found.take(pc.sort_indices(found["at"]))  # stable
-        at = duck.whole(found["at"])
+        at = duck.one_array(found["at"])
         is_all = np.array_equal(at, np.arange(len(events)))
         rows = events.drop_columns([name for name in (MALFORMED, SCHEMA, *self._kinds) if name in events.column_names])
         rows = rows if is_all else rows.take(at)
+        if ORIGINAL in rows.column_names:  # the envelope was Avro
+            rows = rows.drop_columns([EVENT])
         rows = rows.rename_columns([ORIGINAL if name == EVENT else name for name in rows.column_names])
         rows = rows.add_column(0, EVENT, found["event"].cast(pa.binary()))
         for name, column in ((JSON, found["json"]), (ROW, at), *((name, found[name]) for name in self._kinds)):
@@ -133,7 +135,7 @@ class Decoder:
 
     def _schema_texts(self, numbers: pa.ChunkedArray) -> pa.DictionaryArray:
         texts = pa.array([schema_text(each) for each in self._schemas], pa.string())
-        return pa.DictionaryArray.from_arrays(duck.whole(numbers), texts)
+        return pa.DictionaryArray.from_arrays(duck.one_array(numbers), texts)
 
 
 def _row(row: int, change: Change) -> dict[str, Any]:

@@ -123,6 +123,6 @@ def _epoch(number: int, what: str, unit: int) -> str:
         return str(number)
     digits = len(str(unit)) - 1
     fraction = f".{rest:0{digits}d}".rstrip("0").rstrip(".")
-    moment = _EPOCH + datetime.timedelta(days, second)
-    text = moment.isoformat() if what == "timestamp" else moment.time().isoformat()
+    found = _EPOCH + datetime.timedelta(days, second)
+    text = found.isoformat() if what == "timestamp" else found.time().isoformat()
     return text + fraction

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from calve.event.reject import encodable
 from calve.event.validate_json import without_half_surrogates
 
-__all__ = ["Field", "field_of", "row_schema", "schema_of", "text_of"]
+__all__ = ["Field", "doc_of", "field_of", "row_schema", "schema_of", "text_of"]
 
 _PRECISION = "connect.decimal.precision"
 
@@ -28,6 +29,7 @@ class Field:
         fields: The fields of a struct; the schema of the values of an array or a map, then of a map's keys if known.
         precision: The digits of a decimal, 0 if unknown; the length of a `fixed`.
         pairs: Whether JSON has a map as an array of pairs, because its keys are not strings.
+        doc: What the schema says of the field's meaning, or empty.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Field:
     fields: tuple[Field, ...] = ()
     precision: int = 0
     pairs: bool = False
+    doc: str = ""
 
 
 def row_schema(envelope: Any) -> Field | None:
@@ -75,7 +78,13 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         tuple(each for each in nested if each is not None),
         _small(parameters.get(_PRECISION)),
         kind == "map" and isinstance(keys, Mapping) and keys.get("type") != "string",
+        doc_of(schema.get("doc")),
     )
+
+
+def doc_of(found: Any) -> str:
+    """Return the text that describes a field, as a column can have it; empty if it is no text."""
+    return encodable(found.strip()) if isinstance(found, str) else ""
 
 
 def text_of(field: Field) -> str:

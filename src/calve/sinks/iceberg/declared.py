@@ -5,18 +5,27 @@ Imported only for a configuration that declares some: importing PyIceberg takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import UnknownType
 
+from calve.columns.names import PLAIN, RESERVED, folded
 from calve.convert.event_time import fault as faulty_time
 from calve.errors import SettingsError
 from calve.table.definition import partition_spec_fields, schema_from_columns
 from calve.table.type_text import parse_type
 
-__all__ = ["check_transform", "check_type", "partition_faults", "schema_faults", "time_fault", "type_fault"]
+__all__ = [
+    "check_transform",
+    "check_type",
+    "metadata_faults",
+    "partition_faults",
+    "schema_faults",
+    "time_fault",
+    "type_fault",
+]
 
 
 def check_type(text: str) -> None:
@@ -72,6 +81,21 @@ def partition_faults(
             partition_spec_fields([entry], schema)
         except SettingsError as error:
             yield f"{key}[{index}]", str(error)
+
+
+def metadata_faults(columns: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names of metadata columns that a table cannot have, each with the reason."""
+    known: dict[str, str] = {}
+    for name in columns:
+        if not PLAIN(name):
+            yield name, "must consist of letters, digits and _, and not begin with a digit"
+        elif folded(name) in RESERVED:
+            yield (
+                name,
+                f"Iceberg reserves this name; use another one, e.g. source{name}",
+            )
+        elif (other := known.setdefault(folded(name), name)) != name:
+            yield name, f"differs from {other} by case only"
 
 
 def time_fault(columns: Sequence[Mapping[str, Any]], column: str) -> str | None:

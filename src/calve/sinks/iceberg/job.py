@@ -21,6 +21,7 @@ from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
 from calve.record.written import CommitRejects, TableFiles
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
+from calve.sinks.iceberg.metadata_columns import BatchMetadata
 from calve.sinks.iceberg.writer import TableWriter, rejects_of_absent
 from calve.sinks.job import Preview, SinkJob, Work
 from calve.table.loaded import Absent, Table
@@ -47,6 +48,8 @@ class TableJob(SinkJob):
         on_type_mismatch: As in the settings; None: as the table's columns came to be.
         column_types: The types that the settings give to columns, which are then not inferred.
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
+        metadata_columns: The columns that get metadata, each with its attribute.
+        batch: The attributes that all events share.
     """
 
     catalog: str
@@ -68,6 +71,8 @@ class TableJob(SinkJob):
     keep: bool = False
     write_properties: dict[str, str] = field(default_factory=dict)
     gathers_bytes: int = 0
+    metadata_columns: tuple[tuple[str, str], ...] = ()
+    batch: BatchMetadata = field(default_factory=BatchMetadata)
 
     def options(self, table: Table) -> ConvertOptions:
         """Return how events are converted for a table."""
@@ -80,7 +85,12 @@ class TableJob(SinkJob):
             case_insensitive=self.case_insensitive,
             fields=self.fields,
             count_ignored=not self.evolves,
+            metadata=self.metadata_columns,
         )
+
+    def with_batch(self, events: pa.Table) -> pa.Table:
+        """Return events with the attributes of their batch that become columns."""
+        return self.batch.add_to(events, frozenset(attribute for _, attribute in self.metadata_columns))
 
     def _declared(self, table: Table) -> frozenset[str]:
         return frozenset(each.name for each in table.schema.fields if self.column_types.of((each.name,)))
@@ -123,13 +133,13 @@ class TableJob(SinkJob):
             return Preview(rejects_table([]), is_misfit=True, inferred=inferred)
         if isinstance(known, Absent):
             return Preview(rejects_of_absent(known, events), is_absent=True)
-        found = self.converter(known).convert(events)
+        found = self.converter(known).convert(self.with_batch(events))
         is_misfit = found.unknown is not None
         return Preview(
             found.rejects, self.catalog, is_misfit, found.unknown, nulled=found.nulled, ignored=found.ignored
         )
 
-    def place(self, stream: Stream) -> tuple[Table, dict[str, str]]:
+    def table_of(self, stream: Stream) -> tuple[Table, dict[str, str]]:
         """Return the table of a stream, and its properties."""
         are_letters = stream.role is Role.DEAD_LETTERS
         table = self.dead_letters.table if are_letters else self.tables[stream.table]

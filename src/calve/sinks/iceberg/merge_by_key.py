@@ -34,7 +34,7 @@ def write_net(job: TableJob, writers: Writers, target: TableRef, net: Net) -> No
     """Write what the changes of one table add up to, as rows and equality deletes."""
     key = _key(job, target)
     rows = Stream(*target)
-    properties = job.place(rows)[1]
+    properties = job.table_of(rows)[1]
     if len(net.rows):
         writers.write(rows, key.required, properties, net.rows)
     if len(net.deletes):
@@ -49,15 +49,15 @@ def hand_on_net(job: TableJob, shuffle: Shuffle, target: TableRef, net: Net, tas
     words = pa.array(
         np.where(net.replaced.to_numpy(zero_copy_only=False), Operation.UPDATE, Operation.INSERT), pa.int8()
     )
-    rows = _placed(net.rows.append_column(OPERATION, words), task)
+    rows = _with_positions(net.rows.append_column(OPERATION, words), task)
     for bucket, part in _by_key(key, key.of(net.rows), rows, shuffle.buckets):
         shuffle.post(bucket, Stream(*target, Role.CHANGED), part)
     if net.partial is not None:
         words = pa.repeat(pa.scalar(int(Operation.UPDATE), pa.int8()), len(net.partial))
-        rows = _placed(net.partial.append_column(OPERATION, words), task)
+        rows = _with_positions(net.partial.append_column(OPERATION, words), task)
         for bucket, part in _by_key(key, key.of(net.partial), rows, shuffle.buckets):
             shuffle.post(bucket, Stream(*target, Role.CHANGED), part)
-    for bucket, part in _by_key(key, net.gone, _placed(net.gone, task), shuffle.buckets):
+    for bucket, part in _by_key(key, net.gone, _with_positions(net.gone, task), shuffle.buckets):
         shuffle.post(bucket, Stream(*target, Role.GONE), part)
 
 
@@ -82,10 +82,10 @@ def _lacking(rows: pa.Table) -> pa.Table:
 
 
 def _key(job: TableJob, target: TableRef) -> Key:
-    return Key(job.place(Stream(*target))[0], job.identifier_columns)
+    return Key(job.table_of(Stream(*target))[0], job.identifier_columns)
 
 
-def _placed(rows: pa.Table, task: int) -> pa.Table:
+def _with_positions(rows: pa.Table, task: int) -> pa.Table:
     return rows.append_column(ORDER, pa.repeat(pa.scalar(task, pa.int64()), len(rows)))
 
 

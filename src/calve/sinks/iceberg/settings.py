@@ -6,7 +6,7 @@ The module with Iceberg's types (`declared`) is imported only if a configuration
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,14 +18,21 @@ from calve.expression import Format, compile_format
 from calve.route.names import fault
 from calve.settings import Size, option
 from calve.settings.catalog import catalog_faults, catalog_folder, shown_catalog
+from calve.settings.problems import unknown
+from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import SchemaOf, TableSchema
 from calve.sinks.settings import SinkSettings
+from calve.table.limits import DEFAULTS, Limits
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from calve.columns.declared_types import ColumnTypes
 
 __all__ = ["DeadLetters", "IcebergSettings"]
 
+OF_BATCH = ("ingestion_time", "batch")
+"""The metadata attributes that all events of a batch share; every source has them."""
 _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
 
@@ -123,6 +130,11 @@ class IcebergSettings(SinkSettings):
         "or null: never.",
         minimum=0,
     )
+    maintenance: bool | Maintenance = option(
+        True,
+        "Keep the tables small and fast to read, in the background: compact small files, expire snapshots, remove "
+        "orphans, when a table needs it. `false`: never.",
+    )
     auto_create: bool = option(
         False, "Create a missing table from `schema` or, without one, from the events of the first batch."
     )
@@ -165,8 +177,8 @@ class IcebergSettings(SinkSettings):
     table_location: str | None = option(None, "The location of a new table. Default: the catalog decides.", minimum=1)
     commit_interval: timedelta = option(
         timedelta(minutes=5),
-        "Interval at which written events become visible in the table. The first rows of a table in a run, and the "
-        "end of a backlog, are committed at once.",
+        "Interval at which written events become visible in the table. The first rows of a run's first ten "
+        "tables, and the end of a backlog, are committed at once.",
     )
     flush_interval: timedelta = option(
         timedelta(minutes=5),
@@ -210,6 +222,13 @@ class IcebergSettings(SinkSettings):
         "date. Each snapshot then has the time through which the table is complete.",
         minimum=1,
     )
+    metadata_columns: dict[str, str] = option(
+        {},
+        "Columns that get metadata instead of a field: the name of the column and the metadata attribute, e.g. "
+        "`{_ingested_at: ingestion_time, _topic: kafka_topic, _offset: kafka_offset}`. `ingestion_time` (when the "
+        "batch was begun, a `timestamptz`) and `batch` (its number) always exist. New tables get the columns, existing "
+        "ones with `schema_evolution`.",
+    )
     dlq: str | DeadLetters | None = option(
         None,
         "The destination of rejected events: a folder, an object-store prefix, or a `table`. Default: "
@@ -250,7 +269,7 @@ class IcebergSettings(SinkSettings):
         return prefix(self.dlq.s3 if isinstance(self.dlq, DeadLetters) else self.dlq)
 
     @property
-    def places(self) -> dict[str, str]:
+    def locations(self) -> dict[str, str]:
         """The catalog properties with the sink's storage."""
         return {**(self.catalog or {}), "dlq": self.dlq_prefix or "", "location": self.table_location or ""}
 
@@ -266,17 +285,30 @@ class IcebergSettings(SinkSettings):
         return catalog_folder(self.catalog), tables if self.auto_create else ""
 
     @property
-    def shown_place(self) -> str:
+    def shown_location(self) -> str:
         """The catalog's location, for messages."""
         return shown_catalog(self.catalog)
+
+    @property
+    def limits(self) -> Limits | None:
+        """When its tables need maintenance; None: never."""
+        if isinstance(self.maintenance, Maintenance):
+            return self.maintenance.limits
+        return DEFAULTS if self.maintenance else None
 
     @property
     def appends(self) -> bool:
         """Whether all events are appended to one table."""
         return not (self.dynamic or self.changes)
 
-    def faults(self, stream: str | None, has_keys: bool) -> Iterator[tuple[str, str]]:
-        """Refuse new tables without a key, if rows are changed by key."""
+    def faults(
+        self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]
+    ) -> Iterator[tuple[str, str]]:
+        """Refuse new tables without a key, if rows are changed by key, and metadata that the source does not have."""
+        known = [*OF_BATCH, *(name for name, kind in metadata.items() if not kind.num_fields)]
+        for column, attribute in self.metadata_columns.items():
+            if attribute not in known:
+                yield f"metadata_columns.{column}", unknown("metadata attribute", attribute, known)
         why = "operation" if self.operation is not None else "upsert" if self.upsert else stream
         if why and self.auto_create and not self.identifier_columns and not has_keys:
             yield (
@@ -308,6 +340,14 @@ class IcebergSettings(SinkSettings):
         if self.partial_updates == "keep" and self.write_mode == "equality-delete":
             why = "keep needs the older row, which equality deletes never read"
             yield "partial_updates", f"{why}; set write_mode: merge-on-read or copy-on-write"
+        if self.metadata_columns:
+            from calve.sinks.iceberg.declared import metadata_faults
+
+            for name, why in metadata_faults(self.metadata_columns):
+                yield f"metadata_columns.{name}", why
+        for index, name in enumerate(self.identifier_columns):
+            if name in self.metadata_columns:
+                yield f"identifier_columns[{index}]", f"{name} is in metadata_columns; a key consists of fields"
         if self.dlq == "":
             yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
         if self.dlq_table == self.table_identifier:
@@ -338,7 +378,8 @@ class IcebergSettings(SinkSettings):
         if self.case_insensitive:
             return {}
         required = self.schema.columns if self.schema else []
-        found = {column.name: f"the required column {column.name}" for column in required if column.required}
+        required = [each for each in required if each.required and each.name not in self.metadata_columns]
+        found = {column.name: f"the required column {column.name}" for column in required}
         if self.changes:
             found |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
         return found

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from calve.catalog.catalog import Catalog
 from calve.catalog.storage import for_executors
 from calve.columns.fields import Fields
 from calve.columns.infer import Inferred
 from calve.dead_letters.open_table import LetterTarget
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
+from calve.object_store import state_folder_at
 from calve.record.target import BranchRef
 from calve.record.written import TableFiles
 from calve.route.gates import gates
 from calve.route.route import SinkRoute, names_by_table
 from calve.sinks.iceberg.epoch import read_as_milliseconds
 from calve.sinks.iceberg.job import TableJob
+from calve.sinks.iceberg.metadata_columns import BatchMetadata, MetadataColumns
 from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.probe import probe
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -50,7 +51,8 @@ class IcebergSink:
             settings = replace(settings, operation=opening.operation)
         self._settings = settings
         self._label = opening.label
-        self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
+        kept = settings.metadata_columns  # no field of an event is written into them
+        self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys) | frozenset(kept))
         operation = None if settings.operation is None else compile_format(settings.operation, metadata)
         self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
         self._key, self.catalog = opening.catalog_of(settings.catalog or {})
@@ -58,16 +60,21 @@ class IcebergSink:
         self._log = log
         self._warned_times: set[tuple[str, str]] = set()
         self._mirrors = Mirrors(self._fields, settings.inferred_types)
-        self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors)
+        columns = MetadataColumns(kept, metadata)
+        self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors, columns)
         letters = settings.dlq_table
-        self.letters = LetterTarget(self.catalog, letters, Path(opening.dead_letters), log) if letters else None
-        self.dead_letters = DeadLetterPlace(opening.dead_letters, for_executors(self.catalog.properties))
+        self.letters = (
+            LetterTarget(self.catalog, letters, state_folder_at(opening.dead_letters), log) if letters else None
+        )
+        storage = opening.state_storage or for_executors(self.catalog.properties)
+        self.dead_letters = DeadLetterLocation(opening.dead_letters, storage)
         self.branch = settings.branch or "main"
         self.order = Order.BY_KEY if settings.changes else Order.ANY
         self.always_gathers = settings.distribution == "hash"
         self.infers = settings.auto_create and settings.schema is None
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0
+        self.limits = settings.limits
         self.flush_seconds = settings.flush_interval.total_seconds()
         self.max_batch_bytes = int(settings.max_batch_bytes)
         self.commits = CommitSettings(settings.commit_interval.total_seconds(), int(settings.commit_size))
@@ -80,7 +87,7 @@ class IcebergSink:
     @property
     def metadata(self) -> frozenset[str]:
         """The metadata attributes that it reads."""
-        return self._route.metadata
+        return self._route.metadata | set(self._settings.metadata_columns.values())
 
     @property
     def key_fields(self) -> frozenset[str]:
@@ -102,7 +109,7 @@ class IcebergSink:
         """
         if self.letters:
             _ = self.letters.table
-        self._mirrors.set(tables, names_by_table(self._route.table, [table.name for table in tables]))
+        self._mirrors.set(tables, names_by_table(self._route.table, tables))
         self._targets.begin_batch()
 
     def may_write(self, target: BranchRef) -> bool:
@@ -117,6 +124,16 @@ class IcebergSink:
     def has(self, catalog: str, table: str) -> bool:
         """Return whether a table is one of the sink's known tables."""
         return catalog == self._key and self._targets.has(table)
+
+    def targets_of(self, tables: Sequence[SourceTable]) -> list[BranchRef]:
+        """Return where the rows of source tables go, as far as the tables alone decide it."""
+        names = dict.fromkeys(names_by_table(self._route.table, tables).values())
+        return [BranchRef(self._key, name, self.branch) for name in names]
+
+    def maintains(self, catalog: str, table: str) -> bool:
+        """Return whether a table is one of the sink's, the one for its dead letters included."""
+        is_letters = self.letters is not None and self.letters.identifier == table
+        return self.has(catalog, table) or (catalog == self._key and is_letters)
 
     def refresh(self, catalog: str, table: str, found: Table | None) -> None:
         """Set a table to its state after a commit, or load it again; the table of dead letters is always loaded."""
@@ -144,15 +161,15 @@ class IcebergSink:
         """Create or evolve a table."""
         self._targets.fit(table, inferred)
 
-    def job(self, moment: int, prefix: str, replays: bool) -> TableJob:
+    def job(self, batch: int, time_tenths: int, prefix: str, replays: bool) -> TableJob:
         """Return its part of the job of a batch; event times of a replay do not count, because they are late."""
-        settings, place = self._settings, self.dead_letters
+        settings, location = self._settings, self.dead_letters
         return TableJob(
             label=self._label,
             catalog=self._key,
             route=self._route,
             tables=self._targets.known(),
-            dead_letters=replace(place, table=self.letters.table) if self.letters else place,
+            dead_letters=replace(location, table=self.letters.table) if self.letters else location,
             branch=self.branch,
             fields=self._fields,
             event_time=None if replays else settings.event_time,
@@ -170,6 +187,8 @@ class IcebergSink:
             keep=settings.partial_updates == "keep",
             write_properties=dict(settings.write_properties),
             gathers_bytes=GATHERED_BYTES[settings.distribution],
+            metadata_columns=tuple(settings.metadata_columns.items()),
+            batch=BatchMetadata(batch, time_tenths),
         )
 
 

@@ -9,14 +9,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    FixedType,
-    IcebergType,
-    TimestampNanoType,
-    TimestamptzNanoType,
-    TimeType,
-    UnknownType,
-)
 
 from calve.catalog.catalog import Catalog
 from calve.columns.evolve import plan_evolution
@@ -37,19 +29,18 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
+from calve.sinks.iceberg.check_table import check_table
 from calve.sinks.iceberg.inferred import fitted, unclear_columns
+from calve.sinks.iceberg.metadata_columns import NONE as NO_METADATA
+from calve.sinks.iceberg.metadata_columns import MetadataColumns
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.source import SourceTable
 from calve.table.definition import partition_spec_fields, schema_from_columns
 from calve.table.loaded import INFERRED, Absent, Table
-from calve.table.schema import VariantType
 from calve.write.writer import check
 
 __all__ = ["SinkTargets", "missing"]
-
-_NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
-"""Spark has a type for `unknown`, but MERGE cannot write it (Iceberg 1.12)."""
 
 
 class SinkTargets:
@@ -61,14 +52,22 @@ class SinkTargets:
         static: The one table of a sink whose `table_identifier` has no `${…}`.
         log: Logs that a table was created or changed, or has invalid properties.
         mirrors: The source tables of the sink's mirrors.
+        metadata: The columns that get the metadata of events.
     """
 
     def __init__(
-        self, catalog: Catalog, settings: IcebergSettings, static: str | None, log: Log, mirrors: Mirrors = NONE
+        self,
+        catalog: Catalog,
+        settings: IcebergSettings,
+        static: str | None,
+        log: Log,
+        mirrors: Mirrors = NONE,
+        metadata: MetadataColumns = NO_METADATA,
     ) -> None:
         self.catalog = catalog
         self.settings = settings
         self.mirrors = mirrors
+        self._metadata = metadata
         self._types = settings.inferred_types
         self._static = static
         self._info = log.info
@@ -228,11 +227,15 @@ class SinkTargets:
         return bool(done)
 
     def _ready(self, table: Table) -> Table:
-        """Prepare a table for row changes.
+        """Prepare a table for metadata columns and row changes.
 
         Raises:
             SchemaConflictError: Its format version has no deletes.
         """
+        lacking = self._metadata.lacking(table.schema)
+        if lacking.add and self.settings.schema_evolution:
+            table = self.catalog.evolve(table.identifier, lacking)
+            self._info(f"added to the table {table.identifier}: {', '.join(each.name for each in lacking.add)}")
         if not self.settings.changes:
             return table
         if table.format_version < 2:
@@ -270,6 +273,7 @@ class SinkTargets:
         if not schema.fields:
             what = f"no field with a value can become a column, so the table {name} cannot be created"
             return Absent(Code.NO_MATCHING_FIELDS.value, what)
+        schema = self._metadata.complete(schema)
         if lacking := [key for key in self.settings.identifier_columns if key not in schema.column_names]:
             return Absent(Code.NO_KEY.value, f"no event has {lacking[0]}, which is in the key of the new table {name}")
         chosen = fitted(schema, self.settings, self._types)
@@ -282,6 +286,7 @@ class SinkTargets:
     def _create(
         self, name: str, schema: Schema, partitions: Sequence[Any], marks: Mapping[str, str] | None = None
     ) -> Table:
+        schema = self._metadata.complete(schema)
         schema = identified(schema, self.settings.identifier_columns) if self.settings.identifier_columns else schema
         fields = partition_spec_fields(partitions, schema)
         settings = self.settings
@@ -295,7 +300,7 @@ class SinkTargets:
         if not evolution.add and not evolution.widen:
             return table
         evolved = self._ready(self.catalog.evolve(table.identifier, evolution))
-        names = ", ".join(".".join((*parent, name)) for parent, name, _ in evolution.add[:5])
+        names = ", ".join(".".join((*each.path, each.name)) for each in evolution.add[:5])
         more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
         if names:
             self._info(f"added to the table {table.identifier}: {names}{more}")
@@ -309,13 +314,7 @@ class SinkTargets:
         """Check the properties of a table that configure its writer; log invalid ones once."""
         if not isinstance(table, Table):
             return
-        if self.settings.changes and self.settings.write_mode == EQUALITY_DELETE:
-            _check_key(table, Key(table, self.settings.identifier_columns))
-        if self.settings.changes and self.settings.write_mode != EQUALITY_DELETE:
-            mode = f"write_mode {self.settings.write_mode}"
-            _check_types(table, mode, _NOT_IN_SPARK, "Set write_mode: equality-delete")
-            if self.settings.partial_updates == "keep":
-                _check_types(table, "partial_updates: keep", (VariantType,), "Set partial_updates: null")
+        check_table(table, self.settings, self._metadata)
         for complaint in check(table, {**table.properties, **self.settings.write_properties}):
             self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
 
@@ -343,42 +342,6 @@ class SinkTargets:
             return table
         bad = Key(table, self.settings.identifier_columns).fault
         return Absent(Code.NO_KEY.value, bad) if bad else table
-
-
-def _check_types(table: Table, option: str, kinds: tuple[type[IcebergType], ...], hint: str) -> None:
-    """Check that Spark, which finds the older rows, can handle all column types.
-
-    Raises:
-        UnsupportedError: It cannot handle one.
-    """
-    for name in table.schema.column_names:
-        kind = table.schema.find_type(name)
-        if isinstance(kind, kinds):
-            raise UnsupportedError(
-                f"Spark, which finds the rows for {option}, cannot handle {name} ({kind})",
-                step="start",
-                target=table.identifier,
-                hint=hint,
-            )
-
-
-def _check_key(table: Table, key: Key) -> None:
-    """Check that Java's readers can apply deletes by all columns of the key.
-
-    They keep a delete file's `fixed` values in one buffer, so all keys become the last one (Iceberg 1.12).
-
-    Raises:
-        UnsupportedError: It cannot handle one.
-    """
-    for name in key.names:
-        kind = table.schema.find_type(name)
-        if isinstance(kind, FixedType):
-            raise UnsupportedError(
-                f"Spark and Flink do not find rows that are deleted by their key where {name} is a {kind}",
-                step="start",
-                target=table.identifier,
-                hint="Set write_mode: merge-on-read or copy-on-write",
-            )
 
 
 def missing(table: str, catalog: str) -> NoTargetError:

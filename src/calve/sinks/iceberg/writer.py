@@ -14,7 +14,7 @@ from calve.convert.converter import Converted, Converter
 from calve.event.columns import JSON
 from calve.event.reject import reject_rows
 from calve.event.typed import is_typed
-from calve.event.validate_json import sound
+from calve.event.validate_json import validated
 from calve.record.receipt import Misfit, Receipt
 from calve.record.target import Role, Stream, TableRef
 from calve.reduce.reducer import Reducer
@@ -59,7 +59,7 @@ class TableWriter:
             key = self._job.alike(tables[0])
             if key not in self._converters:
                 self._converters[key] = self._job.converter(table)
-            parts = _convert(self._converters[key], events, table_of_row)
+            parts = _convert(self._converters[key], self._job.with_batch(events), table_of_row)
             while (part := self._work.timed("convert", next, parts, None)) is not None:
                 self._work.begin(tables[part[0]])
                 yield from self._converted(tables[part[0]], events, part[1])
@@ -83,13 +83,13 @@ class TableWriter:
         while held:
             stream, parts = held.popitem()
             self._work.begin(stream.table)
-            self._work.writers.write(stream, *self._job.place(stream), pa.concat_tables(parts))
+            self._work.writers.write(stream, *self._job.table_of(stream), pa.concat_tables(parts))
 
     def close(self, files: Mapping[Stream, Written]) -> Receipt:
         """Return the staged files, without those of tables whose events come again."""
         # Rows that were handed on are in no file of this task, but their times are known here alone.
         timed = (Stream(self._work.sink, table) for table in self._times)
-        files = {**files, **{one: Written(self._job.place(one)[0]) for one in timed if one not in files}}
+        files = {**files, **{one: Written(self._job.table_of(one)[0]) for one in timed if one not in files}}
         return Receipt(
             tables=[
                 self._job.table_files(stream, one, self._work.run, self._latest(stream.table))
@@ -103,7 +103,7 @@ class TableWriter:
     def _infer(self, events: pa.Table) -> Inferred | None:
         if not self._job.infers:
             return None
-        rows = events if JSON in events.column_names or is_typed(events) else sound(events).rows
+        rows = events if JSON in events.column_names or is_typed(events) else validated(events).rows
         inferred: Inferred = self._work.timed("convert", infer, rows, self._job.fields)
         return inferred
 
@@ -116,7 +116,7 @@ class TableWriter:
         yield table, converted.rejects
         self._losses.add(table, converted)
         stream = Stream(self._work.sink, table)
-        loaded, properties = self._job.place(stream)
+        loaded, properties = self._job.table_of(stream)
         column = self._job.event_time
         if column and table not in self._times and (where := event_time.path(loaded.schema, column)):
             self._times[table] = event_time.EventTimes(where, self._work.origin)

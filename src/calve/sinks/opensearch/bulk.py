@@ -23,6 +23,8 @@ _FIRST_SECONDS = 0.05
 _LONGEST_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 """How long a task retries without success; then the batch fails, and the driver retries it."""
+_OF_DOCUMENTS = (400, 413)
+"""What a whole request is answered because of a document; any other status is the cluster's, or a proxy's before it."""
 _CONFLICT = 409
 _WITHOUT_ID = "create"
 """The action of documents with Calve's own ids: if the id exists, an earlier try has sent this document."""
@@ -206,9 +208,9 @@ def _body(lines: pa.LargeStringArray, rows: RowNumbers) -> Any:
 
 def _outcome(answer: Answer, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
     """Record permanent refusals; return the lines to repeat, and the reason."""
-    if _passes(answer.status):
-        return rows, f"status {answer.status}"
-    if answer.status >= 400:
+    if answer.status >= 300 and answer.status not in _OF_DOCUMENTS:
+        return rows, _plain(answer)
+    if answer.status >= 300:
         sent.refused += [Refused(int(row), _plain(answer)) for row in rows]
         return rows[:0], ""
     if not msgspec.json.decode(answer.data, type=_Head).errors:
@@ -238,7 +240,8 @@ def _plain(answer: Answer) -> str:
         found = msgspec.json.decode(answer.data)["error"]
         return f"{found['type']}: {found['reason']}"
     except (msgspec.DecodeError, KeyError, TypeError):
-        return f"status {answer.status}: {answer.data[:200].decode(errors='replace')}"
+        text = answer.data[:200].decode(errors="replace").strip()
+        return f"status {answer.status}: {text}" if text else f"status {answer.status}"
 
 
 def _unavailable(cluster: str, why: str) -> SinkUnavailableError:

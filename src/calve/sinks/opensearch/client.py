@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError, InsecureRequestWarning, NameResolutionError, SSLError, TimeoutError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
+from calve.no_answer import no_answer
 from calve.sinks.opensearch.settings import OpenSearchSettings
 
 __all__ = ["Access", "Answer", "Client", "access_of"]
@@ -115,7 +116,7 @@ class Client:
         if isinstance(raised, SSLError) and (hint := _certificate(raised)):
             return SinkRefusedError(f"OpenSearch at {host} has no trusted TLS: {raised}", **_at(host, hint))
         return SinkUnavailableError(
-            f"OpenSearch at {host} does not answer: {_reason(raised)}",
+            f"OpenSearch at {host} does not answer: {no_answer(raised)}",
             **_at(host, "Start it or correct `hosts`; Calve continues by itself when it answers"),
         )
 
@@ -128,17 +129,6 @@ class Client:
 
 def _at(target: str, hint: str) -> dict[str, str]:
     return {"step": "write", "target": target, "hint": hint}
-
-
-def _reason(raised: BaseException) -> str:
-    if isinstance(raised, NameResolutionError):
-        return "the host name is unknown"
-    cause: BaseException | None = raised
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        cause = cause.__cause__ or cause.__context__
-    return "no answer in time" if isinstance(raised, TimeoutError) else str(raised) or type(raised).__name__
 
 
 def _certificate(raised: SSLError) -> str:

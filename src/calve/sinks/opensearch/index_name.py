@@ -35,17 +35,17 @@ def check_index(text: str) -> None:
         raise SettingsError(wrong)
 
 
-def dated(text: str, moment: int) -> str:
+def dated(text: str, time_tenths: int) -> str:
     """Put a batch's date into an index's text, in UTC.
 
     Args:
         text: The `index`, e.g. `logs-%{yyyy.MM.dd}`.
-        moment: The batch's time, in tenths of a second since the epoch; from the ledger, so a replay has the same name.
+        time_tenths: The batch's time, in tenths of a second since the epoch; a replay has the same, from the ledger.
 
     Raises:
         SettingsError: The date pattern is invalid.
     """
-    at = datetime.fromtimestamp(moment / 10, UTC)
+    at = datetime.fromtimestamp(time_tenths / 10, UTC)
     return _DATE.sub(lambda found: _shown(found[1], at), text)
 
 
@@ -80,13 +80,13 @@ def normal_sql(name: str) -> str:
 
 
 def _shown(date: str, at: datetime) -> str:
-    shown, place = "", 0
-    while piece := _PIECE.match(date, place):
-        place = piece.end()
+    shown, position = "", 0
+    while piece := _PIECE.match(date, position):
+        position = piece.end()
         if piece[2] and piece[0] not in _CODES:
             break
         shown += piece[1] if piece[1] is not None else _CODES[piece[0]].format(at) if piece[2] else piece[0]
     else:
-        if date and place == len(date):
+        if date and position == len(date):
             return shown
     raise SettingsError(f"the date pattern %{{{date}}} may have only yyyy, yy, MM, M, dd, d, DDD, HH, H and 'text'")

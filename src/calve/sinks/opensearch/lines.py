@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from calve.columns.fields import Fields
 from calve.event import duck
-from calve.event.columns import JSON, VERSION
+from calve.event.columns import JSON, PART, VERSION
 from calve.event.reject import Code, reject_rows
 from calve.expression import compile_condition, compile_format
 from calve.sinks.opensearch.settings import ACTIONS, KEYED, OpenSearchSettings
@@ -62,10 +62,12 @@ class Shape:
             texts = pa.array([_written_fields(text, fields) for text in texts.to_pylist()], pa.string())
         if pc.any(pc.match_substring(texts, "\n")).as_py():  # between tokens, because strings have it escaped
             texts = pc.replace_substring(texts, "\n", " ")
-        nth = _nth(events[VERSION])
+        nth = _suffixes(events[VERSION])
+        if PART in events.column_names:  # it is the same if only this part is replayed
+            nth = pc.coalesce(pc.binary_join_element_wise("-p", duck.one_array(events[PART]), ""), nth)
         found = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
-        faults = duck.whole(found["fault"])
-        text = duck.whole(found["line"]).cast(pa.large_string())
+        faults = duck.one_array(found["fault"])
+        text = duck.one_array(found["line"]).cast(pa.large_string())
         overwritten = _overwritten(found["id"], text) if self.has_actions else None
         return Lines(
             text=text if overwritten is None else pc.if_else(overwritten, pa.scalar(None, pa.large_string()), text),
@@ -120,14 +122,14 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
         routing=f"nullif({routing.sql}, '')",
         pipeline=f"nullif({pipeline.sql}, '')",
         version=VERSION if settings.document_version is None else number,
-        place=VERSION,
+        position=VERSION,
         nth=_NTH,
         document=_DOCUMENT,
         fault=_fault(),
         reads=_READS,
         steps="".join(f", {name}" for name in _STEPS[1:]) if reads else ", id" if has_actions else "",
         keyed=_keyed_line(settings.document_version_type),
-        placed=_placed_line(prefix),
+        created=_created_line(prefix),
     )
     return Shape(
         sql,
@@ -139,16 +141,17 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
 
 
 _SELECT = """SELECT fault,
-CASE WHEN fault IS NOT NULL OR {reads} THEN NULL WHEN id IS NULL THEN {placed} ELSE {keyed} END AS line{steps}
+CASE WHEN fault IS NOT NULL OR {reads} THEN NULL WHEN id IS NULL THEN {created} ELSE {keyed} END AS line{steps}
 FROM (SELECT *, {fault} AS fault FROM (SELECT {action} AS action, {id} AS id, {routing} AS routing,
-{pipeline} AS pipeline, {version} AS version, {place} AS place, {nth} AS nth, {document} AS document FROM events))"""
+{pipeline} AS pipeline, {version} AS version, {position} AS position,
+{nth} AS nth, {document} AS document FROM events))"""
 _STEPS = ("fault", "action", "id", "routing", "pipeline", "version", "document")
 _READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
 
 
 def _overwritten(ids: pa.ChunkedArray, text: pa.LargeStringArray) -> pa.BooleanArray:
     """Mask the events that the next event, of the same document, overwrites."""
-    whole = duck.whole(ids)
+    whole = duck.one_array(ids)
     same = pc.and_(pc.equal(whole[:-1], whole[1:]), text[1:].is_valid())
     return pa.concat_arrays([pc.fill_null(same, False), pa.array([False] * min(len(ids), 1), pa.bool_())])
 
@@ -172,23 +175,26 @@ def _keyed_line(version_type: str) -> str:
     )
 
 
-def _placed_line(prefix: str) -> str:
+def _created_line(prefix: str) -> str:
     start = duckdb_text(f'{{"create":{{"_id":"{prefix}')
     more = _optional("routing") + _optional("pipeline")
-    place = "format('{:x}', place) || CASE WHEN nth = 0 THEN '' ELSE '-' || nth END"
-    return f"""{start} || {place} || '"'{more} || '}}}}' || chr(10) || document || chr(10)"""
+    position = "format('{:x}', position) || nth"
+    return f"""{start} || {position} || '"'{more} || '}}}}' || chr(10) || document || chr(10)"""
 
 
 def _optional(name: str) -> str:
     return f""" || coalesce(',"{name}":' || to_json({name})::VARCHAR, '')"""
 
 
-def _nth(versions: pa.ChunkedArray) -> pa.Array:
-    """Number the rows of each event, which are consecutive and share its version: 0, 1 and so on."""
+def _suffixes(versions: pa.ChunkedArray) -> pa.Array:
+    """Number the rows of each event, which are consecutive and share its version: nothing, `-1`, `-2` and so on."""
     numbers = versions.to_numpy()
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(numbers)))
-    return pa.array((np.arange(len(numbers)) - first).astype(np.int32))
+    nth = np.arange(len(numbers)) - first
+    if not nth.any():
+        return pa.repeat("", len(numbers))
+    return pa.array([f"-{number}" if number else "" for number in nth.tolist()], pa.string())
 
 
 def _rejects(faults: pa.Array) -> pa.Table:

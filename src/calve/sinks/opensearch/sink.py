@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from calve.columns.fields import Fields
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import Format, compile_format
 from calve.route.gates import gates
 from calve.route.route import SinkRoute, names_by_table
@@ -43,7 +43,7 @@ class OpenSearchSink:
         self._names = metadata
         self._gates = gates(entry, metadata)
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
-        self.dead_letters = DeadLetterPlace(opening.dead_letters)
+        self.dead_letters = DeadLetterLocation(opening.dead_letters, opening.state_storage)
         self._made: dict[str, SourceTable] = {}
         reads = compile_shape(settings, metadata, "").reads  # documents are read, changed and written again
         self.order = Order.ONE_TASK if reads else Order.ANY
@@ -70,7 +70,7 @@ class OpenSearchSink:
         settings = self._settings
         if settings.index_type == "management_disabled" or "%{" in settings.index or _has_mapping(settings):
             return
-        names = names_by_table(self._index(0), [table.name for table in tables])
+        names = names_by_table(self._index(0), tables)
         for table in tables:
             index = names.get(table.name, "")
             if index and not fault(index) and self._made.get(index) != table:
@@ -78,11 +78,12 @@ class OpenSearchSink:
                 make_index(Client(access_of(settings)), index, mapping, settings.counts)
                 self._made[index] = table
 
-    def job(self, moment: int, prefix: str, replays: bool) -> DocumentJob:
+    def job(self, batch: int, time_tenths: int, prefix: str, replays: bool) -> DocumentJob:
         """Return its part of the job of a batch.
 
         Args:
-            moment: The batch's time, for the date in the index's name.
+            batch: The batch's number.
+            time_tenths: The batch's time, for the date in the index's name.
             prefix: The prefix of ids for documents without their own.
             replays: Whether this is a replay of dead letters, which already have versions.
         """
@@ -94,11 +95,11 @@ class OpenSearchSink:
             version_type=settings.document_version_type,
             max_retries=settings.max_retries,
         )
-        route = SinkRoute(self._index(moment), self._gates, field="index", fault=fault)
+        route = SinkRoute(self._index(time_tenths), self._gates, field="index", fault=fault)
         return DocumentJob(self._label, route, self.dead_letters, writing, self._fields)
 
-    def _index(self, moment: int) -> Format:
-        text = dated(self._settings.index, moment)
+    def _index(self, time_tenths: int) -> Format:
+        text = dated(self._settings.index, time_tenths)
         found = compile_format(text, self._names)
         if not self._settings.normalize_index:
             return found

@@ -9,23 +9,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.event.json_text import to_json
+from calve.sources.file.avro import read_avro
 from calve.sources.file.delimited import read_csv
 from calve.sources.file.lines import read_lines
+from calve.sources.file.multiline import AHEAD_BYTES, Events, read_events
+from calve.sources.file.orc import read_orc
 from calve.sources.file.parquet import read_parquet
 from calve.sources.file.rows import Rows
 from calve.sources.file.settings import (
+    AvroCodec,
     CodecSettings,
     CsvCodec,
     FileSettings,
     JsonCodec,
     NdjsonCodec,
     NewlineCodec,
+    OrcCodec,
     ParquetCodec,
 )
 from calve.sources.file.stream import Lines, Plain, Stream, Unpacked, compression_of, strip_suffix
 from calve.sources.file.values import read_values
 
-__all__ = ["Part", "codec_of", "divisible", "read_part"]
+__all__ = ["Part", "codec_of", "divisible", "ranges", "read_part"]
 
 _BY_SUFFIX = {
     ".ndjson": CodecSettings(ndjson=NdjsonCodec()),
@@ -34,6 +39,8 @@ _BY_SUFFIX = {
     ".csv": CodecSettings(csv=CsvCodec()),
     ".tsv": CodecSettings(csv=CsvCodec(delimiter="\t")),
     ".parquet": CodecSettings(parquet=ParquetCodec()),
+    ".avro": CodecSettings(avro=AvroCodec()),
+    ".orc": CodecSettings(orc=OrcCodec()),
     ".txt": CodecSettings(newline=NewlineCodec()),
     ".log": CodecSettings(newline=NewlineCodec()),
 }
@@ -70,8 +77,15 @@ def codec_of(path: str, settings: FileSettings) -> CodecSettings | None:
 
 
 def divisible(codec: CodecSettings, compression: str) -> bool:
-    """Return whether several tasks may read a file: lines or row groups can be found from any position."""
-    return codec.parquet is not None or (compression == "none" and codec.json is None and codec.csv is None)
+    """Return whether several tasks may read a file: lines, events or row groups can be found from any position."""
+    is_divided = codec.name not in ("json", "csv", "avro", "orc")
+    return codec.parquet is not None or (compression == "none" and is_divided)
+
+
+def ranges(size_bytes: int, part_bytes: int) -> list[tuple[int, int]]:
+    """Divide a file that is divisible; the parts are the same in every plan."""
+    ends = [*range(part_bytes, size_bytes, part_bytes), size_bytes]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
 def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterator[pa.RecordBatch]:
@@ -81,13 +95,21 @@ def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterat
         yield from rows.broken("has a name without a known extension; set `codec`")
     elif codec.parquet:
         yield from read_parquet(file, rows, part.start, part.end)
+    elif codec.orc:
+        yield from read_orc(file, rows)
+    elif codec.avro:
+        yield from read_avro(_stream(file, part, settings), rows)
     elif codec.json:
         yield from read_values(_stream(file, part, settings), rows, codec.json.key_name)
     elif codec.csv:
         yield from read_csv(_stream(file, part, settings), rows, codec.csv)
+    elif codec.multiline:
+        stream = _stream(file, part, settings)
+        events = Events(rows, codec.multiline.begins_with, is_first=part.start == 0)
+        yield from _messages(read_events(stream, _following(file, part, stream), events), "event")
     else:
         batches = read_lines(_stream(file, part, settings), rows, numbered=part.start == 0)
-        yield from _messages(batches) if codec.newline else batches
+        yield from _messages(batches, "line") if codec.newline else batches
 
 
 def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:
@@ -97,23 +119,28 @@ def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:
     return Plain(file, part.size) if part.whole else Lines(file, part.start, part.end, part.size)
 
 
-def _messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Convert each line to an object with the field `message`; a line that is not UTF-8 is rejected."""
+def _following(file: pa.NativeFile, part: Part, stream: Stream) -> Stream | None:
+    """Return the lines after a part, in which its last event may continue."""
+    return Lines(file, part.end, part.size, part.size, AHEAD_BYTES) if isinstance(stream, Lines) else None
+
+
+def _messages(batches: Iterator[pa.RecordBatch], unit: str) -> Iterator[pa.RecordBatch]:
+    """Convert each text to an object with the field `message`; a text that is not UTF-8 is rejected."""
     for batch in batches:
-        lines, reasons, *others = batch.columns
+        texts, reasons, *others = batch.columns
         try:
-            texts = lines.cast(pa.string())
+            decoded = texts.cast(pa.string())
         except pa.ArrowInvalid:
-            texts = pa.array([_decoded(line) for line in lines.to_pylist()], pa.string())
-            no_text = pa.scalar("The line is not UTF-8", pa.string())
-            reasons = pc.coalesce(reasons, pc.if_else(texts.is_valid(), None, no_text))
-        objects = to_json(pa.table({"message": texts})).combine_chunks()
-        events = pc.if_else(reasons.is_null(), objects, lines)
+            decoded = pa.array([_decoded(text) for text in texts.to_pylist()], pa.string())
+            no_text = pa.scalar(f"The {unit} is not UTF-8", pa.string())
+            reasons = pc.coalesce(reasons, pc.if_else(decoded.is_valid(), None, no_text))
+        objects = to_json(pa.table({"message": decoded})).combine_chunks()
+        events = pc.if_else(reasons.is_null(), objects, texts)
         yield pa.record_batch([events, reasons, *others], schema=batch.schema)
 
 
-def _decoded(line: bytes | None) -> str | None:
+def _decoded(text: bytes | None) -> str | None:
     try:
-        return line.decode() if line is not None else None
+        return text.decode() if text is not None else None
     except UnicodeDecodeError:
         return None

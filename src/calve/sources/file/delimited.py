@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from calve.event.declared import declaration
 from calve.event.json_text import guessed_json, to_json
-from calve.sources.file.declared import declaration
+from calve.observe.humanize import many
 from calve.sources.file.encoding import MARKED, has_marks, is_utf8, marked, to_utf8, unmarked
 from calve.sources.file.rows import Rows, repetition, row_numbers
 from calve.sources.file.settings import CsvCodec
@@ -67,7 +68,8 @@ class _Table:
 
     def reject(self, row: Any) -> str:
         """Keep a row that the parser cannot read (its handler)."""
-        reason = f"The row has {row.actual_columns} cells, but the file has {row.expected_columns} columns"
+        cells, names = many(row.actual_columns, "cell"), many(row.expected_columns, "column")
+        reason = f"The row has {cells}, but the file has {names}"
         self._taken.add(row.number + self._skipped)
         self._bad.append((unmarked(row.text), reason, row.number + self._skipped))
         return "skip"

@@ -12,11 +12,12 @@ from calve.arrays import pack_texts
 from calve.sources.file.rows import Rows
 from calve.sources.file.stream import Stream
 
-__all__ = ["LINE_BYTES", "cut", "read_lines"]
+__all__ = ["BOM", "LINE_BYTES", "cut", "read_lines"]
 
 LINE_BYTES = 64 << 20
 """The longest line, to bound memory if a file has no lines at all; longer lines are rejected."""
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""The mark with which a UTF-8 file may begin."""
 
 
 def read_lines(stream: Stream, rows: Rows, numbered: bool) -> Iterator[pa.RecordBatch]:
@@ -31,7 +32,7 @@ def read_lines(stream: Stream, rows: Rows, numbered: bool) -> Iterator[pa.Record
     for block in stream:
         text = rest + block
         if first:
-            text, first = text.removeprefix(_BOM), False
+            text, first = text.removeprefix(BOM), False
         end = text.rfind(b"\n") + 1
         if too_long and end:
             start = text.find(b"\n") + 1

@@ -16,6 +16,9 @@ from calve.sources.file.storage import Found, Storage, absolute
 
 __all__ = ["Listing"]
 
+_LASTING = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "NO_SUCH_BUCKET")
+"""Answers of object stores, as Arrow names them, that a retry does not change."""
+
 
 class Listing:
     """The files that match the patterns, listed every `poll_interval`.
@@ -77,7 +80,8 @@ class Listing:
         try:
             return list(self._storage.find(pattern))
         except OSError as error:
-            raise SourceUnavailableError(
+            kind = SourceError if any(code in str(error) for code in _LASTING) else SourceUnavailableError
+            raise kind(
                 f"{pattern} cannot be listed: {error}",
                 step="read",
                 target=pattern,

@@ -1,4 +1,4 @@
-"""The files whose events are committed: the source's memory on the driver's disk."""
+"""The files whose events are committed: the source's memory, in its folder of the state."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import sqlite3
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, Protocol
 
 from calve.errors import WriteError
+from calve.object_store import StateFolder, StoreFolder
 from calve.sources.file.storage import Found
+from calve.store_rows import StoreRows
 
-__all__ = ["Finished"]
+__all__ = ["Finished", "LocalFinished", "StoreFinished", "finished_in"]
 
 
 _TABLE = """
@@ -18,8 +21,66 @@ _TABLE = """
 """
 
 
-class Finished:
-    """A durable set of paths in one SQLite file; used from two threads.
+class Finished(Protocol):
+    """A durable set of files; used from two threads."""
+
+    def load(self) -> list[Found]:
+        """Return all files."""
+        ...
+
+    def add(self, files: Iterable[Found]) -> None:
+        """Add files durably; may be repeated.
+
+        Raises:
+            WriteError: The disk or the store refused; try again.
+        """
+        ...
+
+    def forget(self, before: int) -> None:
+        """Remove files that were written before a time, in nanoseconds since 1970, if the set can.
+
+        Raises:
+            WriteError: The disk refused; try again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the set; it opens again by itself."""
+        ...
+
+
+def finished_in(folder: StateFolder) -> Finished:
+    """Return the set of a folder, local or on an object store."""
+    return StoreFinished(folder) if isinstance(folder, StoreFolder) else LocalFinished(folder)
+
+
+class StoreFinished:
+    """The set on an object store.
+
+    Args:
+        folder: The prefix of its objects.
+    """
+
+    def __init__(self, folder: StoreFolder) -> None:
+        self._rows = StoreRows(folder, "finished")
+
+    def load(self) -> list[Found]:
+        """Return all files."""
+        return [Found(*row) for row in self._rows.load()]
+
+    def add(self, files: Iterable[Found]) -> None:
+        """Add files durably; may be repeated."""
+        self._rows.add((file.path, file.size_bytes, file.modified) for file in files)
+
+    def forget(self, before: int) -> None:
+        """Do nothing: the objects of a store only grow."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
+
+
+class LocalFinished:
+    """The set in one SQLite file.
 
     Args:
         folder: The folder of the file; created with the first path.
@@ -43,9 +104,21 @@ class Finished:
             WriteError: The disk refused; try again.
         """
         rows = [(file.path, file.size_bytes, file.modified) for file in files]
+        self._write("INSERT OR IGNORE INTO finished VALUES (?, ?, ?)", rows)
+
+    def forget(self, before: int) -> None:
+        """Remove files that were written before a time, in nanoseconds since 1970.
+
+        Raises:
+            WriteError: The disk refused; try again.
+        """
+        if (self._folder / "finished.db").exists():
+            self._write("DELETE FROM finished WHERE modified < ?", [(before,)])
+
+    def _write(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
         try:
             with self._lock, self._connect() as database:
-                database.executemany("INSERT OR IGNORE INTO finished VALUES (?, ?, ?)", rows)
+                database.executemany(statement, rows)
         except (sqlite3.Error, OSError) as error:
             raise WriteError(
                 f"The list of files that have been read cannot be written to {self._folder}: {error}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +51,7 @@ class Rows:
             events: Their texts.
             numbers: Their lines or rows from 1, if known.
             malformed: The reasons why some of them are rejected.
-            declaration: The declaration of their fields (`declared.declaration`), if the file is typed.
+            declaration: The declaration of their fields (`event.declared.declaration`), if the file is typed.
         """
         count = len(events)
         numbers = pa.nulls(count, pa.int64()) if numbers is None else numbers
@@ -69,7 +69,7 @@ class Rows:
         Args:
             rows: The columns.
             numbers: The numbers of the rows.
-            declaration: The declaration of the columns (`declared.declaration`).
+            declaration: The declaration of the columns (`event.declared.declaration`).
         """
         half = len(rows) // 2
         if rows.nbytes > READ_BYTES and half:
@@ -86,8 +86,8 @@ class Rows:
         made = pa.table(columns)
         yield from (made if joinable(columns[TYPED].type) else with_text(made)).to_batches()
 
-    def rejects(self, found: list[tuple[bytes, str, int]]) -> Iterator[pa.RecordBatch]:
-        """Yield rows for texts that are not events, each with its reason and its row number."""
+    def rejects(self, found: Sequence[tuple[bytes, str, int | None]]) -> Iterator[pa.RecordBatch]:
+        """Yield rows for texts that are not events, each with its reason and its row number, if known."""
         texts, reasons, numbers = [list(column) for column in zip(*found, strict=True)] if found else ([], [], [])
         events = pa.array([text[:REMAINS_BYTES] for text in texts], pa.binary())
         yield from self.batches(events, pa.array(numbers, pa.int64()), pa.array(reasons, pa.string()))

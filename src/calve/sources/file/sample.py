@@ -1,46 +1,96 @@
-"""Reads sample events from a file or stdin: NDJSON, split into lines like in the file source."""
+"""Reads sample events from a file or stdin, as the file source would: with its codec, or as NDJSON."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from calve.errors import SourceError
-from calve.sources.file.lines import read_lines
-from calve.sources.file.rows import SCHEMA, Rows
-from calve.sources.file.stream import Plain, Unpacked, compression_of
+from calve.event.columns import EVENT, MALFORMED
+from calve.event.typed import with_text
+from calve.sources.file.codec import Part, codec_of, read_part
+from calve.sources.file.rows import SCHEMA
+from calve.sources.file.settings import AvroCodec, CodecSettings, FileSettings, NdjsonCodec, OrcCodec, ParquetCodec
 
-__all__ = ["SAMPLE_BYTES", "read_sample", "sample_lines"]
+__all__ = ["SAMPLE_BYTES", "read_bytes", "read_sample", "sample_lines", "sample_values", "shown_name"]
 
 SAMPLE_BYTES = 64 << 20
 """A sample is looked at in one piece: more is refused."""
+_NDJSON = CodecSettings(ndjson=NdjsonCodec())
+_BY_CONTENT = {
+    b"PAR1": CodecSettings(parquet=ParquetCodec()),
+    b"Obj\x01": CodecSettings(avro=AvroCodec()),
+    b"ORC": CodecSettings(orc=OrcCodec()),
+}
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""How gzip and zstd begin."""
+_HEAD_BYTES = 1000
 
 
-def read_sample(name: str) -> pa.Table:
-    """Return the lines of a file, or of stdin for `-`, as the file source would: `rows.SCHEMA`.
+def read_sample(name: str, settings: FileSettings | None = None) -> pa.Table:
+    """Return the events of a file, or of stdin for `-`: `rows.SCHEMA`.
+
+    Args:
+        name: The file.
+        settings: Those of the file source, whose codec the sample has; None: NDJSON.
 
     Raises:
         SourceError: The file does not exist, cannot be read, or is too large.
     """
-    shown = "stdin" if name == "-" else name
-    return sample_lines(_bytes(name, shown), shown)
+    return sample_lines(read_bytes(name), shown_name(name), settings)
 
 
-def sample_lines(data: bytes, shown: str) -> pa.Table:
-    """Return the lines of NDJSON, plain or compressed, as the file source would; `shown` is its name in errors.
+def shown_name(name: str) -> str:
+    """Return what messages call a sample."""
+    return "stdin" if name == "-" else name
+
+
+def sample_lines(data: bytes, shown: str, settings: FileSettings | None = None) -> pa.Table:
+    """Return the events of a sample, plain or compressed; `shown` is its name in errors.
 
     Raises:
         SourceError: It is too large for a sample, or damaged.
     """
     if len(data) > SAMPLE_BYTES:
         raise _error(f"{shown} has more than {SAMPLE_BYTES >> 20} MiB", shown, "Use a part of it, e.g. with `head`")
-    return pa.Table.from_batches(_batches(data, shown), schema=SCHEMA)
+    codec = codec_of(shown, settings) if settings else None
+    settings = replace(settings or FileSettings(path=""), codec=codec or _by_content(data, shown))
+    batches = list(read_part(pa.BufferReader(data), Part(shown, 0, len(data), len(data), 0), settings))
+    events = pa.Table.from_batches(batches, None if batches else SCHEMA)
+    events = with_text(events)
+    if MALFORMED not in events.column_names:  # rows of Parquet
+        events = events.append_column(MALFORMED, pa.nulls(len(events), pa.string()))
+    return events.select([name for name in SCHEMA.names if name in events.column_names])
 
 
-def _bytes(name: str, shown: str) -> bytes:
+def sample_values(values: Sequence[bytes | None]) -> pa.Table:
+    """Return the table of binary values, with their numbers."""
+    columns = {EVENT: pa.array(values, pa.binary()), MALFORMED: pa.nulls(len(values), pa.string())}
+    return pa.table({**columns, "file_row": pa.array(range(1, len(values) + 1), pa.int64())})
+
+
+def _by_content(data: bytes, shown: str) -> CodecSettings:
+    """Return the codec of a sample whose source has none; text is NDJSON."""
+    for start, codec in _BY_CONTENT.items():
+        if data.startswith(start):
+            return codec
+    if b"\0" in data[:_HEAD_BYTES] and not data.startswith(_PACKED):
+        hint = "Use NDJSON, or a Parquet, Avro or ORC file; values of a topic need its `serde_format` and `schema`"
+        raise _error(f"The sample events {shown} are binary, of a format that the pipeline does not name", shown, hint)
+    return _NDJSON
+
+
+def read_bytes(name: str) -> bytes:
+    """Return the content of a file, or of stdin for `-`, up to a little more than a sample may have.
+
+    Raises:
+        SourceError: The file does not exist, or cannot be read.
+    """
+    shown = shown_name(name)
     try:
         if name == "-":
             return sys.stdin.buffer.read(SAMPLE_BYTES + 1)
@@ -49,13 +99,6 @@ def _bytes(name: str, shown: str) -> bytes:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise _error(f"The sample events {shown} cannot be read: {why}", shown, "Use an NDJSON file") from error
-
-
-def _batches(data: bytes, shown: str) -> Iterator[pa.RecordBatch]:
-    file = pa.BufferReader(data)
-    compression = compression_of(shown, "automatic", lambda: data[:4])
-    stream = Plain(file, len(data)) if compression == "none" else Unpacked(file, compression)
-    yield from read_lines(stream, Rows(shown), numbered=True)
 
 
 def _error(message: str, target: str, hint: str) -> SourceError:

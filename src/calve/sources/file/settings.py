@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from pathlib import PurePath
 from typing import Literal
 
+from calve.expression.regex import require_pattern
 from calve.settings import option
 
 __all__ = [
+    "AvroCodec",
     "CodecSettings",
     "CsvCodec",
     "EnvelopeCodec",
     "FileSettings",
     "JsonCodec",
+    "MultilineCodec",
     "NdjsonCodec",
     "NewlineCodec",
+    "OrcCodec",
     "ParquetCodec",
     "S3Settings",
+    "line_beginning",
 ]
+
+_NOT_LINES = (".json", ".csv", ".tsv", ".parquet", ".avro", ".orc")
 
 
 @dataclass(frozen=True)
@@ -83,8 +91,40 @@ class ParquetCodec:
 
 
 @dataclass(frozen=True)
+class AvroCodec:
+    """An Avro file; each row becomes an event."""
+
+
+@dataclass(frozen=True)
+class OrcCodec:
+    """An ORC file; each row becomes an event."""
+
+
+@dataclass(frozen=True)
 class NewlineCodec:
     """Plain text; each line becomes an object with one field, `message`."""
+
+
+def _check_beginning(text: str) -> None:
+    require_pattern(text)
+    require_pattern(line_beginning(text))  # `\\Q` without an end is valid only alone
+
+
+def line_beginning(pattern: str) -> str:
+    """Return a regular expression that matches a line if the pattern matches its beginning."""
+    return f"^(?:{pattern})"
+
+
+@dataclass(frozen=True)
+class MultilineCodec:
+    """Plain text; several lines, such as a stack trace, become one object with one field, `message`."""
+
+    begins_with: str = option(
+        doc="A regular expression (RE2), e.g. `\\d{4}-\\d{2}-\\d{2}`. A line that begins with a match begins an event; "
+        "each other line belongs to the event before it. Lines before the first match are an event of their own.",
+        minimum=1,
+        check=_check_beginning,
+    )
 
 
 @dataclass(frozen=True)
@@ -100,8 +140,13 @@ class CodecSettings:
     json: JsonCodec | None = option(None, "A JSON array of objects, or objects one after another (.json).")
     csv: CsvCodec | None = option(None, "Rows of text, with a header (.csv; .tsv with tabs).")
     parquet: ParquetCodec | None = option(None, "Parquet (.parquet).")
+    avro: AvroCodec | None = option(None, "Avro, with its schema in the file (.avro).")
+    orc: OrcCodec | None = option(None, "ORC (.orc).")
     newline: NewlineCodec | None = option(
         None, "Plain text; each line is an event with the field `message` (.txt, .log)."
+    )
+    multiline: MultilineCodec | None = option(
+        None, "Plain text; several lines, such as a stack trace, are an event with the field `message`."
     )
     debezium: EnvelopeCodec | None = option(None, "Changes from Debezium, one JSON envelope per line.")
     maxwell: EnvelopeCodec | None = option(None, "Changes from Maxwell, one JSON object per line.")
@@ -135,7 +180,7 @@ class S3Settings:
 
 @dataclass(frozen=True)
 class FileSettings:
-    """Reads files, each exactly once, from local paths or S3."""
+    """Reads files, each exactly once, from local paths or S3; with `tail` it follows local files that grow."""
 
     path: str | list[str] = option(
         doc="A path, a glob (`*`, `?`, `[…]`, `**` for folders at any depth), a folder, or a list of these; local or "
@@ -155,6 +200,28 @@ class FileSettings:
         minimum=timedelta(0),
     )
     s3: S3Settings | None = option(None, "The object store for s3:// paths.")
+    tail: bool = option(
+        False,
+        "Whether to follow files: lines are read as they are appended, each once, also when a file is renamed, cut or "
+        "removed. For codecs that read lines; `settle` has no effect.",
+    )
+    start_position: Literal["beginning", "end"] = option(
+        "beginning",
+        "With `tail`: where files that exist at the first start are read from; later files are read from the "
+        "beginning.",
+    )
+    rotate_wait: timedelta = option(
+        timedelta(seconds=5),
+        "With `tail`: a renamed or removed file has ended when it has not grown for this time; then its last line "
+        "counts even without a line end.",
+        minimum=timedelta(0),
+    )
+    flush_after: timedelta = option(
+        timedelta(seconds=5),
+        "With `tail` and the codec `multiline`: the last event of a file has ended when the file has not grown for "
+        "this time.",
+        minimum=timedelta(0),
+    )
 
     @property
     def patterns(self) -> list[str]:
@@ -169,3 +236,14 @@ class FileSettings:
                 yield "path", "a path is empty"
             elif found and scheme not in ("s3", "s3a", "file"):
                 yield "path", f"{scheme}:// cannot be read; use a local path or s3://bucket/key"
+            elif self.tail and scheme in ("s3", "s3a"):
+                yield "path", "`tail` follows local files; objects never grow, so read them without `tail`"
+            elif self.tail and not self.codec and PurePath(pattern).suffix in _NOT_LINES:
+                yield (
+                    "path",
+                    f"`tail` reads lines; if {PurePath(pattern).name} has lines of JSON, set codec: {{ndjson: {{}}}}",
+                )
+        if self.tail and self.codec and self.codec.name in ("json", "csv", "parquet", "avro", "orc"):
+            yield "codec", f"`tail` reads lines, and {self.codec.name} has none; use newline, ndjson or multiline"
+        if self.tail and self.compression in ("gzip", "zstd"):
+            yield "compression", f"`tail` cannot follow {self.compression} files; read them without `tail`"

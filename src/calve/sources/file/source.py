@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from calve.errors import PositionLostError, SettingsError
-from calve.sources.file.codec import Part, codec_of, divisible
+from calve.object_store import StateFolder
+from calve.sources.file.codec import Part, codec_of, divisible, ranges
 from calve.sources.file.listing import Listing
-from calve.sources.file.processed_files import Finished
+from calve.sources.file.processed_files import finished_in
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage
 from calve.sources.file.stream import compression_of
+from calve.sources.file.tail.source import TailSource
 from calve.sources.source import Backlog, Beginning, Planned, Position, Split
 
 __all__ = ["PART_BYTES", "FileSource", "open"]
@@ -22,9 +23,9 @@ PART_BYTES = 64 << 20
 """Larger files are divided, if their codec allows it, so that several tasks read them."""
 
 
-def open(settings: FileSettings, folder: Path, pipeline: str) -> FileSource:
+def open(settings: FileSettings, folder: StateFolder, pipeline: str) -> FileSource | TailSource:
     """Create the source of a pipeline; it reads nothing before `start`."""
-    return FileSource(settings, folder, pipeline)
+    return (TailSource if settings.tail else FileSource)(settings, folder, pipeline)
 
 
 class FileSource:
@@ -39,10 +40,10 @@ class FileSource:
         pipeline: The name of the pipeline, for messages.
     """
 
-    def __init__(self, settings: FileSettings, folder: Path, pipeline: str) -> None:
+    def __init__(self, settings: FileSettings, folder: StateFolder, pipeline: str) -> None:
         self.reader = FileReader(settings)
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
-        self._finished = Finished(folder)
+        self._finished = finished_in(folder)
         self._listing = Listing(settings, pipeline)
         self._once = False
         self._taken: dict[str, Found] = {}
@@ -133,7 +134,7 @@ class FileSource:
     def _ready(self, position: Position | None) -> list[Found]:
         if _count(position) > len(self._taken):
             raise PositionLostError(
-                f"{_count(position)} files have been read, but the list of them in {self._folder} is missing or old",
+                f"Files read: {_count(position):,}, but the list of them in {self._folder} is missing or old",
                 step="read",
                 target=self._pipeline,
                 hint="Restore the folder; or use a new --state, and move the files that were read away",
@@ -142,14 +143,11 @@ class FileSource:
 
     def _split(self, file: Found) -> list[Split]:
         """Divide a file; the parts are the same in every plan."""
-        ends = [file.size_bytes]
+        found = [(0, file.size_bytes)]
         codec = codec_of(file.path, self._settings)
         if file.size_bytes > PART_BYTES and codec and divisible(codec, self._compression(file)):
-            ends = [*range(PART_BYTES, file.size_bytes, PART_BYTES), file.size_bytes]
-        starts = [0, *ends[:-1]]
-        parts = [
-            Part(file.path, start, end, file.size_bytes, file.modified) for start, end in zip(starts, ends, strict=True)
-        ]
+            found = ranges(file.size_bytes, PART_BYTES)
+        parts = [Part(file.path, start, end, file.size_bytes, file.modified) for start, end in found]
         return [Split(asdict(part), part.end - part.start) for part in parts]
 
     def _compression(self, file: Found) -> str:

@@ -47,9 +47,10 @@ class Plain:
 class Lines:
     """The lines of a file that begin in `[start, end)`: every line of a divided file is in exactly one part."""
 
-    def __init__(self, file: pa.NativeFile, start: int, end: int, size: int) -> None:
+    def __init__(self, file: pa.NativeFile, start: int, end: int, size: int, block_bytes: int = BLOCK_BYTES) -> None:
         self.broken = ""
         self._file, self._start, self._end, self._size = file, start, end, size
+        self._block_bytes = block_bytes
 
     def __iter__(self) -> Iterator[bytes]:
         at = self._next_line(self._start)
@@ -57,7 +58,7 @@ class Lines:
             return
         stop = self._next_line(self._end)
         self._file.seek(at)
-        while at < stop and (block := self._file.read(min(BLOCK_BYTES, stop - at))):
+        while at < stop and (block := self._file.read(min(self._block_bytes, stop - at))):
             at += len(block)
             yield block
         self.broken = _shrunk(at, stop) if at < stop else ""

@@ -100,18 +100,18 @@ def _split(text: bytes, in_array: bool) -> tuple[list[bytes], int, bool]:
     Returns:
         The values without surrounding spaces, the start of the rest, and whether the array ended.
     """
-    places, kinds, depths = _marks(text)
+    positions, kinds, depths = _marks(text)
     closing = np.flatnonzero(depths < 0)
     closed = in_array and len(closing) > 0
     if in_array:
-        last = closing[0] if closed else len(places)
-        ends = places[:last][(kinds[:last] == _COMMA) & (depths[:last] == 0)]
+        last = closing[0] if closed else len(positions)
+        ends = positions[:last][(kinds[:last] == _COMMA) & (depths[:last] == 0)]
         if closed:
-            ends = np.append(ends, places[last])
+            ends = np.append(ends, positions[last])
         starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
         behind = int(ends[-1]) + 1 if len(ends) else 0
     else:
-        ends = places[(kinds == _CLOSE) & (depths <= 0)] + 1
+        ends = positions[(kinds == _CLOSE) & (depths <= 0)] + 1
         starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
         behind = int(ends[-1]) if len(ends) else 0
     values = [text[start:end].strip(_BLANK) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -124,19 +124,19 @@ def _marks(text: bytes) -> Marks:
     """Find the brackets and commas outside of strings: their positions, kinds, and the depth after each."""
     data = np.frombuffer(text, np.uint8)
     kinds = _KINDS[data]
-    places = np.flatnonzero(kinds)
-    kinds = kinds[places]
-    slashes = places[kinds == _SLASH]
+    positions = np.flatnonzero(kinds)
+    kinds = kinds[positions]
+    slashes = positions[kinds == _SLASH]
     if len(slashes):
         firsts = np.flatnonzero(np.diff(slashes, prepend=-2) != 1)
         lengths = np.diff(firsts, append=len(slashes))
         escaped = (slashes[firsts] + lengths)[lengths % 2 == 1]
-        sound = (kinds != _SLASH) & ~np.isin(places, escaped, assume_unique=True)
-        places, kinds = places[sound], kinds[sound]
+        not_escaped = (kinds != _SLASH) & ~np.isin(positions, escaped, assume_unique=True)
+        positions, kinds = positions[not_escaped], kinds[not_escaped]
     outside = (np.cumsum(kinds == _QUOTE) % 2 == 0) & (kinds != _QUOTE)
-    places, kinds = places[outside], kinds[outside]
+    positions, kinds = positions[outside], kinds[outside]
     steps = (kinds == _OPEN).astype(np.int64) - (kinds == _CLOSE)
-    return places, kinds, np.cumsum(steps)
+    return positions, kinds, np.cumsum(steps)
 
 
 def _array_start(text: bytes, key_name: str | None) -> int | None:
@@ -144,10 +144,10 @@ def _array_start(text: bytes, key_name: str | None) -> int | None:
     if not text or key_name is None:
         return (1 if text.startswith(b"[") else 0) if text else None
     key = re.compile(re.escape(msgspec.json.encode(key_name)) + rb"\s*:\s*\Z")
-    places, kinds, depths = _marks(text)
-    for place in places[(kinds == _OPEN) & (depths == 2)].tolist():
-        if text[place : place + 1] == b"[" and key.search(text, max(0, place - len(key_name) * 6 - 64), place):
-            return int(place) + 1
+    positions, kinds, depths = _marks(text)
+    for at in positions[(kinds == _OPEN) & (depths == 2)].tolist():
+        if text[at : at + 1] == b"[" and key.search(text, max(0, at - len(key_name) * 6 - 64), at):
+            return int(at) + 1
     return None
 
 

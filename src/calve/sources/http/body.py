@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import re
@@ -12,13 +13,14 @@ from typing import Any
 import msgspec
 
 from calve.sources.http.message import RefusedError, Response
-from calve.sources.http.record import Events
+from calve.sources.log.record import MAX_EVENTS_BYTES, Events
 
-__all__ = ["NOT_AN_ARRAY", "gunzip", "split"]
+__all__ = ["NOT_AN_ARRAY", "gunzip", "split", "split_text"]
 
 NOT_AN_ARRAY = "Bad request data format. Needs to be json array."
 """Data Prepper's text, which clients may check; Calve also accepts one object and NDJSON."""
 
+_encode = msgspec.json.Encoder().encode
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BLANK = b" \t\r\n"
 _GZIP = 31  # zlib's window bits for a gzip header and trailer
@@ -43,6 +45,29 @@ def split(body: bytes) -> Events:
     if not all(element.startswith(b"{") for element in objects):
         number = next(i for i, element in enumerate(objects) if not element.startswith(b"{"))
         raise _bad(f"Element {number} is not an object.")
+    return _events(objects)
+
+
+def split_text(body: bytes) -> Events:
+    r"""Split a text into lines as the codec `newline` of files does; each becomes an object with the field `message`.
+
+    A line ends at `\n` or `\r\n`. Empty lines are skipped.
+
+    Raises:
+        RefusedError: The body is not UTF-8 (400), or too long as JSON (413); nothing of it is accepted.
+    """
+    try:
+        text = body.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(Response(400, f"The text is not UTF-8 (byte {error.start}).")) from error
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    objects = [b'{"message":%b}' % _encode(line) for line in lines if line]
+    if sum(map(len, objects)) > MAX_EVENTS_BYTES:
+        raise RefusedError(Response(413, f"The text is longer than {MAX_EVENTS_BYTES} bytes as JSON."))
+    return _events(objects)
+
+
+def _events(objects: list[bytes]) -> Events:
     return Events(len(objects), array("I", map(len, objects)).tobytes(), b"".join(objects))
 
 

@@ -70,6 +70,21 @@ class Request:
         return path
 
     @property
+    def is_text(self) -> bool:
+        """Whether the body is plain text, a line for each event."""
+        return self._content_type[0] == "text/plain"
+
+    @property
+    def charset(self) -> str:
+        """The encoding that `Content-Type` names, in lower case; utf-8 if it names none."""
+        parameters = (part.partition("=") for part in self._content_type[1:])
+        return next((value.strip(' \t"') for name, _, value in parameters if name.strip() == "charset"), "utf-8")
+
+    @property
+    def _content_type(self) -> list[str]:
+        return [part.strip() for part in self.headers.get(b"content-type", b"").decode("latin-1").lower().split(";")]
+
+    @property
     def length(self) -> int | None:
         """What `Content-Length` says; None when the body is chunked."""
         if b"transfer-encoding" in self.headers:

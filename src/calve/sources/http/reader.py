@@ -11,10 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from calve.arrays import pack_texts
-from calve.errors import SourceError
-from calve.sources.http import record
-from calve.sources.http.record import BadRecordError, Head
-from calve.sources.http.segment import damaged
+from calve.sources.log.record import Head
+from calve.sources.log.records import records
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS, Split
 
 __all__ = ["HEADERS", "HttpReader"]
@@ -73,37 +71,13 @@ class HttpReader:
             SourceError: The log is not there or damaged.
         """
         gathered = _Gathered()
-        for head, body in self._records(split):
+        for head, body in records(Path(self.folder), split):
             if not gathered.fits(head):
                 yield from self._batches(gathered)
                 gathered = _Gathered()
             gathered.add(head, body)
         if gathered.rows:
             yield from self._batches(gathered)
-
-    def _records(self, split: Split) -> Iterator[tuple[Head, memoryview]]:
-        path = Path(self.folder) / split.body["file"]
-        start, size = split.body["start"], split.body["end"] - split.body["start"]
-        try:
-            with path.open("rb") as file:
-                file.seek(start)
-                data = memoryview(file.read(size))
-        except OSError as error:
-            raise SourceError(
-                f"the log {path} cannot be read: {error.strerror}",
-                step="read",
-                target=str(path),
-                hint="Executors read it: on a cluster the state folder must be one that all machines share",
-            ) from error
-        at = 0
-        while at < size:
-            try:
-                head = record.parse_head(data, at, len(data))
-                record.check_body(data, at, head)
-            except BadRecordError as error:
-                raise damaged(path, start + at, str(error)) from error
-            yield head, data[at + record.HEAD_BYTES : at + head.size]
-            at += head.size
 
     def _batches(self, gathered: _Gathered) -> Iterator[pa.RecordBatch]:
         offsets = np.zeros(gathered.rows + 1, np.int32)

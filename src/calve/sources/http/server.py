@@ -13,9 +13,9 @@ from typing import Any
 
 from calve.errors import SourceError
 from calve.sources.http.connection import Connection
-from calve.sources.http.log import Entry
 from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
+from calve.sources.log.log import Entry
 
 __all__ = ["Server", "try_port"]
 

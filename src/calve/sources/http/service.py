@@ -11,16 +11,17 @@ import msgspec
 
 from calve.observe.log import Log as LogLines
 from calve.sources.http import body
-from calve.sources.http.log import Entry, Log, Outcome
 from calve.sources.http.message import RefusedError, Request, Response
-from calve.sources.http.record import Events
 from calve.sources.http.settings import HttpSettings
+from calve.sources.log.log import Entry, Log, Outcome
+from calve.sources.log.record import Events
 
 __all__ = ["Service"]
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,255}")
 _HEALTH = b"/health"
 _CODINGS = {b"": False, b"identity": False, b"gzip": True, b"x-gzip": True}
+_CHARSETS = ("utf-8", "utf8", "us-ascii")
 _SOON = ("retry-after", "1")
 _LATER = ("retry-after", "5")
 
@@ -122,7 +123,7 @@ class Service:
         coding = request.headers.get(b"content-encoding", b"").strip().lower()
         if _CODINGS[coding] or self._settings.compression == "gzip":
             data = body.gunzip(data, self.max_body)
-        return body.split(data)
+        return body.split_text(data) if request.is_text else body.split(data)
 
     def _headers(self, request: Request) -> bytes:
         kept = {
@@ -147,6 +148,8 @@ class Service:
             return self.too_large()
         if request.headers.get(b"content-encoding", b"").strip().lower() not in _CODINGS:
             return Response(415, "Of content encodings only gzip is understood.", (("accept-encoding", "gzip"),))
+        if request.is_text and request.charset not in _CHARSETS:
+            return Response(415, "Of the charsets of text/plain only UTF-8 is understood.")
         key = request.headers.get(b"idempotency-key")
         if key is not None and not _KEY.fullmatch(key):
             return Response(400, "An Idempotency-Key is 1 to 255 visible ASCII characters.")

@@ -42,7 +42,7 @@ class Authentication:
 
 @dataclass(frozen=True)
 class HttpSettings:
-    """Receives JSON arrays, single objects or NDJSON over HTTP and stores events on disk until they are committed."""
+    """Receives JSON (arrays, objects, NDJSON) and lines of text over HTTP; stores events until they are committed."""
 
     port: int = option(2021, "TCP port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
     host: str = option(
@@ -90,6 +90,11 @@ class HttpSettings:
         Size(8 << 30),
         "Maximum size of uncommitted events on disk; beyond it requests are answered with 429 until commits catch up.",
         minimum=1 << 16,
+    )
+    log_folder: str | None = option(
+        None,
+        "Local folder for uncommitted events, with a folder for each pipeline; keep it on a durable disk. Default: in "
+        "the state folder. Required if the state is on an object store.",
     )
     min_free_bytes: Size = option(
         Size(256 << 20),

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
-from calve.sources.http.index import Index, LogPosition
 from calve.sources.http.keys import KeyStore
-from calve.sources.http.log import Limits, Log
 from calve.sources.http.reader import HttpReader
 from calve.sources.http.server import Server
 from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
+from calve.sources.log.index import Index, LogPosition
+from calve.sources.log.log import Limits, Log
 from calve.sources.source import Backlog, Planned, Position
 
 __all__ = ["HttpSource", "open"]

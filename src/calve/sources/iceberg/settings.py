@@ -22,16 +22,16 @@ def _check_name(text: str) -> None:
         raise SettingsError(f"{text!r} has no namespace; write `namespace.table`")
 
 
-def _check_moment(text: str) -> None:
-    _moment(text)
+def _check_time(text: str) -> None:
+    _parse_time(text)
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
         raise SettingsError(f"{text!r} is not a timestamp; write it like 2026-11-21T08:00:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class TableSettings:
     start_timestamp: str | None = option(
         None,
         "Do not read existing rows, only changes after this time, e.g. 2026-11-21T08:00:00Z.",
-        check=_check_moment,
+        check=_check_time,
     )
     branch: str = option("main", "The branch to read.", minimum=1)
     columns: list[str] = option([], "The columns to read; changes of other columns are ignored. Default: all columns.")
@@ -78,7 +78,7 @@ class TableSettings:
     @property
     def start_ms(self) -> int | None:
         """The time to start after, in milliseconds since the epoch."""
-        return int(_moment(self.start_timestamp).timestamp() * 1000) if self.start_timestamp else None
+        return int(_parse_time(self.start_timestamp).timestamp() * 1000) if self.start_timestamp else None
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse two beginnings, an incomplete catalog, and a key that is not read."""

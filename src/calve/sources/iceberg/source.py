@@ -5,28 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from calve import durable
 from calve.changes.plan import Planner
 from calve.errors import PositionLostError
+from calve.object_store import StateFolder, StoreFolder, s3_file_io
 from calve.observe.log import Log
 from calve.sources.iceberg.followed import Followed
 from calve.sources.iceberg.protect import Protection
 from calve.sources.iceberg.reader import IcebergReader
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.spool import Spools
-from calve.sources.iceberg.table_offset import TableOffset, places, position
+from calve.sources.iceberg.store_spool import StoreSpools
+from calve.sources.iceberg.table_offset import TableOffset, offsets, position
 from calve.sources.source import Backlog, Planned, Position, SourceTable, Split
 
 __all__ = ["IcebergSource", "Lake"]
 
 _SPOOLS = 64
 """The most spools of one batch, so that many small snapshots do not delay it."""
+
+
+_BEGUN = "begun.json"
 
 
 class Lake(Protocol):
@@ -52,16 +57,17 @@ class IcebergSource:
     def __init__(
         self,
         settings: IcebergSourceSettings,
-        folder: Path,
+        folder: StateFolder,
         pipeline: str,
         lake_of: Callable[[Mapping[str, str]], Lake],
     ) -> None:
-        self.reader = IcebergReader(str(folder.absolute()))
+        storage = s3_file_io() if isinstance(folder, StoreFolder) else {}
+        self.reader = IcebergReader(str(folder.absolute()), storage=storage)
         self._settings = settings
         self._folder = folder
         self._lake_of = lake_of
         self._log = Log(pipeline)
-        self._spools = Spools(folder)
+        self._spools = StoreSpools(folder) if isinstance(folder, StoreFolder) else Spools(folder)
         self._protection = Protection(pipeline, self._log) if settings.protect_snapshots else None
         self._tables: dict[str, Followed] = {}
         self._begun: dict[str, TableOffset] = {}
@@ -84,7 +90,7 @@ class IcebergSource:
             if once:
                 table.end_here()
         self._begin(found)
-        at = self._places(found)
+        at = self._offsets(found)
         self._spools.keep_only(_open(at).union(*(_spools(planned.splits) for planned in pending)))
         for name, offset in at.items():
             self._protect(name, offset)
@@ -130,7 +136,7 @@ class IcebergSource:
 
     def acknowledge(self, planned: Planned) -> None:
         """Remove the spooled files of a committed batch, and move the tags."""
-        found = places(planned.position)
+        found = offsets(planned.position)
         self._spools.remove([(split.body["spool"], split.body["part"]) for split in planned.splits], _open(found))
         for name, offset in found.items():
             self._protect(name, offset)
@@ -154,18 +160,26 @@ class IcebergSource:
 
     def _begin(self, found: Position | None) -> None:
         """Record the first offsets of new tables: the same in every later start."""
-        file = self._folder / "begun.json"
-        self._begun = places(durable.read(file))
-        new = self._tables.keys() - self._begun.keys() - places(found).keys()
+        self._begun = offsets(self._read_begun())
+        new = self._tables.keys() - self._begun.keys() - offsets(found).keys()
         if not new:
             return
         self._begun |= {name: table.begin() for name, table in self._tables.items() if name in new}
+        if isinstance(self._folder, StoreFolder):
+            self._folder.put(_BEGUN, msgspec.json.encode(position(self._begun)))
+            return
         durable.make_folder(self._folder)
-        durable.replace(file, position(self._begun))
+        durable.replace(self._folder / _BEGUN, position(self._begun))
 
-    def _places(self, found: Position | None) -> dict[str, TableOffset]:
+    def _read_begun(self) -> Position | None:
+        if not isinstance(self._folder, StoreFolder):
+            return durable.read(self._folder / _BEGUN)
+        found = self._folder.get(_BEGUN)
+        return msgspec.json.decode(found.content, type=Position) if found else None
+
+    def _offsets(self, found: Position | None) -> dict[str, TableOffset]:
         """Return the offset of each table, after all steps that change no row, and replaced if it is lost."""
-        known = self._begun | places(found)
+        known = self._begun | offsets(found)
         result = {}
         for name, table in self._tables.items():
             offset = known[name]
@@ -177,7 +191,7 @@ class IcebergSource:
 
     def _waiting(self, found: Position | None) -> int:
         total = 0
-        for name, offset in self._places(found).items():
+        for name, offset in self._offsets(found).items():
             if offset.open:
                 total += sum(part.size_bytes for part in self._spools.parts(offset.open.spool, offset.open.part)) or 1
             else:
@@ -185,7 +199,7 @@ class IcebergSource:
         return total
 
     def _plan(self, found: Position | None, max_bytes: int) -> Planned | None:
-        at = self._places(found)
+        at = self._offsets(found)
         splits: list[Split] = []
         made: set[str] = set()
         used: frozenset[str] = frozenset()
@@ -198,7 +212,7 @@ class IcebergSource:
             self._passed |= {name: (self._passed[name][0], offset) for name, offset in at.items()}
             return None
         more = tuple(name for name, offset in at.items() if self._has_more(name, offset))
-        return Planned(splits, position({**places(found), **at}), more)
+        return Planned(splits, position({**offsets(found), **at}), more)
 
     def _gather(self, at: dict[str, TableOffset], splits: list[Split], made: set[str], max_bytes: int) -> None:
         """Advance the offsets and plan files until there are enough; `made` collects the spools written for it."""

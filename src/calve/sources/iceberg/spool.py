@@ -25,11 +25,11 @@ from calve.stop_point import reach
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Part", "Spools"]
+__all__ = ["ABOUT", "Part", "Spools", "row_bytes", "write_parquet"]
 
 _PART_ROWS = 100_000
 _UNFINISHED = ".unfinished"
-_ABOUT = "table.json"
+ABOUT = "table.json"
 _EXACT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -69,20 +69,11 @@ class Spools:
             WriteError: The disk refused.
         """
         unfinished = self._folder / f"{name}{_UNFINISHED}"
-        others = [column for column in events.columns if column not in (EVENT, TYPED)]
-        options = {
-            "maxRecordsPerFile": str(_PART_ROWS),
-            "compression": "zstd",
-            "parquet.enable.dictionary": "false",
-            **{f"parquet.enable.dictionary#{column}": "true" for column in others},
-        }
         try:
-            for setting, value in _EXACT.items():
-                events.sparkSession.conf.set(setting, value)
-            events.write.mode("overwrite").options(**options).parquet(f"file://{unfinished}")
+            write_parquet(events, unfinished)
             for part in unfinished.glob("part-*"):
                 sync(part)
-            replace(unfinished / _ABOUT, asdict(table))
+            replace(unfinished / ABOUT, asdict(table))
             reach("spool.before-publish")
             unfinished.rename(self._folder / name)
             sync(self._folder)
@@ -93,7 +84,7 @@ class Spools:
 
     def table(self, name: str) -> SourceTable | None:
         """Return the table of a spool; None if the spool no longer exists."""
-        about = read(self._folder / name / _ABOUT)
+        about = read(self._folder / name / ABOUT)
         return None if about is None else SourceTable(**about)
 
     def parts(self, name: str, after: str = "") -> list[Part]:
@@ -107,7 +98,7 @@ class Spools:
             hint = "Restore the state folder; or use a new --state, which reads the table from its start"
             raise SourceError(f"The changes in {folder} no longer exist", step="read", target=name, hint=hint)
         files = sorted(file for file in folder.glob("part-*") if file.name > after)
-        return [Part(name, file.name, size) for file in files if (size := _row_bytes(file))]
+        return [Part(name, file.name, size) for file in files if (size := row_bytes(file, file.name))]
 
     def remove(self, parts: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
         """Remove files that are no longer needed, and empty spools unless they are in `kept`."""
@@ -127,11 +118,30 @@ class Spools:
         self.drop(folder.name for folder in self._folder.glob("*/") if folder.name not in spools)
 
 
-def _row_bytes(file: Path) -> int:
+def write_parquet(events: DataFrame, folder: Path) -> None:
+    """Write events to Parquet files in a local folder, with all values unchanged."""
+    others = [column for column in events.columns if column not in (EVENT, TYPED)]
+    options = {
+        "maxRecordsPerFile": str(_PART_ROWS),
+        "compression": "zstd",
+        "parquet.enable.dictionary": "false",
+        **{f"parquet.enable.dictionary#{column}": "true" for column in others},
+    }
+    for setting, value in _EXACT.items():
+        events.sparkSession.conf.set(setting, value)
+    events.write.mode("overwrite").options(**options).parquet(f"file://{folder}")
+
+
+def row_bytes(file: Path | pa.BufferReader, name: str) -> int:
+    """Return the size of the rows of a file, before compression.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
     try:
         metadata = parquet.read_metadata(file)
     except (OSError, pa.ArrowInvalid) as error:
-        raise SourceError(f"{file} cannot be read: {error}", step="read", target=file.name) from error
+        raise SourceError(f"{name} cannot be read: {error}", step="read", target=name) from error
     paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
     columns = [number for number, path in enumerate(paths) if path.partition(".")[0] in (EVENT, TYPED)]
     groups = map(metadata.row_group, range(metadata.num_row_groups))

@@ -8,7 +8,7 @@ from typing import Any
 
 from calve.sources.source import Position
 
-__all__ = ["Open", "TableOffset", "places", "position"]
+__all__ = ["Open", "TableOffset", "offsets", "position"]
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class TableOffset:
         return TableOffset(**{**data, "open": Open(**opened) if opened else None})
 
 
-def places(position: Position | None) -> dict[str, TableOffset]:
+def offsets(position: Position | None) -> dict[str, TableOffset]:
     """Return the offsets of a position by table."""
-    return {table: TableOffset.from_json(place) for table, place in (position or {}).get("tables", {}).items()}
+    return {table: TableOffset.from_json(offset) for table, offset in (position or {}).get("tables", {}).items()}
 
 
 def position(found: Mapping[str, TableOffset]) -> Position:
     """Return the position of offsets."""
-    return {"tables": {table: place.to_json() for table, place in found.items()}}
+    return {"tables": {table: offset.to_json() for table, offset in found.items()}}

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from calve.event.envelope.shape import SHAPES
+from calve.serde.settings import FORMATS, SchemaSettings, Serde
 from calve.settings import option
 
 __all__ = [
@@ -42,10 +43,13 @@ class TopicSettings:
 
     name: str = option(doc="The topic; it must exist.", minimum=1, maximum=249)
     group_id: str | None = option(None, "A consumer group; Calve commits its offsets for lag tools.", minimum=1)
-    serde_format: Literal["json", "plaintext", "bytes", "avro", "debezium", "maxwell", "dms"] = option(
+    serde_format: Literal[
+        "json", "plaintext", "bytes", "avro", "json_schema", "protobuf", "debezium", "maxwell", "dms"
+    ] = option(
         "json",
         "The content of a record: a JSON object, text (field `message`) or bytes (field `message`, in Base64). "
-        "`debezium`, `maxwell`, `dms`: a row change in that tool's JSON envelope.",
+        "`avro`, `json_schema`, `protobuf`: a value with a schema, see `schema`. "
+        "`debezium`, `maxwell`, `dms`: a row change in that tool's JSON envelope; with `schema` Debezium's in Avro.",
     )
     auto_offset_reset: Literal["earliest", "latest"] = option("earliest", "Where to begin if there is no state.")
     key_mode: Literal["include_as_field", "include_as_metadata", "discard"] = option(
@@ -125,6 +129,11 @@ class KafkaSettings:
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
     topics: list[TopicSettings] = option(doc="The topics.", minimum=1, maximum=10)
+    schema: SchemaSettings | None = option(
+        None,
+        "The schema registry or the schema of topics whose `serde_format` is avro, json_schema or protobuf. "
+        "Set it for debezium if the envelopes are Avro.",
+    )
     encryption: Encryption | None = option(None, "TLS. Default: no TLS.")
     authentication: Authentication | None = option(None, "How Calve authenticates.")
     client_properties: dict[str, str] = option({}, "Further properties of librdkafka, passed on unchanged.")
@@ -148,16 +157,37 @@ class KafkaSettings:
         names = [topic.name for topic in self.topics]
         formats = [topic.serde_format for topic in self.topics]
         for index, topic in enumerate(self.topics):
-            if topic.serde_format == "avro":
-                yield f"topics[{index}].serde_format", "avro is not available yet; use json, plaintext or bytes"
-            if topic.serde_format in SHAPES and topic.key_mode == "include_as_field":
-                yield f"topics[{index}].key_mode", "an envelope has no field for the key; use include_as_metadata"
+            if topic.serde_format in (*SHAPES, *FORMATS) and topic.key_mode == "include_as_field":
+                yield f"topics[{index}].key_mode", "such a value has no field for the key; use include_as_metadata"
             if topic.serde_format != formats[0] and SHAPES.keys() & {topic.serde_format, formats[0]}:
                 yield f"topics[{index}].serde_format", "changes and events cannot be mixed; use a pipeline for each"
+            elif topic.serde_format != formats[0] and {*FORMATS} & {topic.serde_format, formats[0]}:
+                yield f"topics[{index}].serde_format", "formats with a schema cannot be mixed; use a pipeline for each"
             if topic.name in names[:index]:
                 yield f"topics[{index}].name", f"the topic {topic.name} is listed twice"
+        yield from self._check_schema(formats[0])
         for name in sorted(KEPT & self.client_properties.keys()):
             yield "client_properties", f"{name} is set by Calve itself, so that no event is lost or duplicated"
+
+    def _check_schema(self, format: str) -> Iterator[tuple[str, str]]:
+        if format in FORMATS and self.schema is None:
+            yield "schema", f"serde_format {format} needs a schema, e.g. schema: {{registry_url: https://…:8081}}"
+        if format not in (*FORMATS, "debezium") and self.schema is not None:
+            yield "schema", f"serde_format {format} has no schema; use {' or '.join((*FORMATS, 'debezium'))}"
+        if self.schema is not None and self.schema.version != "latest" and len(self.topics) > 1:
+            yield "schema.version", "a version belongs to one subject, so to one topic; use a pipeline for each topic"
+
+    @property
+    def serde(self) -> Serde | None:
+        """How values with a schema become rows; None: they have none.
+
+        Raises:
+            SettingsError: The schema's file cannot be read.
+        """
+        if self.schema is None:
+            return None
+        subjects = [self.schema.subject or f"{topic.name}-value" for topic in self.topics]
+        return Serde(self.topics[0].serde_format, self.schema.with_text(), tuple(subjects))
 
     def client(self) -> dict[str, Any]:
         """Return librdkafka's properties of every client of these brokers."""

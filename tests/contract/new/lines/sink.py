@@ -4,7 +4,7 @@ from pathlib import Path
 
 from calve.sinks.lines.job import Job
 
-from calve.dead_letters.rejects import DeadLetterPlace
+from calve.dead_letters.rejects import DeadLetterLocation
 from calve.durable import make_folder, try_folder
 from calve.expression import compile_format
 from calve.route.gates import gates
@@ -16,7 +16,7 @@ class Sink:
     flush_seconds, max_batch_bytes, order, tables, metadata = 0.1, 1 << 20, Order.ANY, None, frozenset()
 
     def __init__(self, opening):
-        self.opening, self.dead_letters = opening, DeadLetterPlace(opening.dead_letters)
+        self.opening, self.dead_letters = opening, DeadLetterLocation(opening.dead_letters)
         self.folder = Path(opening.entry.value.folder).absolute()
 
     def open(self):
@@ -25,7 +25,7 @@ class Sink:
     def begin_batch(self, tables):
         pass
 
-    def job(self, moment, prefix, replays):
+    def job(self, batch, time_tenths, prefix, replays):
         route = SinkRoute(compile_format("lines"), gates(self.opening.entry, self.opening.metadata))
         return Job(self.opening.label, route, self.dead_letters, str(self.folder / prefix))
 

@@ -1,0 +1,117 @@
+"""`calve dashboard`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import click
+
+from calve.cli import failures, options
+from calve.cli.help import Command
+from calve.errors import SettingsError
+from calve.observe.log import Log, configure
+
+__all__ = ["dashboard"]
+
+
+_SHORTEST = 8
+
+
+@click.command(cls=Command)
+@options.state
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need a password.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9601, show_default=True, help="Port to listen on.")
+@click.option("--name", "names", multiple=True, metavar="HOST", help="A name of this host in browsers; repeatable.")
+@click.option(
+    "--actions",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="Allow actions on the pipelines of this YAML file or folder; needs a password.",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File with the password. [default: the variable CALVE_DASHBOARD_PASSWORD]",
+)
+@click.option("--with-parent", is_flag=True, hidden=True, help="End at the end of stdin.")
+@options.debug
+@click.pass_context
+def dashboard(
+    ctx: click.Context,
+    /,
+    state: str,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    actions: Path | None,
+    password_file: Path | None,
+    with_parent: bool,
+) -> None:
+    """Show the pipelines of a state folder as web pages: rate, lag, freshness, rejects, tables, commits, errors.
+
+    It reads the status files and does not touch the pipelines. The lines of the last hour begin when it starts; they
+    are kept in the state folder, in _dashboard/. `calve run --dashboard` starts it together with a run.
+
+    Without --actions nothing can be changed. With it, and a password, the pages can pause and resume pipelines, replay
+    dead letters and maintain tables, by the commands of the same names.
+
+    Examples:
+      calve dashboard
+      calve dashboard --state /var/lib/calve --actions pipelines/ --password-file /etc/calve/password
+      CALVE_DASHBOARD_PASSWORD=… calve dashboard --host 0.0.0.0 --name calve.example.com
+    """
+    from calve.dashboard.access import VARIABLE, Access, is_loopback  # here, so that `calve dashboard --help` is fast
+    from calve.dashboard.actions import Actions
+    from calve.dashboard.app import App
+    from calve.dashboard.history import History
+    from calve.dashboard.server import Dashboard, history_file
+
+    configure(debug=ctx.meta[failures.DEBUG])
+    password = _password(password_file, VARIABLE)
+    if not password and not is_loopback(host):
+        raise _refused(f"The address {host} needs a password, because others can reach it")
+    if not password and actions:
+        raise _refused("--actions needs a password")
+    acts = Actions(state, actions) if actions else None
+    app = App(state, History(history_file(state)), Access(password, host, names), acts)
+    with Dashboard(app, port) as served:
+        Log().info(f"dashboard: {served.url}")
+        _wait(with_parent)
+
+
+def _password(file: Path | None, variable: str) -> str:
+    """Return the password, or nothing.
+
+    Raises:
+        SettingsError: It is too short.
+    """
+    password = file.read_text(encoding="utf-8").strip() if file else os.environ.get(variable, "")
+    if len(password) < _SHORTEST and (password or file):
+        raise _refused(f"The password has fewer than {_SHORTEST} characters")
+    return password
+
+
+def _refused(message: str) -> SettingsError:
+    hint = f"Write a password of at least {_SHORTEST} characters to a file, and name it: --password-file FILE"
+    return SettingsError(message, step="dashboard", target="--password-file", hint=hint)
+
+
+def _wait(with_parent: bool) -> None:
+    """Wait for Ctrl-C, SIGTERM, or the end of the parent process."""
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+
+    def read() -> None:
+        sys.stdin.buffer.read()
+        ended.set()
+
+    if with_parent:
+        threading.Thread(target=read, name="parent", daemon=True).start()
+    while not ended.wait(0.5):  # handlers run only while the main thread is awake
+        pass

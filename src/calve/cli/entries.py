@@ -1,0 +1,148 @@
+"""Prints dead letters: their counts, or the entries themselves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+import click
+
+from calve.cli.letters import tables_of
+from calve.cli.states import no_pipelines
+from calve.cli.table import columns
+from calve.dead_letters.reader import (
+    DeadLetter,
+    LetterStore,
+    Summary,
+    Unreadable,
+    locations_of,
+    read,
+    stores_at,
+    summarise,
+)
+from calve.dead_letters.replay.replayed import replayed_in
+from calve.object_store import state_folder_at
+from calve.observe.humanize import harmless, many
+from calve.observe.state_folder import Folder
+
+__all__ = ["print_counts", "print_entries"]
+
+UNREADABLE_SHOWN = 3
+
+
+def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_json: bool) -> None:
+    """Print how many entries each pipeline has, by table and code.
+
+    Raises:
+        CalveError: There is no pipeline, or entries cannot be read.
+    """
+    look = tables_of(catalog)
+    summaries = [summarise(name, stores_at(locations_of(state, name), look)) for name in _pipelines(state, pipeline)]
+    counted = [(summary, _replayed(state, summary)) for summary in summaries]
+    if as_json:
+        click.echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(*each)) for each in counted))
+
+
+def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], chosen: Mapping[str, Any]) -> None:
+    """Print entries, oldest file first.
+
+    Args:
+        state: The state folder.
+        pipeline: Only this pipeline.
+        catalog: Properties of the catalog of dead-letter tables.
+        chosen: `code` and `table` (None: all), `raw`, `as_json`, and `limit` (0: all).
+
+    Raises:
+        CalveError: There is no pipeline, or entries cannot be read.
+    """
+    as_text = not (chosen["raw"] or chosen["as_json"])
+    limit = chosen["limit"]
+    locations = {name: stores_at(locations_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
+    found = _found(locations, chosen["code"], chosen["table"])
+    out = sys.stdout.buffer
+    shown = 0
+    for entry, line in islice(found, limit or None):
+        out.write(_form(entry, line, chosen) + b"\n")
+        shown += 1
+    out.flush()
+    if as_text and shown == 0:
+        filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
+        click.echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)
+    if as_text and limit and next(found, None):
+        click.echo(f"There are more. Use --limit {limit * 10}, or --limit 0 for all.", err=True)
+
+
+def _pipelines(state: str, pipeline: str | None) -> list[str]:
+    names = [name for name in Folder.at(state).folders() if pipeline in (None, name)]
+    if not names:
+        raise no_pipelines(state, pipeline)
+    return names
+
+
+def _found(
+    locations: Mapping[str, list[LetterStore]], code: object, table: object
+) -> Iterator[tuple[DeadLetter, bytes]]:
+    for pipeline, found in locations.items():
+        for entry, line in chain.from_iterable(map(read, found)):
+            if isinstance(entry, Unreadable):
+                click.echo(f"Skipped {entry.file}:{entry.line}: {entry.reason}", err=True)
+            elif entry.is_of(pipeline) and code in (None, entry.code) and table in (None, entry.table):
+                yield entry, line
+
+
+def _form(entry: DeadLetter, line: bytes, chosen: Mapping[str, Any]) -> bytes:
+    if chosen["raw"]:
+        return entry.original()
+    return line if chosen["as_json"] else _text(entry).encode()
+
+
+def _text(entry: DeadLetter) -> str:
+    sink = entry.sink if entry.sink and "." in entry.sink else ""  # otherwise there is only one sink
+    head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "")
+    lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
+    if entry.metadata:
+        lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")
+    lines.append(f"  event:    {entry.original().decode(errors='backslashreplace')}")
+    return "\n".join(harmless(line) for line in lines) + "\n"
+
+
+def _replayed(state: str, summary: Summary) -> int:
+    folder = state_folder_at(state.removeprefix("file://")) / summary.pipeline / "replay"
+    return replayed_in(folder).count(summary.files)
+
+
+def _lines(summary: Summary, replayed: int) -> Iterator[str]:
+    total = sum(summary.counts.values())
+    span = f", {summary.first} … {summary.last}" if total else ""
+    sent = f", {replayed:,} of them replayed" if replayed else ""
+    yield f"{summary.pipeline}: {many(total, 'dead letter')}{sent}{span}"
+    if total:
+        rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]
+        yield from (f"  {line}" for line in columns(("table", "code", ">events"), rows))
+        yield from (f"  in the table {table}" for table in summary.tables)
+        yield from ["  newest files:"] * bool(summary.newest_files)
+        yield from (f"    {file}" for file in summary.newest_files)
+    if summary.unreadable:
+        locations = ", ".join(f"{one.file}:{one.line}" for one in summary.unreadable[:UNREADABLE_SHOWN])
+        yield f"  {many(len(summary.unreadable), 'line')} skipped, no valid entries or truncated: {locations}"
+
+
+def _as_json(summary: Summary, replayed: int) -> dict[str, object]:
+    counts = [{"table": table, "code": code, "count": n} for (table, code), n in summary.counts.most_common()]
+    return {
+        "pipeline": summary.pipeline,
+        "folders": summary.folders,
+        "tables": summary.tables,
+        "entries": sum(summary.counts.values()),
+        "replayed": replayed,
+        "counts": counts,
+        "first": summary.first,
+        "last": summary.last,
+        "newest_files": summary.newest_files,
+        "unreadable": len(summary.unreadable),
+    }

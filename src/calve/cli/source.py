@@ -1,0 +1,117 @@
+"""`calve source`: what sources have on their servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from calve.cli import options
+from calve.cli.help import Group
+from calve.errors import SettingsError
+from calve.observe.humanize import harmless
+from calve.settings import only, parse
+
+__all__ = ["drop_source", "list_tables", "reload_source", "source"]
+
+
+@click.group(cls=Group)
+def source() -> None:
+    """List the tables that a source of a database reads, load them anew, or drop what it has on its server.
+
+    Examples:
+      calve source tables shop.yaml
+      calve source reload shop.yaml
+      calve source drop shop.yaml
+    """
+
+
+@source.command("tables")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@options.only_pipeline
+@options.state
+@options.debug
+def list_tables(path: Path, pipeline: str | None, state: str) -> None:
+    """List the tables of a `postgres` or `mysql` source: waiting, loading, streaming, or stopped and why.
+
+    The pipeline may be running; nothing is asked of the database.
+
+    Examples:
+      calve source tables shop.yaml
+      calve source tables pipelines/ --pipeline shop --state /var/lib/calve
+    """
+    from calve.sources.database.overview import states
+
+    found = states(_database(path, pipeline, state)[1])
+    width = max(len(name) for name, _ in found)
+    for name, what in found:
+        click.echo(harmless(f"{name:{width}}  {what}"))
+
+
+@source.command("reload")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@options.only_pipeline
+@options.state
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.debug
+def reload_source(path: Path, pipeline: str | None, state: str, yes: bool) -> None:
+    """Load all tables of a `postgres` or `mysql` source anew, also those that are stopped.
+
+    A running pipeline does it within seconds, another one when it starts. It commits what it has, removes all rows of
+    the target tables in one snapshot each, and loads the tables into them. Readers see empty tables at first.
+
+    Examples:
+      calve source reload shop.yaml
+      calve source reload pipelines/ --pipeline shop --state /var/lib/calve --yes
+    """
+    from calve.sources.database import anew
+    from calve.sources.database.overview import load_of
+
+    name, folder = _database(path, pipeline, state)
+    load = load_of(folder)
+    if not yes:
+        click.confirm(f"Remove all rows of the target tables of {name}, and load all tables anew?", abort=True)
+    anew.request(folder, load)
+    click.echo(f"{name}: all tables are loaded anew, now or when the pipeline starts")
+
+
+def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, Path]:
+    """Return the name of a pipeline that reads a database, and the folder of its source."""
+    from calve.pipeline.plugins import PLUGINS  # here, so that `calve source --help` needs no Spark
+    from calve.sources.database.settings import DatabaseSettings
+
+    one = only(parse(path, PLUGINS).pipelines, pipeline)
+    if not isinstance(one.source.value, DatabaseSettings):
+        raise SettingsError(f"The source {one.source.name} of {one.name} reads no database")
+    return one.name, Path(state) / one.name / one.source.name
+
+
+@source.command("drop")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@options.only_pipeline
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.debug
+def drop_source(path: Path, pipeline: str | None, yes: bool) -> None:
+    """Drop the replication slot of a `postgres` source, and the publication that Calve created.
+
+    A slot keeps the log of the database until it is read, so drop it when a pipeline never runs again. Afterwards the
+    pipeline can only begin anew, with a new state and an empty target.
+
+    Examples:
+      calve source drop shop.yaml
+      calve source drop pipelines/ --pipeline shop --yes
+    """
+    from calve.pipeline.plugins import PLUGINS  # here, so that `calve source --help` needs no Spark
+    from calve.sources.postgres.release import drop
+    from calve.sources.postgres.settings import PostgresSettings
+
+    one = only(parse(path, PLUGINS).pipelines, pipeline)
+    settings = one.source.value
+    if not isinstance(settings, PostgresSettings):
+        raise SettingsError(
+            f"The source {one.source.name} of {one.name} has nothing on its server that could be dropped"
+        )
+    if not yes:
+        click.confirm(f"Drop the slot {settings.slot_of(one.name)} at {settings.shown}?", abort=True)
+    for line in drop(settings, one.name):
+        click.echo(line)

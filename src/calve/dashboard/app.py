@@ -1,0 +1,231 @@
+"""The pages by their paths, as a WSGI application."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+
+from calve.dashboard.access import COOKIE, Access, Session
+from calve.dashboard.actions import Actions
+from calve.dashboard.chart import HEIGHT, WIDTH, charts
+from calve.dashboard.history import History
+from calve.dashboard.model import overview, problems, tables, unreadable
+from calve.dashboard.rejects import newest
+from calve.dashboard.web import Request, Response, redirect
+from calve.errors import CalveError
+from calve.observe.humanize import ago, harmless, many
+from calve.observe.log import Log
+from calve.observe.report import PipelineReport
+from calve.observe.status_file import read_all, read_replay, read_report
+
+__all__ = ["App"]
+
+_STATIC = {
+    "icon.svg": "image/svg+xml",
+    "style.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+}
+_MOST_TABLES = 100
+_COOKIE = f"{COOKIE}={{}}; Path=/; HttpOnly; SameSite=Strict"
+
+
+@dataclass(frozen=True)
+class App:
+    """The pages of a state folder.
+
+    Attributes:
+        state: The state folder.
+        history: The figures of the last hour.
+        access: Who may see and act.
+        actions: The actions; None: there are none.
+    """
+
+    state: str
+    history: History
+    access: Access
+    actions: Actions | None = None
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer a request; a failure is an answer, too."""
+        try:
+            response = self.answer(Request.of(environ))
+        except ValueError as error:
+            response = self._page(None, "message.html", 400, title="Not understood", message=str(error))
+        except Exception as error:
+            Log().warning(f"dashboard: {environ.get('PATH_INFO', '')!r} failed: {type(error).__name__}: {error}")
+            response = self._page(
+                None, "message.html", 500, title="This page failed", message="The log has the reason."
+            )
+        body = response.send(start_response)
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else body
+
+    def answer(self, request: Request) -> Response:
+        """Return the answer to a request."""
+        if not self.access.knows_host(request.host):
+            hint = "Open it by its address, or start calve dashboard with --name and this name."
+            return self._page(None, "message.html", 403, title="Unknown host name", message=hint)
+        name = request.path.removeprefix("/static/")
+        if name in _STATIC and request.path.startswith("/static/"):
+            return Response(200, files("calve.dashboard").joinpath("static", name).read_bytes(), _STATIC[name])
+        if request.path == "/healthz":
+            return Response(200, b'{"status": "ok"}\n', "application/json")
+        session = self.access.session(request.cookies)
+        try:
+            return self._post(request, session) if request.method == "POST" else self._get(request, session)
+        except CalveError as error:
+            return self._page(session, "message.html", 409, title="That did not work", message=harmless(str(error)))
+
+    def _get(self, request: Request, session: Session | None) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return self._page(session, "message.html", 405, title="Not possible", message="Only GET and POST are.")
+        if request.path == "/login" or (self.access.password and session is None):
+            return self._page(None, "login.html", 200 if request.path == "/login" else 401, wrong="")
+        match request.path.strip("/").split("/"):
+            case [""]:
+                return self._overview(session)
+            case ["actions"] if self.actions:
+                return self._page(session, "actions.html", jobs=self.actions.jobs)
+            case ["pipelines", name]:
+                return self._pipeline(session, name)
+            case ["pipelines", name, "rejects"]:
+                return self._rejects(session, name, request)
+        return self._missing(session)
+
+    def _post(self, request: Request, session: Session | None) -> Response:
+        if not self.access.is_same_site(request.host, request.origin, request.fetch_site):
+            return self._page(None, "message.html", 403, title="Refused", message="The form is from another site.")
+        if request.path == "/login":
+            return self._log_in(request)
+        if session is None or not _equal(request.form.get("form", ""), session.form):
+            return self._page(None, "message.html", 403, title="Refused", message="Log in, and send the form again.")
+        if request.path == "/logout":
+            self.access.log_out(session)
+            return redirect("/login", _COOKIE.format("") + "; Max-Age=0")
+        return self._act(request, session)
+
+    def _log_in(self, request: Request) -> Response:
+        if self.access.must_wait():
+            return self._page(None, "login.html", 429, wrong="Too many wrong passwords. Wait a minute.")
+        session = self.access.log_in(request.form.get("password", ""))
+        if session is None:
+            return self._page(None, "login.html", 403, wrong="The password is wrong.")
+        return redirect("/", _COOKIE.format(session.token))
+
+    def _act(self, request: Request, session: Session) -> Response:
+        """Run an action on a pipeline that the state has, or on one of its tables."""
+        match request.path.strip("/").split("/"):
+            case ["pipelines", name, action] if self.actions and (report := self._report(name)):
+                if self._run(self.actions, action, report, request.form):
+                    return redirect("/actions")
+        return self._missing(session)
+
+    def _run(self, actions: Actions, action: str, report: PipelineReport, form: Mapping[str, str]) -> bool:
+        """Start an action; return whether there is such an action, pipeline and table."""
+        name, table = report.pipeline, form.get("table", "")
+        match action:
+            case "pause":
+                actions.pause(name)
+            case "resume":
+                actions.resume(name)
+            case "replay":
+                actions.replay(name, form.get("code", ""), table)
+            case "maintain" if table in report.tables:
+                actions.maintain(table)
+            case "forget" if table in report.tables:
+                actions.forget(name, table)
+            case _:
+                return False
+        return True
+
+    def _overview(self, session: Session | None) -> Response:
+        reports, broken = read_all(self.state)
+        lines = [overview(report, self.history.of(report.pipeline)) for report in reports]
+        found = [(one.pipeline, problem) for one in reports for problem in problems(one, self.history.of(one.pipeline))]
+        found += [(name, unreadable(error)) for name, error in broken.items()]
+        found.sort(key=lambda one: one[1].level != "bad")
+        return self._page(session, "overview.html", pipelines=lines, problems=found, is_empty=not (reports or broken))
+
+    def _pipeline(self, session: Session | None, name: str) -> Response:
+        report = self._report(name)
+        if report is None:
+            return self._missing(session)
+        samples, replay, shown = self.history.of(name), read_replay(self.state, name), tables(report)
+        return self._page(
+            session,
+            "pipeline.html",
+            report=report,
+            line=overview(report, samples),
+            problems=problems(report, samples),
+            charts=charts(samples, time.time()),
+            tables=shown[:_MOST_TABLES],
+            more_tables=many(len(shown) - _MOST_TABLES, "more table") if len(shown) > _MOST_TABLES else "",
+            commits=list(reversed(report.commits)),
+            replayed=many(replay.events, "event") if replay and replay.events else "",
+        )
+
+    def _rejects(self, session: Session | None, name: str, request: Request) -> Response:
+        report = self._report(name)
+        if report is None:
+            return self._missing(session)
+        code, table = request.query.get("code", ""), request.query.get("table", "")
+        counts = [
+            *(
+                (table_name, kind, count)
+                for table_name, one in report.tables.items()
+                for kind, count in one.rejects.items()
+            ),
+            *(("", kind, count) for kind, count in report.rejects_without_table().items()),
+        ]
+        return self._page(
+            session,
+            "rejects.html",
+            report=report,
+            code=code,
+            table=table,
+            counts=sorted(counts, key=lambda one: -one[2]),
+            found=newest(self.state, name, code, table),
+        )
+
+    def _report(self, name: str) -> PipelineReport | None:
+        """Return the report of a pipeline; None for a name that is no pipeline's, e.g. `..`."""
+        is_name = name and not name.startswith((".", "_")) and "/" not in name and "\0" not in name
+        return read_report(self.state, name) if is_name else None
+
+    def _missing(self, session: Session | None) -> Response:
+        return self._page(session, "message.html", 404, title="Not here", message="There is no such page or pipeline.")
+
+    def _page(self, session: Session | None, template: str, status: int = 200, **content: Any) -> Response:
+        text = self._templates.get_template(template).render(
+            session=session,
+            acts=self.actions is not None and session is not None,
+            has_password=self.access.password != "",
+            state=harmless(self.state),
+            width=WIDTH,
+            height=HEIGHT,
+            **content,
+        )
+        return Response(status, text.encode(errors="replace"))
+
+    @cached_property
+    def _templates(self) -> jinja2.Environment:
+        made = jinja2.Environment(
+            loader=jinja2.PackageLoader("calve.dashboard"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        made.filters |= {"ago": ago, "harmless": harmless, "part": lambda text: quote(text, safe="")}
+        return made
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())

@@ -1,0 +1,244 @@
+"""What the pages show about a pipeline: its verdict, its problems and the health of its tables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from calve.dashboard.history import Sample
+from calve.errors import CalveError
+from calve.observe.describe import state_of
+from calve.observe.humanize import ago, amount, duration, harmless, many, size
+from calve.observe.liveness import Liveness, liveness
+from calve.observe.report import PipelineReport, TableReport, Trouble
+
+__all__ = [
+    "MANY_FILES",
+    "MANY_SNAPSHOTS",
+    "Overview",
+    "Problem",
+    "TableView",
+    "is_behind",
+    "lag_of",
+    "overview",
+    "problems",
+    "tables",
+    "unreadable",
+]
+
+Level = Literal["good", "note", "bad"]
+
+_TREND_SECONDS = 300
+_LEAST_LAG_ROWS, _LEAST_LAG_BYTES = 1_000, 1 << 20
+_SMALL_BYTES, MANY_FILES = 16 << 20, 200
+MANY_SNAPSHOTS = 3_000
+_MANY_DELETES = 0.1
+"""Rows of deletes, as a share of the table's rows written by Calve."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong now, and what helps."""
+
+    level: Level
+    where: str
+    what: str
+    hint: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A pipeline in one line."""
+
+    name: str
+    level: Level
+    state: str
+    verdict: str
+    rate: str
+    lag: str
+    freshness: str
+    written: str
+    rejects: str
+    last_commit: str
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table in one line.
+
+    Attributes:
+        name: Its name without control characters; `key` is the name itself.
+        command: The command that maintains it.
+        advice: What maintenance would improve.
+    """
+
+    name: str
+    key: str
+    command: str
+    is_dead_letters: bool
+    is_held: bool
+    level: Level
+    written: str
+    commits: str
+    last_commit: str
+    files: str
+    average: str
+    delete_rows: str
+    snapshots: str
+    maintained: str
+    advice: list[str]
+
+
+def overview(report: PipelineReport, samples: Sequence[Sample]) -> Overview:
+    """Return a pipeline in one line."""
+    found = problems(report, samples)
+    alive = liveness(report) == "alive"
+    rejects = sum(report.rejects.values())
+    freshness = report.freshness_seconds
+    return Overview(
+        name=report.pipeline,
+        level=_worst(found),
+        state=harmless(state_of(report)),
+        verdict=_verdict(report, samples, liveness(report)),
+        rate=f"{amount(report.events_per_second)} events/s" if alive else "–",
+        lag=lag_of(report),
+        freshness="unknown" if freshness is None else f"within {duration(freshness)}",
+        written=many(report.rows, "row"),
+        rejects=f"{rejects:,}",
+        last_commit=ago(report.last_commit) if report.last_commit else "never",
+    )
+
+
+def lag_of(report: PipelineReport) -> str:
+    """Return what waits in the source."""
+    if report.lag_rows > 0:
+        return many(report.lag_rows, "row")
+    return size(report.lag_bytes) if report.lag_bytes > 0 else "none"
+
+
+def is_behind(samples: Sequence[Sample]) -> bool:
+    """Return whether the lag has grown for five minutes, in every third of them, to more than a little."""
+    recent = [one for one in samples if one.at >= samples[-1].at - _TREND_SECONDS]
+    if len(recent) < 4 or recent[-1].at - recent[0].at < _TREND_SECONDS / 2:
+        return False
+    in_rows = all(one.lag_rows >= 0 for one in recent)
+    lags = [one.lag_rows if in_rows else one.lag_bytes for one in recent]
+    steps = [lags[len(lags) * part // 3 - (part == 3)] for part in range(4)]
+    grows = all(before < after for before, after in pairwise(steps))
+    return grows and lags[-1] >= (_LEAST_LAG_ROWS if in_rows else _LEAST_LAG_BYTES)
+
+
+def problems(report: PipelineReport, samples: Sequence[Sample]) -> list[Problem]:
+    """Return what is wrong now, the worst first."""
+    found = [*_process(report), *_errors(report), *_trend(report, samples), *_pause(report)]
+    return sorted(found, key=_by_level)
+
+
+def unreadable(error: CalveError) -> Problem:
+    """Return the problem of a pipeline whose status cannot be read."""
+    return Problem("bad", "", harmless(error.message), harmless(error.hint), "")
+
+
+def tables(report: PipelineReport) -> list[TableView]:
+    """Return the tables of a pipeline: those with errors first, then those that need maintenance, each by name."""
+    found = [_table(name, table, report) for name, table in sorted(report.tables.items())]
+    return sorted(found, key=_by_level)
+
+
+def _by_level(one: Problem | TableView) -> int:
+    return ("bad", "note", "good").index(one.level)
+
+
+def _worst(found: Sequence[Problem]) -> Level:
+    return found[0].level if found else "good"
+
+
+def _verdict(report: PipelineReport, samples: Sequence[Sample], process: Liveness) -> str:
+    if process != "alive":
+        return {"ended": "ended", "gone": "not running"}.get(process, "silent")
+    if report.errors:
+        return "does not read or write"
+    if report.paused:
+        return "paused"
+    if samples and is_behind(samples):
+        return "falls behind"
+    return "holds tables" if any(table.error for table in report.tables.values()) else "keeps up"
+
+
+def _process(report: PipelineReport) -> Iterator[Problem]:
+    news = ago(report.updated) if report.updated else "never"
+    match liveness(report):
+        case "gone":
+            what = "The process is not running and did not end by itself"
+            yield Problem("bad", "", what, "Start it again: calve run continues after the last commit", news)
+        case "silent":
+            what = f"No news since {news}"
+            yield Problem("bad", "", what, f"Look at the process {report.pid} on {report.host}", news)
+        case "ended" if report.state == "failed" and not report.errors:
+            yield Problem("bad", "", "The pipeline failed", "Its log has the reason", news)
+
+
+def _errors(report: PipelineReport) -> Iterator[Problem]:
+    yield from (_trouble("bad", "", error) for error in report.errors)
+    for name, table in sorted(report.tables.items()):
+        if table.error:
+            yield _trouble("bad", name, table.error)
+        notes = [one for one in (table.conversion_error, table.maintenance_error) if one]
+        yield from (_trouble("note", name, one) for one in notes)
+
+
+def _trouble(level: Level, where: str, error: Trouble) -> Problem:
+    since = ago(error.since) if error.since else ""
+    return Problem(level, harmless(where), harmless(error.message), harmless(error.hint), since)
+
+
+def _trend(report: PipelineReport, samples: Sequence[Sample]) -> Iterator[Problem]:
+    if samples and not report.paused and liveness(report) == "alive" and is_behind(samples):
+        what = f"Events arrive faster than they are written: {lag_of(report)} wait in the source, and the lag grows"
+        hint = "Give Calve more cores (--master 'local[8]') or memory, or wait until the peak is over"
+        yield Problem("note", "", what, hint, "")
+
+
+def _pause(report: PipelineReport) -> Iterator[Problem]:
+    if report.paused:
+        yield Problem(
+            "note", "", "Paused: it reads no events", harmless(f"calve resume {shlex.quote(report.pipeline)}"), ""
+        )
+
+
+def _table(name: str, table: TableReport, report: PipelineReport) -> TableView:
+    files, advice = table.files, list(_advice(table))
+    average = files.size_bytes / files.data_files if files and files.data_files else 0.0
+    return TableView(
+        name=harmless(name),
+        key=name,
+        command=harmless(f"calve maintain {shlex.quote(name)}"),
+        is_dead_letters=name in report.dead_letter_tables,
+        is_held=table.error is not None,
+        level="bad" if table.error else "note" if advice else "good",
+        written=many(table.rows, "row"),
+        commits=f"{table.commits:,}",
+        last_commit=ago(table.last_commit) if table.last_commit else "never",
+        files=f"{many(files.data_files, 'file')}, {size(files.size_bytes)}" if files else "unknown",
+        average=size(average) if average else "unknown",
+        delete_rows=f"{files.delete_rows:,} in {many(files.delete_files, 'file')}" if files else "unknown",
+        snapshots=f"{files.snapshots:,}" if files else "unknown",
+        maintained=ago(files.last_maintenance) if files and files.last_maintenance else "never",
+        advice=advice,
+    )
+
+
+def _advice(table: TableReport) -> Iterator[str]:
+    files = table.files
+    if files is None:
+        return
+    if files.data_files >= MANY_FILES and files.size_bytes / files.data_files < _SMALL_BYTES:
+        yield "many small files: compact"
+    if files.delete_rows > _MANY_DELETES * max(table.rows, 1):
+        yield "many deleted rows: compact"
+    if files.snapshots > MANY_SNAPSHOTS:
+        yield "many snapshots: expire"

@@ -1,0 +1,120 @@
+"""The newest dead letters of a pipeline, in bounded time: a queue of any length costs the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from calve.dead_letters.reader import DeadLetter, LetterStore, entries, locations_of, stores_at
+from calve.dead_letters.table import LetterTable
+from calve.errors import CalveError
+from calve.observe.humanize import harmless
+
+__all__ = ["Example", "NewestRejects", "newest"]
+
+MOST_ENTRIES = 500
+MOST_FILES = 20
+MOST_ENTRY_BYTES = 4 << 20
+"""Longer files are read up to here."""
+MOST_SHOWN_BYTES = 2_000
+_EXAMPLES = 20
+
+
+@dataclass(frozen=True)
+class Example:
+    """One dead letter; `event` has no control characters, and is cut."""
+
+    time: str
+    table: str
+    code: str
+    field: str
+    reason: str
+    event: str
+    size_bytes: int
+
+
+@dataclass
+class NewestRejects:
+    """What the newest dead letters have in common.
+
+    Attributes:
+        looked_at: How many entries were read.
+        fields: How many of them have which field as the reason, by code and field.
+        examples: Some of them.
+        notes: What was not read, and why.
+    """
+
+    looked_at: int = 0
+    fields: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: list[Example] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def newest(state: str, pipeline: str, code: str = "", table: str = "") -> NewestRejects:
+    """Return the newest dead letters of a pipeline.
+
+    Args:
+        state: The state folder.
+        pipeline: The pipeline.
+        code: Only this code.
+        table: Only this table.
+    """
+    found = NewestRejects()
+    try:
+        stores = stores_at(locations_of(state, pipeline))
+    except CalveError as error:
+        found.notes.append(str(error))
+        return found
+    chosen = (one for store in stores for one in _entries(store, found.notes) if one.is_of(pipeline))
+    for entry in islice(chosen, MOST_ENTRIES):
+        found.looked_at += 1
+        if (code and entry.code != code) or (table and entry.table != table):
+            continue
+        found.fields[entry.code, entry.field or ""] += 1
+        if len(found.examples) < _EXAMPLES:
+            found.examples.append(_example(entry))
+    return found
+
+
+def _entries(store: LetterStore, notes: list[str]) -> Iterator[DeadLetter]:
+    """Yield entries, the newest file first."""
+    if isinstance(store, LetterTable):
+        notes.append(f"The dead letters in the table {store.path} are shown by calve dlq show")
+        return
+    try:
+        infos = sorted(store.file_infos(), key=lambda info: -(info.mtime_ns or 0))
+    except OSError as error:
+        notes.append(harmless(f"The dead letters in {store.path} cannot be read: {error}"))
+        return
+    names = [str(info.base_name) for info in infos if str(info.base_name).endswith(".ndjson")]
+    if len(names) > MOST_FILES:
+        notes.append(f"Only the newest {MOST_FILES} of {len(names):,} files are shown; calve dlq show has all")
+    for name in names[:MOST_FILES]:
+        try:
+            yield from _of_file(store, name)
+        except CalveError as error:
+            notes.append(str(error))
+
+
+def _of_file(store: LetterStore, name: str) -> Iterator[DeadLetter]:
+    for entry in entries(store, name):
+        if isinstance(entry.content, DeadLetter):
+            yield entry.content
+        if entry.end > MOST_ENTRY_BYTES:
+            return
+
+
+def _example(entry: DeadLetter) -> Example:
+    event = entry.original()
+    text = event[:MOST_SHOWN_BYTES].decode(errors="backslashreplace")
+    return Example(
+        time=harmless(entry.time()),
+        table=harmless(entry.table or ""),
+        code=harmless(entry.code),
+        field=harmless(entry.field or ""),
+        reason=harmless(entry.reason or ""),
+        event=harmless(text) + ("…" if len(event) > MOST_SHOWN_BYTES else ""),
+        size_bytes=len(event),
+    )

@@ -1,0 +1,188 @@
+"""Keeps a ledger's records on an object store, which a lease gives to one driver.
+
+    ledger/
+    ├── head.json                          identity, lease, and the names of the valid records; changed by swaps only
+    ├── 000000000012.begun.3-7.json        the plan of batch 12, the 7th record of epoch 3
+    ├── 000000000012.staged.3-8.json       its receipts
+    └── committed.3-9.json                 the last committed batch, its position, the totals
+
+A record is written once, under a name of its own, before the head names it. One that no head names does not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from msgspec.structs import replace
+
+from calve.errors import InvariantError, SettingsError, WriteError
+from calve.ledger.lease import HEAD, Head, Lease, Waiting, head_of
+from calve.ledger.records import Committed, Identity, Kept, decoded, encoded, plan_of
+from calve.object_store import StoreFolder
+from calve.record.staged import StagedBatch
+
+__all__ = ["StoreRecords"]
+
+
+class StoreRecords:
+    """The records of a ledger on an object store, open for its only driver.
+
+    Args:
+        folder: The ledger's folder.
+        pipeline: The pipeline's name.
+        waiting: How to wait for a lease of another driver.
+
+    Raises:
+        SettingsError: It may not be opened.
+        OvertakenError: Another driver holds it.
+        WriteError: The store does not answer.
+    """
+
+    def __init__(self, folder: StoreFolder, pipeline: str, waiting: Waiting | None = None) -> None:
+        self._folder = folder
+        self._lease = Lease.take(folder, pipeline, waiting)
+        self.identity = self._lease.head.identity
+        self._numbers = itertools.count(1)
+
+    @staticmethod
+    def install(folder: StoreFolder, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
+        """Write a ledger that continues another one; it appears at once.
+
+        Raises:
+            SettingsError: There is a ledger.
+            WriteError: The store does not answer; repeat the call.
+        """
+        folder.check_conditions()
+        run = uuid.uuid4().hex[:8]
+        names: dict[int, tuple[str, str]] = {}
+        for batch, one in kept.items():
+            names[batch] = (f"{batch:012}.begun.{run}.json", f"{batch:012}.staged.{run}.json" if one.staged else "")
+            folder.put(names[batch][0], encoded(asdict(one.planned)))
+            if one.staged:
+                folder.put(names[batch][1], encoded(one.staged))
+        folder.put(f"committed.{run}.json", encoded(committed))
+        head = Head(identity, epoch=0, committed=f"committed.{run}.json", records=names)
+        if folder.create(HEAD, encoded(head)) is None:
+            raise SettingsError(
+                f"{folder} exists: there is a state of the pipeline {identity.pipeline}",
+                step="start",
+                target=str(folder),
+                hint="Choose another location, or remove that state first",
+            )
+
+    @staticmethod
+    def last_batch(folder: StoreFolder) -> int:
+        """Return the last batch that a ledger has, 0 for none; takes no lease.
+
+        Raises:
+            WriteError: The store does not answer.
+        """
+        _, head = head_of(folder)
+        if head is None:
+            return 0
+        return max(head.records) if head.records else _committed(folder, head).batch
+
+    def committed(self) -> Committed:
+        """Return the last committed progress."""
+        return _committed(self._folder, self._lease.head)
+
+    def recover(self) -> dict[int, Kept]:
+        """Return the batches that the head names, and remove the records that it does not name."""
+        head, done = self._lease.head, self.committed().batch
+        if sorted(head.records) != list(range(done + 1, done + len(head.records) + 1)):
+            raise self._damaged(f"{self._folder} has batches {sorted(head.records)} after batch {done}")
+        valid = {HEAD, head.committed, *itertools.chain.from_iterable(head.records.values())}
+        self._folder.remove(name for name in self._folder.names() if name not in valid)
+        return {batch: self._read(*names) for batch, names in head.records.items()}
+
+    def begin(self, batch: int, plan: dict[str, Any]) -> None:
+        """Keep the plan of a new batch."""
+        name = self._put(f"{batch:012}.begun", plan)
+        self._change({batch: (name, "")})
+
+    def stage(self, batch: int, record: StagedBatch, replaces: bool) -> None:
+        """Keep a batch's staged record."""
+        begun, old = self._lease.head.records[batch]
+        if old and not replaces:
+            raise InvariantError(f"Batch {batch} is already staged", step="ledger", target=str(self._folder))
+        self._change({batch: (begun, self._put(f"{batch:012}.staged", record))})
+        self._remove([old])
+
+    def set_committed(self, committed: Committed, dropped: Sequence[int]) -> None:
+        """Replace the committed progress, and drop the records of the batches that it covers."""
+        head = self._lease.head
+        old = [head.committed, *itertools.chain.from_iterable(head.records.get(batch, ()) for batch in dropped)]
+        name = self._put("committed", committed)
+        self._lease.update(
+            lambda head: replace(
+                head,
+                committed=name,
+                records={batch: names for batch, names in head.records.items() if batch not in dropped},
+            )
+        )
+        self._remove(old)
+
+    def set_moved(self, location: str) -> None:
+        """Record that a copy replaces this ledger."""
+        self._lease.update(lambda head: replace(head, identity=replace(head.identity, moved=location)))
+
+    def check(self) -> None:
+        """Raise OvertakenError if it is known that another driver has the lease."""
+        self._lease.check()
+
+    def confirm(self, since: float) -> None:
+        """Raise OvertakenError unless it is certain that this driver had the lease at `since`."""
+        self._lease.confirm(since)
+
+    def close(self) -> None:
+        """Release the lease. May be called twice."""
+        self._lease.release()
+
+    def _change(self, names: dict[int, tuple[str, str]]) -> None:
+        self._lease.update(lambda head: replace(head, records={**head.records, **names}))
+
+    def _put(self, prefix: str, value: Any) -> str:
+        """Write a record, which counts as soon as the head names it; return its name, which no other record has."""
+        self._lease.check()
+        name, content = f"{prefix}.{self._lease.head.epoch}-{next(self._numbers)}.json", encoded(value)
+        if self._folder.create(name, content) is None:
+            found = self._folder.get(name)
+            if found is None or found.content != content:  # else the answer to the first attempt was lost
+                raise self._damaged(f"{self._folder}/{name} exists with another content")
+        return name
+
+    def _remove(self, names: Iterable[str]) -> None:
+        """Remove records that no head names; what a crash leaves of them goes at the next start."""
+        with contextlib.suppress(WriteError):
+            self._folder.remove(name for name in names if name)
+
+    def _read(self, begun: str, staged: str) -> Kept:
+        plan = plan_of(self._content(begun, dict[str, Any]))
+        return Kept(plan, self._content(staged, StagedBatch) if staged else None)
+
+    def _content(self, name: str, kind: Any) -> Any:
+        return _content(self._folder, name, kind)
+
+    def _damaged(self, problem: str) -> InvariantError:
+        hint = "Bring the missing objects back from a backup"
+        return InvariantError(problem, step="ledger", target=str(self._folder), hint=hint)
+
+
+def _committed(folder: StoreFolder, head: Head) -> Committed:
+    if not head.committed:
+        return Committed()
+    found: Committed = _content(folder, head.committed, Committed)
+    return found
+
+
+def _content(folder: StoreFolder, name: str, kind: Any) -> Any:
+    found = folder.get(name)
+    if found is None:
+        hint = "Bring it back from a backup"
+        raise InvariantError(f"{folder}/{name} is missing", step="ledger", target=str(folder), hint=hint)
+    return decoded(f"{folder}/{name}", found.content, kind)

@@ -1,0 +1,1 @@
+"""Translates the configuration of other programs into pipelines."""

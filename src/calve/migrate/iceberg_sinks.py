@@ -1,0 +1,169 @@
+"""The `iceberg` sinks of a converted connector: tables, routes, catalog, properties."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from calve.errors import SettingsError
+from calve.migrate.properties import Properties, listed, shown
+from calve.migrate.transforms import Transforms
+
+__all__ = ["Sinks", "iceberg_sinks"]
+
+Sinks = tuple[list[dict[str, str]], list[dict[str, Any]]]
+"""The routes and the sinks of a pipeline."""
+_OF_A_TABLE = ("route-regex", "commit-branch", "id-columns", "partition-by")
+_BETWEEN = r",(?![^()]*\))"
+"""Commas outside of parentheses."""
+_PERIODS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
+_MINUTES = "300000"
+
+
+def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bool) -> Sinks:
+    """Return routes and sinks.
+
+    Args:
+        properties: The connector's.
+        transforms: Its transforms.
+        keeps_keys: Whether this version of the sink applies updates and deletes by key.
+
+    Raises:
+        SettingsError: The connector names no table.
+    """
+    tables = listed(properties.take("iceberg.tables"))
+    field = properties.take("iceberg.tables.route-field")
+    of_tables = _of_tables(properties)
+    shared = _shared(properties, transforms, keeps_keys)
+    if properties.flag("iceberg.tables.dynamic-enabled"):
+        return [], [{"iceberg": {"table_identifier": _dynamic(properties, transforms, field), **shared}}]
+    if not tables:
+        hint = "Add iceberg.tables, or iceberg.tables.dynamic-enabled with iceberg.tables.route-field"
+        raise SettingsError("The connector names no table", step="settings", hint=hint)
+    routes, sinks = [], []
+    for number, table in enumerate(tables, 1):
+        own = of_tables.get(table, {})
+        sink = {
+            "table_identifier": table,
+            **shared,
+            **_settings(own, bool(shared.get("upsert") or shared.get("operation"))),
+        }
+        if field:
+            pattern = own.get("route-regex")
+            if pattern is None:
+                advice = "The connector sends no record to a table without a route-regex; its sink was left out"
+                properties.remarks.append((f"iceberg.tables: {table}", advice))
+                continue
+            routes.append({f"route{number}": f"{_pointer(field)} =~ {_text(pattern)}"})
+            sink["routes"] = [f"route{number}"]
+        sinks.append({"iceberg": sink})
+    if not sinks:
+        raise SettingsError("No table has a route-regex, so no record has a target", step="settings")
+    return routes, sinks
+
+
+def _of_tables(properties: Properties) -> dict[str, dict[str, str]]:
+    """Return the settings of single tables: table → name → value."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in properties.below("iceberg.table.").items():
+        table, _, option = name.rpartition(".")
+        if option in _OF_A_TABLE:
+            found.setdefault(table, {})[option] = value
+        else:
+            properties.remarks.append((f"iceberg.table.{name} = {value}", "The connector has no such property either"))
+    return found
+
+
+def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:
+    """Return the settings of all sinks."""
+    found: dict[str, Any] = {"catalog": _catalog(properties)}
+    changes = _changes(properties, transforms, keeps_keys)
+    defaults = {name: properties.take(f"iceberg.tables.default-{name}") for name in _OF_A_TABLE[1:]}
+    if defaults["id-columns"] and not changes:
+        advice = (
+            "Without effect in the connector. To keep one row for each key, set identifier_columns and upsert: true"
+        )
+        properties.remarks.append((f"iceberg.tables.default-id-columns = {defaults['id-columns']}", advice))
+    found |= changes | _settings(defaults, bool(changes))
+    flags = {"auto-create-enabled": "auto_create", "evolve-schema-enabled": "schema_evolution"}
+    flags["schema-case-insensitive"] = "case_insensitive"
+    found |= {ours: True for theirs, ours in flags.items() if properties.flag(f"iceberg.tables.{theirs}")}
+    properties.remark("Not needed: columns that Calve creates are optional", "iceberg.tables.schema-force-optional")
+    for prefix, ours in (("auto-create-props", "table_properties"), ("write-props", "write_properties")):
+        if values := properties.below(f"iceberg.tables.{prefix}."):
+            found[ours] = values
+    if transforms.metadata_columns:
+        found["metadata_columns"] = transforms.metadata_columns
+    milliseconds = properties.take("iceberg.control.commit.interval-ms", _MINUTES)
+    found["commit_interval"] = found["flush_interval"] = re.sub(r"(\d)000ms$", r"\1s", f"{milliseconds}ms")
+    return found
+
+
+def _changes(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:
+    """Return how rows are updated and deleted; the sink of Apache Iceberg ignores these properties."""
+    if not keeps_keys:
+        advice = "Without effect in Apache Iceberg's sink, which only appends; Calve has `operation` and `upsert`"
+        properties.remark(advice, "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled")
+        return {"upsert": True} if transforms.serde else {}
+    found: dict[str, Any] = {"upsert": True} if properties.flag("iceberg.tables.upsert-mode-enabled") else {}
+    operation = properties.take("iceberg.tables.cdc-field")
+    if transforms.serde:
+        return {"upsert": True}  # the envelopes have the operation
+    return found | ({"operation": f"${{{_pointer(operation)}}}"} if operation else {})
+
+
+def _settings(given: dict[str, str], by_key: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if given.get("commit-branch"):
+        found["branch"] = given["commit-branch"]
+    if given.get("id-columns") and by_key:
+        found["identifier_columns"] = listed(given["id-columns"])
+    if given.get("partition-by"):
+        found["partition_by"] = [_partition(part) for part in listed(given["partition-by"], _BETWEEN)]
+    return found
+
+
+def _partition(text: str) -> str:
+    """Return a partition field in the specification's order: `bucket(id, 16)` is `bucket(16, id)`."""
+    found = re.fullmatch(r"(\w+)\s*\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)", text)
+    if found is None:
+        return text
+    transform = _PERIODS.get(found[1], found[1])
+    return f"{transform}({found[3]}, {found[2]})" if found[3] else f"{transform}({found[2]})"
+
+
+def _dynamic(properties: Properties, transforms: Transforms, field: str) -> str:
+    if not field:
+        hint = "Add iceberg.tables.route-field: the field with the name of the table"
+        raise SettingsError("The connector has dynamic tables but no route field", step="settings", hint=hint)
+    properties.advise(
+        "The connector writes names of tables in lower case, and drops records without one. Calve takes names as they "
+        "are, and such records become dead letters (BAD_TABLE_NAME)"
+    )
+    return transforms.fields.get(field, f"${{{_pointer(field)}}}")
+
+
+def _catalog(properties: Properties) -> dict[str, str]:
+    catalog = properties.below("iceberg.catalog.")
+    if not catalog:
+        hint = "Add its properties, iceberg.catalog.type, iceberg.catalog.uri and so on"
+        raise SettingsError("The connector names no catalog", step="settings", hint=hint)
+    if not {"type", "catalog-impl"} & catalog.keys():
+        properties.advise("Without a type the catalog is a Hive Metastore, as in the connector")
+        catalog = {"type": "hive", **catalog}
+    properties.remark(
+        "Add this folder to Java's class path: --conf spark.driver.extraClassPath=FOLDER", "iceberg.hadoop-conf-dir"
+    )
+    for name, value in properties.below("iceberg.hadoop.").items():
+        properties.remarks.append(
+            (f"iceberg.hadoop.{name}", f"Run with --conf spark.hadoop.{name}={shown(name, value)}")
+        )
+    return {"name": properties.take("iceberg.catalog", "iceberg"), **catalog}
+
+
+def _pointer(field: str) -> str:
+    return "/" + field.replace(".", "/")
+
+
+def _text(pattern: str) -> str:
+    return f'"""{pattern}"""'

@@ -1,0 +1,155 @@
+"""Single message transforms of Kafka Connect as processors, metadata columns and formats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from calve.migrate.properties import Properties, listed
+
+__all__ = ["Transforms", "converted"]
+
+_TYPES = {"int8": "integer", "int16": "integer", "int32": "integer", "int64": "long", "float32": "double"}
+_TYPES |= {"float64": "double", "boolean": "boolean", "string": "string"}
+_PLACES = {
+    "topic": "kafka_topic",
+    "partition": "kafka_partition",
+    "offset": "kafka_offset",
+    "timestamp": "kafka_timestamp",
+}
+_CHANGES = {"DebeziumTransform": "debezium", "ExtractNewRecordState": "debezium", "DmsTransform": "dms"}
+_ADVICE = {
+    "JsonToMapTransform": "Calve reads JSON itself: set `serde_format: json`; nested objects become structs",
+    "MongoDebeziumTransform": "Calve has no MongoDB format; let the connector flatten the documents to plain JSON",
+    "RegexRouter": 'Calve keeps the topic\'s name: use `getMetadata("kafka_topic")` in routes and table names',
+    "TimestampConverter": "Types follow the column: see `timestamp_unit`, `timestamp_formats` and the processor `date`",
+    "TimestampRouter": 'Partition the table instead: `partition_by: ["day(ts)"]`',
+    "MaskField": "Use the processor `obfuscate`, or `delete_entries`",
+    "Filter": "Use the processor `drop_events` with the condition in `drop_when`",
+    "HoistField": "Use the processor `add_entries` or `sql`",
+    "ExtractField": "Use the processor `sql`, or `flatten`",
+}
+
+
+@dataclass
+class Transforms:
+    """What the transforms of a connector become.
+
+    Attributes:
+        processors: Processors, in order.
+        metadata_columns: Columns with the place of a record.
+        fields: For a field that a transform adds, the format string with its value, for routing.
+        serde: The format of change streams; empty: the transforms say nothing about it.
+    """
+
+    processors: list[dict[str, Any]] = field(default_factory=list)
+    metadata_columns: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
+    serde: str = ""
+
+
+_Convert = Callable[["Transforms", dict[str, str]], None]
+
+
+def converted(properties: Properties) -> Transforms:
+    """Convert the transforms; those without a counterpart get a remark."""
+    found = Transforms()
+    for alias in listed(properties.take("transforms")):
+        options = properties.below(f"transforms.{alias}.")
+        kind = options.pop("type", "")
+        name = kind.rpartition(".")[2].partition("$")[0]
+        of_key = kind.endswith("$Key")
+        if condition := options.pop("predicate", ""):
+            advice = "Predicates have no counterpart: use the processor's own condition, such as `add_when`"
+            properties.remarks.append((f"transforms.{alias}.predicate = {condition}", advice))
+        if of_key:
+            properties.remarks.append((f"transforms.{alias} = {kind}", "Calve keeps keys as the metadata `kafka_key`"))
+        elif name in _CHANGES:
+            _changes(found, properties, name, options)
+        elif name in _CONVERSIONS:
+            _CONVERSIONS[name](found, options)
+        else:
+            advice = _ADVICE.get(name, "No counterpart; see the processors, and `sql` for all else")
+            properties.remarks.append((f"transforms.{alias} = {kind}", advice))
+    properties.remark_below("Predicates have no counterpart: use conditions of processors and routes", "predicates")
+    if found.serde and found.processors:
+        advice = "Processors cannot change the rows of change streams; these were left out: "
+        properties.advise(advice + ", ".join(next(iter(one)) for one in found.processors))
+        found.processors.clear()
+    return found
+
+
+def _changes(found: Transforms, properties: Properties, name: str, options: dict[str, str]) -> None:
+    """Read the envelopes themselves: then updates and deletes are applied, not appended."""
+    found.serde = _CHANGES[name]
+    if found.serde == "debezium":
+        pattern = options.get("cdc.target.pattern", "{db}.{table}")
+        parts = {
+            "{db}": '${getMetadata("debezium_source_schema")}',
+            "{table}": '${getMetadata("debezium_source_table")}',
+        }
+        found.fields["_cdc.target"] = re.sub(r"\{db\}|\{table\}", lambda match: parts[match[0]], pattern)
+        if "_cdc.target" in properties.values.get("iceberg.tables.route-field", "") and "{db}" in pattern:
+            properties.advise("MySQL has no schemas: for it write debezium_source_db instead of debezium_source_schema")
+    advice = (
+        f"The connector appended each change; Calve reads the envelopes (serde_format: {found.serde}) and applies them"
+    )
+    properties.advise(f"{advice} by key: see docs/updates-and-deletes.md. For a log of changes use serde_format: json")
+
+
+def _insert_field(found: Transforms, options: dict[str, str]) -> None:
+    for what, attribute in _PLACES.items():
+        if column := options.get(f"{what}.field", "").rstrip("!?"):
+            found.metadata_columns[column] = attribute
+            found.fields[column] = f'${{getMetadata("{attribute}")}}'
+    if column := options.get("static.field", "").rstrip("!?"):
+        entry = {"key": column, "value": options.get("static.value", ""), "overwrite_if_key_exists": True}
+        found.processors.append({"add_entries": {"entries": [entry]}})
+
+
+def _kafka_metadata(found: Transforms, options: dict[str, str]) -> None:
+    name = options.get("field_name", "_kafka_metadata")
+    found.metadata_columns |= {f"{name}_{what}": attribute for what, attribute in _PLACES.items()}
+    if external := listed(options.get("external_field", "")):
+        entry = {"key": f"{name}_{external[0]}", "value": ",".join(external[1:])}
+        found.processors.append({"add_entries": {"entries": [entry]}})
+
+
+def _copy_value(found: Transforms, options: dict[str, str]) -> None:
+    entry = {"from_key": options.get("source.field", ""), "to_key": options.get("target.field", "")}
+    found.processors.append({"copy_values": {"entries": [{**entry, "overwrite_if_to_key_exists": True}]}})
+
+
+def _replace_field(found: Transforms, options: dict[str, str]) -> None:
+    if left := listed(options.get("exclude") or options.get("blacklist", "")):
+        found.processors.append({"delete_entries": {"with_keys": left}})
+    if kept := listed(options.get("include") or options.get("whitelist", "")):
+        found.processors.append({"select_entries": {"include_keys": kept}})
+    names = [pair.partition(":") for pair in listed(options.get("renames", ""))]
+    if names:
+        entries = [{"from_key": old.strip(), "to_key": new.strip()} for old, _, new in names]
+        found.processors.append({"rename_keys": {"entries": entries}})
+
+
+def _cast(found: Transforms, options: dict[str, str]) -> None:
+    for pair in listed(options.get("spec", "")):
+        name, _, kind = pair.partition(":")
+        if kind in _TYPES:
+            found.processors.append({"convert_type": {"key": name, "type": _TYPES[kind]}})
+
+
+def _flatten(found: Transforms, options: dict[str, str]) -> None:
+    settings = {"source": "", "target": "", "remove_processed_fields": True}
+    found.processors.append({"flatten": {**settings, "flatten_separator": options.get("delimiter", ".")}})
+
+
+_CONVERSIONS: dict[str, _Convert] = {
+    "InsertField": _insert_field,
+    "KafkaMetadataTransform": _kafka_metadata,
+    "CopyValue": _copy_value,
+    "ReplaceField": _replace_field,
+    "Cast": _cast,
+    "Flatten": _flatten,
+}

@@ -1,0 +1,334 @@
+"""Small objects on an object store, with the conditions that make them safe for several writers.
+
+The store is S3, or a server that speaks its protocol. It must honour the conditions of a write: `If-None-Match: *` for
+an object that must not exist, and `If-Match` for an object that must still be the one that was read. Endpoint, region
+and keys come from the environment (`AWS_…`) or from the profile of the AWS command line, as for files of a source.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import functools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calve.errors import CalveError, SettingsError, SetupError, WriteError
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+__all__ = [
+    "Found",
+    "StateFolder",
+    "StoreFolder",
+    "connected",
+    "profile_keys",
+    "s3_environment",
+    "s3_file_io",
+    "state_folder_at",
+]
+
+_STEP = "ledger"
+_TIMES: Any = {"connect_timeout": "3s", "timeout": "10s", "allow_http": True}
+_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
+_LASTING = ("NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
+_STATUS = re.compile(r"status code: (\d{3}[^:\n]*)")
+_ANSWER = (re.compile(r"<Code>([^<]+)"), re.compile(r"<Message>([^<]+)"))
+_OF_THE_SYSTEM = re.compile(r'\bOs \{[^}]*message: "([^"]+)"')
+_CONFLICT = "status code: 409"
+"""Another request for the same object is under way: unlike 412 it does not say that a condition does not hold."""
+_NO_KEYS = "169.254.169.254"
+"""Without keys the library asks the machine of a cloud for them, at this address."""
+
+
+class Found(NamedTuple):
+    """An object: its content, and the tag that changes with each write."""
+
+    content: bytes
+    tag: str
+
+
+@dataclass(frozen=True)
+class StoreFolder:
+    """A prefix on an object store, used like a folder: `folder / "name"`.
+
+    Every method raises WriteError if the store does not answer, and SetupError if it refuses the keys or the bucket.
+
+    Attributes:
+        location: Its URI, without a slash at the end; `memory://…` is a store within this process, for tests.
+    """
+
+    location: str
+
+    @staticmethod
+    def at(location: str) -> StoreFolder:
+        """Return the folder of a URI.
+
+        Raises:
+            SettingsError: It is not `s3://bucket` with an optional prefix.
+        """
+        scheme, _, rest = location.partition("://")
+        if scheme != "s3" or not rest.split("/", maxsplit=1)[0]:
+            raise SettingsError(
+                f"The state cannot be kept at {location}",
+                step="start",
+                target=location,
+                hint="Set --state to a local path, or to an S3 location such as s3://bucket/prefix. Others (gs://, "
+                "az://, hdfs://) cannot keep a state yet",
+            )
+        return StoreFolder(f"{scheme}://{rest.strip('/')}")
+
+    def __truediv__(self, name: str) -> StoreFolder:
+        return StoreFolder(f"{self.location}/{name}")
+
+    def __str__(self) -> str:
+        return self.location
+
+    @property
+    def name(self) -> str:
+        """The last part of the URI."""
+        return self.location.rpartition("/")[2]
+
+    @property
+    def parent(self) -> StoreFolder:
+        """The folder above it."""
+        return StoreFolder(self.location.rpartition("/")[0])
+
+    def absolute(self) -> StoreFolder:
+        """Return itself: a URI is always absolute."""
+        return self
+
+    def exists(self) -> bool:
+        """Return whether any object is below it."""
+        return next(self._listed(), None) is not None
+
+    def names(self) -> list[str]:
+        """Return the names of all objects below it, relative to it, sorted."""
+        return sorted(self._listed())
+
+    def get(self, name: str) -> Found | None:
+        """Return an object; None if it does not exist."""
+        import obstore
+
+        with self._errors():
+            try:
+                found = obstore.get(self._store, self._path(name))
+            except FileNotFoundError:
+                return None
+            return Found(bytes(found.bytes()), str(found.meta["e_tag"]))
+
+    def get_range(self, name: str, start: int, size_bytes: int) -> bytes:
+        """Return a part of an object.
+
+        Raises:
+            FileNotFoundError: It does not exist.
+        """
+        import obstore
+
+        with self._errors():
+            try:
+                return bytes(obstore.get_range(self._store, self._path(name), start=start, length=size_bytes))
+            except FileNotFoundError:
+                pass
+        raise FileNotFoundError(f"{self / name}")
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write an object, whether or not it exists."""
+        import obstore
+
+        with self._errors():
+            obstore.put(self._store, self._path(name), content)
+
+    def create(self, name: str, content: bytes) -> str | None:
+        """Write an object unless it exists; return its tag, or None if it exists.
+
+        After a lost answer the object may be there although this call failed.
+        """
+        return self._put_if(name, content, "create")
+
+    def swap(self, name: str, content: bytes, tag: str) -> str | None:
+        """Write an object if its tag is still this one; return its new tag, or None if it has changed or is gone.
+
+        After a lost answer the object may be written although this call failed or returned None.
+        """
+        return self._put_if(name, content, {"e_tag": tag})
+
+    def upload(self, name: str, file: Path) -> None:
+        """Write an object of any size from a local file."""
+        import obstore
+
+        with self._errors():
+            obstore.put(self._store, self._path(name), file)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; those that do not exist count as removed."""
+        import obstore
+
+        with self._errors():
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    obstore.delete(self._store, self._path(name))
+
+    def check_conditions(self) -> None:
+        """Check that the store refuses writes whose condition does not hold.
+
+        Raises:
+            SetupError: It does not: two drivers could both believe that they own the state.
+        """
+        name = f"_calve-probe-{os.urandom(8).hex()}"
+        try:
+            tag = self.create(name, b"1")
+            refuses = self.create(name, b"2") is None
+            swaps = tag is not None and self.swap(name, b"3", tag) is not None
+            refuses = refuses and tag is not None and self.swap(name, b"4", tag) is None
+        finally:
+            self.remove([name])
+        if not (refuses and swaps):
+            raise SetupError(
+                f"The object store of {self.location} ignores the conditions of writes (If-Match, If-None-Match)",
+                step="start",
+                target=self.location,
+                hint="Use a store that supports conditional writes, such as Amazon S3, or a local --state",
+            )
+
+    def _put_if(self, name: str, content: bytes, mode: Any) -> str | None:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+        with self._errors():
+            try:
+                result = obstore.put(self._store, self._path(name), content, mode=mode)
+            except (AlreadyExistsError, PreconditionError) as error:
+                if _CONFLICT in str(error):
+                    raise BaseError(str(error)) from error
+                return None
+            except FileNotFoundError:
+                if mode == "create":
+                    raise  # there is no such bucket
+                return None
+            return str(result["e_tag"])
+
+    def _listed(self) -> Iterator[str]:
+        import obstore
+
+        prefix = self._path("")
+        with self._errors():
+            for chunk in obstore.list(self._store, prefix):
+                yield from (str(one["path"])[len(prefix) :] for one in chunk)
+
+    @property
+    def _store(self) -> ObjectStore:
+        return connected(self.location.split("/", maxsplit=3)[2], self.location.startswith("memory:"))
+
+    def _path(self, name: str) -> str:
+        parts = self.location.split("/", maxsplit=3)
+        return "/".join((*parts[3:], name))
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+        try:
+            yield
+        except (UnauthenticatedError, PermissionDeniedError, FileNotFoundError) as error:
+            raise self._refused(error) from error
+        except (BaseError, OSError) as error:
+            if _NO_KEYS in str(error):
+                raise self._refused(WriteError("no keys were found")) from error
+            if any(code in str(error) for code in _LASTING):
+                raise self._refused(error) from error
+            raise WriteError(
+                f"The object store of {self.location} does not answer: {_reason(error)}",
+                step=_STEP,
+                target=self.location,
+                hint="Calve tries again, and nothing is lost meanwhile",
+            ) from error
+
+    def _refused(self, error: Exception) -> CalveError:
+        return SetupError(
+            f"The object store refuses {self.location}: {_reason(error)}",
+            step=_STEP,
+            target=self.location,
+            hint="Check the bucket, and the keys and permissions of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE)",
+        )
+
+
+StateFolder = Path | StoreFolder
+"""A folder of the state: on a local disk, or on an object store."""
+
+
+def state_folder_at(location: str) -> StateFolder:
+    """Return a folder of the state, by its path or URI.
+
+    Raises:
+        SettingsError: It is on a store that cannot keep a state.
+    """
+    return StoreFolder.at(location) if "://" in location else Path(location)
+
+
+def s3_file_io() -> dict[str, str]:
+    """Return the properties of a FileIO of PyIceberg that reaches S3 as the environment says."""
+    endpoint, region = s3_environment()
+    keys = profile_keys() or {
+        "access_key_id": os.environ.get("AWS_ACCESS_KEY_ID", ""),
+        "secret_access_key": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
+        "session_token": os.environ.get("AWS_SESSION_TOKEN", ""),
+    }
+    named = {f"s3.{key.replace('_', '-')}": value for key, value in keys.items()}
+    given = {"s3.endpoint": endpoint, "s3.region": region or "us-east-1", **named}
+    return {key: value for key, value in given.items() if value}
+
+
+def s3_environment() -> tuple[str | None, str | None]:
+    """Return the endpoint and the region of S3 that the environment sets."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return endpoint, os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+
+@functools.lru_cache(maxsize=16)
+def connected(bucket: str, in_memory: bool) -> ObjectStore:
+    """Connect to a bucket, once in this process."""
+    from obstore.store import MemoryStore, S3Store
+
+    if in_memory:
+        return MemoryStore()
+    endpoint, region = s3_environment()
+    given: dict[str, Any] = {"endpoint": endpoint, "region": region, **profile_keys()}
+    options = {key: value for key, value in given.items() if value}
+    store: ObjectStore = S3Store(bucket, client_options=_TIMES, retry_config=_RETRIES, **options)
+    return store
+
+
+def profile_keys() -> dict[str, str]:
+    """Return the keys of the AWS command line's profile; none if the environment has keys or there is no profile."""
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return {}
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path("~/.aws/credentials").expanduser()
+    profiles = configparser.RawConfigParser()
+    with contextlib.suppress(configparser.Error):
+        profiles.read(file)
+    name = os.environ.get("AWS_PROFILE", "default")
+    if not profiles.has_option(name, "aws_access_key_id"):
+        return {}
+    keys = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
+    keys["session_token"] = "aws_session_token"
+    return {ours: profiles.get(name, theirs, fallback="") for ours, theirs in keys.items()}
+
+
+def _reason(error: Exception) -> str:
+    """Return what the store or the operating system says, without the addresses, headers and retries around it."""
+    text = str(error)
+    if status := _STATUS.search(text):
+        said = (found[1] for pattern in _ANSWER if (found := pattern.search(text)))
+        return ": ".join((status[1].strip(), *said))
+    if system := _OF_THE_SYSTEM.search(text):
+        return system[1]
+    if "TimedOut" in text:
+        return "no answer in time"
+    return text.strip().splitlines()[0][:300] if text.strip() else type(error).__name__

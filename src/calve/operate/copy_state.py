@@ -1,0 +1,149 @@
+"""Copies a state between local folders and object stores; the copy replaces the original."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from calve import durable
+from calve.dead_letters.replay.replayed import replayed_in
+from calve.errors import SettingsError
+from calve.ledger.ledger import Ledger
+from calve.object_store import StateFolder, StoreFolder
+from calve.observe.humanize import many
+from calve.observe.pause import PAUSE_FILE
+from calve.observe.status_file import REPLAY_FOLDER, STATUS_FILE
+from calve.pipeline.wiring import replay_name
+from calve.sources.file.processed_files import finished_in
+
+__all__ = ["copy_files", "copy_pipeline"]
+
+_STEP = "copy"
+_DLQ = "dlq"
+_TAIL = "file/tail"
+_FOLDERS = (_DLQ, "iceberg", _TAIL)
+"""Folders that are copied file by file to and from an object store; ledgers and lists have forms of their own."""
+_LOCAL_ONLY = ("mysql", "postgres")
+_LISTS = ("file", "s3")
+_OWN_FORM = ("ledger", *_LISTS, REPLAY_FOLDER)
+
+
+def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[[str], None]) -> None:
+    """Copy the state of a pipeline and of its replays. The original is refused afterwards.
+
+    Args:
+        old: `<state>/<pipeline>`.
+        new: The folder of the copy.
+        state: The new state, for the message of a run with the old one.
+        say: Called with each line about what was done or is left to do.
+
+    Raises:
+        SettingsError: The copy exists, or the pipeline has dead letters that are not published.
+        OvertakenError: The pipeline runs.
+        WriteError: One of them cannot be read or written; remove the copy, and repeat.
+    """
+    with ExitStack() as stack:
+        ledgers: list[tuple[Ledger, StateFolder]] = []
+        for part, name in (("", old.name), (REPLAY_FOLDER, replay_name(old.name))):
+            folder, target = (old / part, new / part) if part else (old, new)
+            if (folder / "ledger").exists():
+                ledger = Ledger.open(folder / "ledger", name)
+                stack.callback(ledger.close)
+                ledgers.append((ledger, target / "ledger"))
+        for ledger, target in ledgers:
+            _check(ledger, target, state)
+        _check_source(old, new)
+        files = sum(copy_files(old / name, new / name) for name in _folders(old, new))
+        for name in _LISTS:
+            if found := finished_in(old / name).load():
+                finished_in(new / name).add(found)
+        replayed_in(new / REPLAY_FOLDER).add(replayed_in(old / REPLAY_FOLDER).load())
+        _copy_status(old, new)
+        for ledger, target in reversed(ledgers):
+            ledger.copy_to(target)
+        for ledger, _ in ledgers:
+            ledger.set_moved(state)
+        batch = ledgers[0][0].last_batch if ledgers else 0
+    say(f"{old.name}: copied the ledger up to batch {batch}, and {many(files, 'file')}")
+    if isinstance(new, StoreFolder) and isinstance(old, Path) and (old / "http").exists():
+        say(f"{old.name}: accepted events stay in {old / 'http'}; set `log_folder: {old.parent}` of the http source")
+
+
+def _check(ledger: Ledger, target: StateFolder, state: str) -> None:
+    problem, hint = "", ""
+    staged = [one.staged for one in ledger.pending() if one.staged]
+    if target.exists():
+        problem = f"There is a state at {target}"
+        hint = "Choose another location, or remove it first"
+    elif any(one.rejects or any(entry.commit_rejects for entry in one.tables) for one in staged):
+        problem = f"The pipeline {ledger.pipeline} has staged batches with dead letters in the old location"
+        hint = "Commit them with `calve run --once` and the old state; then copy"
+    if problem:
+        raise SettingsError(problem, step=_STEP, target=state, hint=hint)
+
+
+def _check_source(old: StateFolder, new: StateFolder) -> None:
+    found = next((name for name in _LOCAL_ONLY if isinstance(old, Path) and (old / name).exists()), None)
+    if isinstance(new, StoreFolder) and found:
+        raise SettingsError(
+            f"The source {found} of {old.name} keeps its changes on a local disk",
+            step=_STEP,
+            target=str(new),
+            hint="Copy this state to another local folder",
+        )
+
+
+def _folders(old: StateFolder, new: StateFolder) -> list[str]:
+    """Return the folders to copy file by file: between local folders also the logs of accepting sources."""
+    if isinstance(old, Path) and isinstance(new, Path):
+        return [*sorted(each.name for each in old.iterdir() if each.is_dir() and each.name not in _OWN_FORM), _TAIL]
+    return list(_FOLDERS)
+
+
+def copy_files(old: StateFolder, new: StateFolder) -> int:
+    """Copy the files of a folder, with those below it; return how many."""
+    count = 0
+    for name in _names(old):
+        content = _read(old, name)
+        if content is None:
+            continue  # removed meanwhile
+        _write(new, name, content)
+        count += 1
+    return count
+
+
+def _copy_status(old: StateFolder, new: StateFolder) -> None:
+    """Copy the status and a pause; dead letters in the old state are in the new one."""
+    if _read(old, PAUSE_FILE) is not None:
+        _write(new, PAUSE_FILE, b"")
+    content = _read(old, STATUS_FILE)
+    if content is not None:
+        status = msgspec.json.decode(content)
+        places = {str(old.absolute() / _DLQ): str(new.absolute() / _DLQ)}
+        status["dlq"] = [places.get(one, one) for one in status.get("dlq", [])]
+        _write(new, STATUS_FILE, msgspec.json.format(msgspec.json.encode(status)))
+
+
+def _names(folder: StateFolder) -> Iterator[str]:
+    if isinstance(folder, StoreFolder):
+        yield from (name for name in folder.names() if name and not name.endswith("/"))
+    else:
+        yield from sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
+
+def _read(folder: StateFolder, name: str) -> bytes | None:
+    if isinstance(folder, StoreFolder):
+        found = folder.get(name)
+        return found.content if found else None
+    return (folder / name).read_bytes() if (folder / name).is_file() else None
+
+
+def _write(folder: StateFolder, name: str, content: bytes) -> None:
+    if isinstance(folder, StoreFolder):
+        folder.put(name, content)
+        return
+    durable.make_folder((folder / name).parent)
+    durable.replace_bytes(folder / name, content)

@@ -1,0 +1,1 @@
+"""Processors: they change events between the source and the sinks, as in Data Prepper."""

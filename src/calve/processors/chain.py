@@ -1,0 +1,263 @@
+"""Runs the processors of a pipeline over the events of a task."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.arrays import Mask, RowNumbers
+from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCHEMA
+from calve.event.reject import REJECTS, Reject, rejects_table
+from calve.event.validate_json import validated, whole_array
+from calve.expression.scope import TAGS
+from calve.processors.expressions import Compiler, Expression
+from calve.processors.program import Done, Program
+from calve.processors.step import ProcessorSettings, Step
+from calve.processors.working import Working
+from calve.settings.pipeline import Plugin
+
+__all__ = ["Chain", "Processed", "Processors", "compiled"]
+
+_ROWS = 1024
+"""The most events that are processed together: they stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Processors:
+    """The processors of a pipeline; pickled into the tasks.
+
+    Attributes:
+        entries: Name, key path and settings of each, in order.
+        expressions: Their compiled expressions, by kind and text.
+        tags: Whether a processor may tag events.
+        splits: Whether a processor may split events.
+    """
+
+    entries: tuple[tuple[str, str, ProcessorSettings], ...]
+    expressions: Mapping[tuple[str, str], Expression] = field(default_factory=dict)
+    tags: bool = False
+    splits: bool = False
+
+    @property
+    def metadata(self) -> frozenset[str]:
+        """The metadata attributes of the source that they read."""
+        return frozenset(name for one in self.expressions.values() for name in one.metadata if name != TAGS)
+
+
+def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors | None:
+    """Compile the processors of a pipeline; None without any.
+
+    Args:
+        plugins: As parsed.
+        metadata: The metadata attributes of events.
+
+    Raises:
+        SettingsError: An expression is invalid.
+    """
+    if not plugins:
+        return None
+    has_tags = any(getattr(one.value, "tags", ()) for one in plugins)
+    compiler = Compiler([*metadata, *([TAGS] if has_tags else [])])
+    steps = [step for one in plugins for step in one.value.steps(compiler)]
+    entries = tuple(
+        (one.name, one.path, one.value.shipped() if hasattr(one.value, "shipped") else one.value) for one in plugins
+    )
+    return Processors(entries, compiler.known, has_tags, any(getattr(step, "splits", False) for step in steps))
+
+
+class Processed(NamedTuple):
+    """A batch after its processors.
+
+    Attributes:
+        rows: The columns of the input with the new `event`, and `_original`, without `malformed`; `tags` and
+            `event_part` if a processor can set them.
+        malformed: Events of the input that are no JSON objects (`REJECTS`).
+        failed: Events that a processor could not process (`REJECTS`); their positions are those in `failed_rows`.
+        failed_rows: The events of `failed` as they were read.
+        dropped: How many events were dropped.
+        added: How many more events there are, because events were split.
+    """
+
+    rows: pa.Table
+    malformed: pa.Table
+    failed: pa.Table
+    failed_rows: pa.Table
+    dropped: int
+    added: int
+
+
+class Chain:
+    """The processors of one task.
+
+    Args:
+        processors: As compiled on the driver.
+        begun_tenths: When the batch was begun, in tenths of a second since the epoch.
+    """
+
+    def __init__(self, processors: Processors, begun_tenths: int) -> None:
+        compiler = Compiler((), processors.expressions, begun_tenths)
+        self._processors = processors
+        self.labels = [f"{path.partition('.')[0]} {name}" for name, path, _ in processors.entries]
+        self._steps: list[list[Step]] = [list(value.steps(compiler)) for _, _, value in processors.entries]
+        self._program = Program(self._steps)
+
+    def run(self, events: pa.Table) -> Processed:
+        """Process a batch with the column `event` (and perhaps `malformed`), which has no `_original`."""
+        done = None if PART in events.column_names else self._program.run(whole_array(events[EVENT]))
+        left = np.ones(len(events), bool) if done is None else done.left | _has_reason(events)
+        found, malformed = _Found(), REJECTS.empty_table()
+        if done is not None:
+            found.dropped += int(np.count_nonzero(done.dropped & ~left))
+            self._go_on(events, done, ~(done.dropped | left), found)
+        if done is None or left.any():
+            numbers = np.flatnonzero(left)
+            checked = validated(events if left.all() else events.take(pa.array(numbers)))
+            malformed = checked.rejects.set_column(0, "row", pa.array(numbers[checked.rejects["row"].to_numpy()]))
+            self._work(_Begun(checked.rows, checked.rows, numbers[checked.rows[ROW].to_numpy()]), found)
+        lost = rejects_table(one._replace(row=row) for row, one in enumerate(found.failed))
+        return Processed(found.rows(), malformed, lost, pa.concat_tables(found.failed_rows), found.dropped, found.added)
+
+    def _go_on(self, events: pa.Table, done: Done, chosen: Mask, found: _Found) -> None:
+        """Process the chosen events, with which the program is done, by the other processors."""
+        numbers, texts = np.flatnonzero(chosen), done.texts
+        if not chosen.all():
+            events, texts = events.take(pa.array(numbers)), texts.take(pa.array(numbers))
+        if self._program.processors < len(self._steps):
+            at = events.column_names.index(EVENT)
+            now = events.set_column(at, EVENT, texts).append_column(JSON, texts.cast(pa.string()))
+            touched = done.changed[numbers].tobytes()
+            return self._work(_Begun(events, now, numbers, self._program.processors, touched), found)
+        rows = self._without_working(events)
+        if self._processors.tags:
+            rows = rows.append_column(TAGS, pa.nulls(len(rows), pa.string()))
+        found.add(_with_texts(rows, texts), numbers)
+        found.failed_rows.append(rows.slice(0, 0))
+        return None
+
+    def _work(self, begun: _Begun, found: _Found) -> None:
+        """Process events by the steps in Python."""
+        with _without_collection():
+            for start in range(0, max(len(begun.events), 1), _ROWS):
+                part = begun.events.slice(start, _ROWS)
+                working = Working(begun.now.slice(start, _ROWS), begun.touched[start : start + _ROWS])
+                self._run_from(begun.processors, working)
+                texts, alive = working.result()
+                rows = self._rows(part, working, alive)
+                found.add(_with_texts(rows, texts), begun.numbers[start:][[working.origins[row] for row in alive]])
+                found.failed_rows.append(self._rows(part, working, [one.row for one in working.rejects]))
+                found.failed += working.rejects
+                found.dropped += working.dropped
+                found.added += working.added
+
+    def each(self, events: pa.Table) -> Iterator[tuple[str, Working]]:
+        """Process valid events with `json`, and yield after each processor its label and the events, to show them."""
+        working = Working(events)
+        for label, steps in zip(self.labels, self._steps, strict=True):
+            self._run(working, label, steps)
+            yield label, working
+
+    def _run_from(self, first: int, working: Working) -> None:
+        for label, steps in zip(self.labels[first:], self._steps[first:], strict=True):
+            if working.alive:
+                self._run(working, label, steps)
+        working.end()
+
+    def _run(self, working: Working, label: str, steps: Sequence[Step]) -> None:
+        working.label = label
+        for step in steps:
+            step.run(working, working.alive)
+            working.end_step()
+
+    def _rows(self, rows: pa.Table, working: Working, chosen: Sequence[int]) -> pa.Table:
+        """Return the input's columns for rows, with the original events, their tags and parts."""
+        origins = [working.origins[row] for row in chosen]
+        kept = self._without_working(rows)
+        kept = kept if origins == list(range(len(rows))) else kept.take(pa.array(origins, pa.int64()))
+        if self._processors.tags:
+            kept = kept.append_column(TAGS, working.tag_texts(chosen))
+        if self._processors.splits or PART in rows.column_names:
+            kept = kept.append_column(PART, pa.array([working.part(row) for row in chosen], pa.string()))
+        return kept
+
+    def _without_working(self, rows: pa.Table) -> pa.Table:
+        """Return the columns that processed events keep."""
+        kept = rows.drop_columns([name for name in (JSON, ROW, MALFORMED, PART) if name in rows.column_names])
+        if SCHEMA in kept.column_names and kept[SCHEMA].null_count < len(kept):  # it is not that of the new events
+            none = pa.DictionaryArray.from_arrays(pa.nulls(len(kept), pa.int32()), pa.array([], pa.string()))
+            kept = kept.set_column(kept.column_names.index(SCHEMA), SCHEMA, none)
+        return kept
+
+
+class _Begun(NamedTuple):
+    """Events that some processors have processed, or none.
+
+    Attributes:
+        events: As they were read.
+        now: As they are, with `json`.
+        numbers: Their positions in the batch.
+        processors: How many processors have.
+        touched: For each event whether they have changed it.
+    """
+
+    events: pa.Table
+    now: pa.Table
+    numbers: RowNumbers
+    processors: int = 0
+    touched: bytes = b""
+
+
+class _Found:
+    """What processors have made of the events of a batch."""
+
+    def __init__(self) -> None:
+        self.failed: list[Reject] = []
+        self.failed_rows: list[pa.Table] = []
+        self.dropped = 0
+        self.added = 0
+        self._rows: list[pa.Table] = []
+        self._numbers: list[RowNumbers] = []
+
+    def add(self, rows: pa.Table, numbers: RowNumbers) -> None:
+        """Add events, with the positions in the batch of those that they come from."""
+        self._rows.append(rows)
+        self._numbers.append(numbers)
+
+    def rows(self) -> pa.Table:
+        """Return all events in the order of those that they come from."""
+        rows, numbers = pa.concat_tables(self._rows), np.concatenate(self._numbers)
+        if (np.diff(numbers) >= 0).all():
+            return rows
+        return rows.combine_chunks().take(pa.array(np.argsort(numbers, kind="stable")))
+
+
+def _with_texts(rows: pa.Table, texts: pa.Array) -> pa.Table:
+    """Return events with their new texts, and the original ones in a column of their own."""
+    at, originals = rows.column_names.index(EVENT), rows[EVENT]
+    return rows.set_column(at, EVENT, pa.chunked_array([texts], pa.binary())).append_column(ORIGINAL, originals)
+
+
+def _has_reason(events: pa.Table) -> Mask | bool:
+    """Return which events the source rejects."""
+    if MALFORMED not in events.column_names or events[MALFORMED].null_count == len(events):
+        return False
+    found: Mask = pc.is_valid(events[MALFORMED]).to_numpy()
+    return found
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Suspend the garbage collector, which would visit each event again and again; events have no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,114 @@
+"""Writes times by Java's date patterns."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from calve.convert.date_formats import PIECES
+from calve.errors import SettingsError
+
+__all__ = ["EPOCHS", "local_time", "time_format", "time_zone"]
+
+EPOCHS = {"epoch_second": 10**9, "epoch_milli": 10**6, "epoch_micro": 10**3, "epoch_nano": 1}
+"""The nanoseconds of a unit, by the pattern of numbers of this unit since the epoch."""
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+Local = datetime.datetime
+_WRITERS: dict[str, str | Callable[[Local], str]] = {
+    **dict.fromkeys(("yyyy", "uuuu"), "{0.year:04}"),
+    **dict.fromkeys("yu", "{0.year}"),
+    **dict.fromkeys(("yy", "uu"), lambda at: f"{at.year % 100:02}"),
+    **dict.fromkeys("ML", "{0.month}"),
+    **dict.fromkeys(("MM", "LL"), "{0.month:02}"),
+    **dict.fromkeys(("MMM", "LLL"), lambda at: _MONTHS[at.month - 1][:3]),
+    **dict.fromkeys(("MMMM", "LLLL"), lambda at: _MONTHS[at.month - 1]),
+    **dict.fromkeys(("E", "EE", "EEE"), lambda at: _DAYS[at.weekday()][:3]),
+    "EEEE": lambda at: _DAYS[at.weekday()],
+    **{sign: f"{{0.{name}}}" for sign, name in {"d": "day", "H": "hour", "m": "minute", "s": "second"}.items()},
+    **{sign * 2: f"{{0.{name}:02}}" for sign, name in {"d": "day", "H": "hour", "m": "minute", "s": "second"}.items()},
+    "h": lambda at: f"{at.hour % 12 or 12}",
+    "hh": lambda at: f"{at.hour % 12 or 12:02}",
+    "a": lambda at: "AM" if at.hour < 12 else "PM",
+    "X": lambda at: _offset(at, "Z", "", True),
+    "XX": lambda at: _offset(at, "Z", ""),
+    "XXX": lambda at: _offset(at, "Z", ":"),
+    "x": lambda at: _offset(at, "+00", "", True),
+    "xx": lambda at: _offset(at, "+0000", ""),
+    "xxx": lambda at: _offset(at, "+00:00", ":"),
+    **dict.fromkeys(("Z", "ZZ", "ZZZ"), lambda at: _offset(at, "+0000", "")),
+    "ZZZZZ": lambda at: _offset(at, "Z", ":"),
+    "VV": lambda at: str(at.tzinfo),
+}
+"""By the letters a part of a format string, whose first argument is the time, or a function."""
+_HINT = "Allowed: y u M L d E a H h m s S, X x Z for the offset, VV for the zone, and 'text'"
+
+
+def time_zone(name: str) -> datetime.tzinfo:
+    """Return a time zone: `UTC`, `+02:00` or `Europe/Berlin`.
+
+    Raises:
+        SettingsError: It is unknown.
+    """
+    if name in ("UTC", "Z", "GMT"):
+        return datetime.UTC
+    try:
+        if name[:1] in "+-":
+            return datetime.datetime.strptime(name, "%z").tzinfo or datetime.UTC
+        return ZoneInfo(name)
+    except (ValueError, ZoneInfoNotFoundError, OSError):
+        hint = "Write UTC, +02:00 or Europe/Berlin"
+        raise SettingsError(f"the time zone {name!r} is unknown", step="settings", hint=hint) from None
+
+
+def local_time(nanoseconds: int, zone: datetime.tzinfo) -> Local:
+    """Return a time since the epoch in a zone, without what is finer than a microsecond."""
+    return (_START + datetime.timedelta(microseconds=nanoseconds // 1000)).astimezone(zone)
+
+
+def time_format(pattern: str) -> Callable[[int, datetime.tzinfo], str | int]:
+    """Compile a pattern to a function from nanoseconds since the epoch, and a zone, to text (a number for `epoch_…`).
+
+    Raises:
+        SettingsError: The pattern cannot be read.
+    """
+    if pattern in EPOCHS:
+        return lambda nanoseconds, zone: nanoseconds // EPOCHS[pattern]
+    template, functions, at = "", list[Callable[[Local], str]](), 0
+    while at < len(pattern):
+        token = PIECES.match(pattern, at)
+        if token is None or (token[2] not in (None, "S") and token[0] not in _WRITERS):
+            bad = token[0] if token else pattern[at]
+            raise SettingsError(f"the date pattern {pattern!r} cannot be written: {bad!r}", step="settings", hint=_HINT)
+        writer = _WRITERS.get(token[0])
+        if token[2] == "S":
+            template += f"{{1:.{min(len(token[0]), 9)}}}"
+        elif token[2] is None:
+            text = token[0] if token[1] is None else token[1].replace("''", "'") or "'"
+            template += text.replace("{", "{{").replace("}", "}}")
+        elif isinstance(writer, str):
+            template += writer
+        elif writer is not None:
+            template += f"{{{len(functions) + 2}}}"
+            functions.append(writer)
+        at = token.end()
+
+    def write(nanoseconds: int, zone: datetime.tzinfo) -> str:
+        local, fraction = local_time(nanoseconds, zone), f"{nanoseconds % 10**9:09}"
+        return template.format(local, fraction, *[function(local) for function in functions])
+
+    return write
+
+
+def _offset(at: Local, zero: str, colon: str, may_be_short: bool = False) -> str:
+    if at.tzinfo is datetime.UTC:
+        return zero
+    seconds = int((at.utcoffset() or datetime.timedelta()).total_seconds())
+    if not seconds:
+        return zero
+    hours, minutes = divmod(abs(seconds) // 60, 60)
+    rest = "" if may_be_short and not minutes else f"{colon}{minutes:02}"
+    return f"{'-' if seconds < 0 else '+'}{hours:02}{rest}"

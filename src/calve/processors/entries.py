@@ -1,0 +1,384 @@
+"""Processors that add, copy, rename, delete and select the entries of an event."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from calve.processors.expressions import Compiler, condition, format_string, value_expression
+from calve.processors.fields import MISSING, Event, Key, encode, keys, opened, text_of
+from calve.processors.patterns import matcher, pattern
+from calve.processors.step import Change, EventError, Step, ValueChange
+from calve.settings.option import option
+
+__all__ = [
+    "AddEntries",
+    "AddEntry",
+    "CopyEntry",
+    "CopyValues",
+    "DeleteEntries",
+    "DeleteEntry",
+    "RenameEntry",
+    "RenameKeys",
+    "SelectEntries",
+]
+
+_PART = re.compile(r"\$\{([^}]*)\}")
+_PLAIN_KEY = re.compile(r"/?[A-Za-z0-9_.\-@~ ]+(/[A-Za-z0-9_.\-@~ ]+)*")
+_PLAIN_POINTER = re.compile(r"/[A-Za-z0-9_.@]+(/[A-Za-z0-9_.@]+)*")
+_WHEN = "A condition, such as `/status >= 500`; the processor changes only events for which it is true."
+_UNSET: Any = MISSING
+
+
+@dataclass(frozen=True)
+class AddEntry:
+    """One entry that `add_entries` adds."""
+
+    key: str = option(doc="The key of the entry; it may contain fields, as in `${/name}`.", check=Key.checked)
+    value: Any = option(_UNSET, "The value: text, a number, a boolean, null, a list or a map.")
+    format: str | None = option(None, "The value as text with fields, such as `${first}-${last}`.", check=format_string)
+    value_expression: str | None = option(
+        None, "The value as an expression, such as `/count + 1` or `length(/message)`.", check=value_expression
+    )
+    add_when: str | None = option(None, _WHEN, check=condition)
+    overwrite_if_key_exists: bool = option(False, "Replace an existing entry.")
+    append_if_key_exists: bool = option(False, "Append the value to an existing entry, which becomes a list.")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require exactly one kind of value."""
+        kinds = (self.value is not _UNSET, self.format is not None, self.value_expression is not None)
+        if sum(kinds) != 1:
+            yield "key", "exactly one of value, format and value_expression must be set"
+        if self.overwrite_if_key_exists and self.append_if_key_exists:
+            yield "append_if_key_exists", "overwrite_if_key_exists and append_if_key_exists cannot be combined"
+
+    def step(self, compiler: Compiler) -> Step:
+        """Build the step."""
+        when, target = compiler.condition(self.add_when), self._target()
+        key, overwrites = Key(self.key), self.overwrite_if_key_exists
+        is_told = "${" not in self.key and not self.append_if_key_exists
+
+        def added(value: Callable[[Event], Any], *told: Any) -> Change:
+            return Change(
+                lambda event: self._add(event, target(event), value(event)), when, (), told if is_told else ()
+            )
+
+        if self.value is not _UNSET:
+            constant = msgspec.Raw(encode(self.value))
+            if is_told and key.flat:
+                told = ("put", key, overwrites, bytes(constant).decode())
+                return Change(partial(_add_flat, key.flat, constant, overwrites), when, told=told)
+            return added(lambda event: constant)
+        if self.format is not None:
+            if (parts := _parts(self.format)) is not None:
+                marked = [(type(part) is Key, part) for part in parts]
+                return added(partial(_filled, parts), "format", key, overwrites, marked)
+            return ValueChange(
+                compiler.format(self.format), lambda event, value: self._add(event, target(event), value), when
+            )
+        assert self.value_expression is not None
+        if _PLAIN_POINTER.fullmatch(self.value_expression.strip()):
+            source = Key(self.value_expression.strip())
+            return added(lambda event: _or_null(source.get(event)), "point", source, key, overwrites)
+        return ValueChange(compiler.value(self.value_expression), partial(self._add_computed, target), when)
+
+    def _target(self) -> Callable[[Event], Key]:
+        if "${" not in self.key:
+            key = Key(self.key)
+            return lambda event: key
+        parts = _parts(self.key)
+        if parts is None:
+            raise EventError("a key may contain fields, such as ${/name}, but no other expressions")
+        return lambda event: _dynamic_key(_filled(parts, event))
+
+    def _add_computed(self, target: Callable[[Event], Key], event: Event, value: str | None) -> bool:
+        if value is None:
+            raise EventError(f"{self.value_expression} cannot be evaluated", self.key)
+        return self._add(event, target(event), msgspec.Raw(value.encode()))
+
+    def _add(self, event: Event, key: Key, value: Any) -> bool:
+        if not self.overwrite_if_key_exists and (before := key.get(event)) is not MISSING:
+            if not self.append_if_key_exists:
+                return False
+            found = opened(before)
+            value = [*found, value] if type(found) is list else [before, value]
+        if not key.put(event, value):
+            raise EventError("a value on the way to this key is not an object", key.dotted)
+        return True
+
+
+@dataclass(frozen=True)
+class AddEntries:
+    """Adds entries to events."""
+
+    entries: list[AddEntry] = option(doc="The entries, in order.", minimum=1)
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each entry."""
+        return [entry.step(compiler) for entry in self.entries]
+
+
+@dataclass(frozen=True)
+class CopyEntry:
+    """One entry that `copy_values` copies."""
+
+    from_key: str = option(doc="The key of the entry to copy.", check=Key.checked)
+    to_key: str = option(doc="The key of the new entry.", check=Key.checked)
+    overwrite_if_to_key_exists: bool = option(False, "Replace an existing entry.")
+    copy_when: str | None = option(None, _WHEN, check=condition)
+
+    def step(self, compiler: Compiler) -> Step:
+        """Build the step."""
+        source, to, overwrites = Key(self.from_key), Key(self.to_key), self.overwrite_if_to_key_exists
+        told = ("copy", source, to, overwrites) if source.parts != to.parts else ()
+        return Change(partial(_move, source, to, overwrites, False), compiler.condition(self.copy_when), told=told)
+
+
+@dataclass(frozen=True)
+class CopyValues:
+    """Copies values to other keys, or from the objects of one list to those of another."""
+
+    entries: list[CopyEntry] = option(doc="The entries, in order.", minimum=1)
+    from_list: str | None = option(None, "The key of a list of objects whose entries are copied.")
+    to_list: str | None = option(None, "The key of the new list of objects.")
+    overwrite_if_to_list_exists: bool = option(False, "Replace an existing list.")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require both lists or none."""
+        if (self.from_list is None) != (self.to_list is None):
+            yield "from_list", "from_list and to_list must be set together"
+        if self.from_list is not None and any(entry.copy_when for entry in self.entries):
+            yield "entries", "copy_when is not available with from_list"
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each entry, or one for the lists."""
+        if self.from_list is None or self.to_list is None:
+            return [entry.step(compiler) for entry in self.entries]
+        return [Change(partial(self._copy_list, Key.checked(self.from_list), Key.checked(self.to_list)))]
+
+    def _copy_list(self, source: Key, target: Key, event: Event) -> bool:
+        found = opened(source.get(event))
+        if found is MISSING or (target.get(event) is not MISSING and not self.overwrite_if_to_list_exists):
+            return False
+        if type(found) is not list:
+            raise EventError("not a list of objects", source.dotted)
+        copied: list[Event] = []
+        for item in map(opened, found):
+            if type(item) is not dict:
+                raise EventError("not a list of objects", source.dotted)
+            new: Event = {}
+            for entry in self.entries:
+                value, key = Key(entry.from_key).get(item), Key(entry.to_key)
+                if value is not MISSING and (entry.overwrite_if_to_key_exists or key.get(new) is MISSING):
+                    key.put(new, value)
+            copied.append(new)
+        return target.put(event, copied)
+
+
+@dataclass(frozen=True)
+class RenameEntry:
+    """One entry that `rename_keys` renames."""
+
+    from_key: str | None = option(None, "The key of the entry.")
+    from_key_regex: str | None = option(
+        None, "A regular expression for the whole key of a top-level entry, instead of `from_key`.", check=pattern
+    )
+    to_key: str = option(doc="The new key.", check=Key.checked)
+    overwrite_if_to_key_exists: bool = option(False, "Replace an existing entry.")
+    rename_when: str | None = option(None, _WHEN, check=condition)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require one of the two kinds of keys."""
+        if (self.from_key is None) == (self.from_key_regex is None):
+            yield "from_key", "exactly one of from_key and from_key_regex must be set"
+
+    def step(self, compiler: Compiler) -> Step:
+        """Build the step."""
+        when, to = compiler.condition(self.rename_when), Key(self.to_key)
+        if self.from_key is not None:
+            source = Key.checked(self.from_key)
+            if source.flat and to.flat and source.flat != to.flat:
+                told = ("rename", source, to, self.overwrite_if_to_key_exists)
+                return Change(
+                    partial(_move_flat, source.flat, to.flat, self.overwrite_if_to_key_exists), when, told=told
+                )
+            return Change(partial(_move, source, to, self.overwrite_if_to_key_exists, True), when)
+        return Change(partial(self._rename_matches, matcher(self.from_key_regex or ""), to), when)
+
+    def _rename_matches(self, matches: Callable[[str], bool], to: Key, event: Event) -> bool:
+        if to.get(event) is not MISSING and not self.overwrite_if_to_key_exists:
+            return False
+        is_changed = False
+        for name in [name for name in event if matches(name)]:
+            if to.parts != (name,):
+                is_changed |= to.put(event, event.pop(name))
+            if not self.overwrite_if_to_key_exists:
+                break
+        return is_changed
+
+
+@dataclass(frozen=True)
+class RenameKeys:
+    """Renames keys; each entry sees the keys that the ones before it made."""
+
+    entries: list[RenameEntry] = option(doc="The entries, in order.", minimum=1)
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each entry."""
+        return [entry.step(compiler) for entry in self.entries]
+
+
+@dataclass(frozen=True)
+class DeleteEntry:
+    """Some entries that `delete_entries` deletes."""
+
+    with_keys: list[str] = option([], "The keys to delete.")
+    with_keys_regex: list[str] = option([], "Regular expressions for whole top-level keys to delete.")
+    exclude_from_delete: list[str] = option([], "Keys that `with_keys_regex` does not delete.")
+    delete_when: str | None = option(None, _WHEN, check=condition)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require keys or patterns, and valid ones."""
+        if not self.with_keys and not self.with_keys_regex:
+            yield "", "one of with_keys and with_keys_regex must be set"
+        if self.exclude_from_delete and not self.with_keys_regex:
+            yield "exclude_from_delete", "applies only to with_keys_regex"
+        for text in self.with_keys_regex:
+            pattern(text)
+        keys(self.with_keys)
+
+    def step(self, compiler: Compiler) -> Step:
+        """Build the step."""
+        doomed, patterns = keys(self.with_keys), [matcher(text) for text in self.with_keys_regex]
+        spared = frozenset(self.exclude_from_delete)
+        flat = [key.parts[0] for key in doomed]
+        if not patterns and all(len(key.parts) == 1 for key in doomed):
+            change: Callable[[Event], bool] = partial(_delete_flat, flat)
+        else:
+            change = partial(_delete, doomed, patterns, spared)
+        return Change(change, compiler.condition(self.delete_when), told=() if patterns else ("delete", doomed))
+
+
+@dataclass(frozen=True)
+class DeleteEntries(DeleteEntry):
+    """Deletes entries, by key or by regular expression."""
+
+    entries: list[DeleteEntry] = option([], "Several rules, in order, instead of the other options.")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require rules or keys, not both."""
+        if self.entries:
+            if self.with_keys or self.with_keys_regex:
+                yield "entries", "cannot be combined with with_keys or with_keys_regex"
+            return
+        yield from super().check()
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each rule."""
+        return [entry.step(compiler) for entry in self.entries or [self]]
+
+
+@dataclass(frozen=True)
+class SelectEntries:
+    """Keeps only some entries of events."""
+
+    include_keys: list[str] = option([], "The keys to keep; a nested one as `object/name`.")
+    include_keys_regex: list[str] = option([], "Regular expressions for whole top-level keys to keep.")
+    select_when: str | None = option(None, _WHEN, check=condition)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require keys or patterns, and valid ones."""
+        if not self.include_keys and not self.include_keys_regex:
+            yield "include_keys", "one of include_keys and include_keys_regex must be set"
+        for text in self.include_keys_regex:
+            pattern(text)
+        keys(self.include_keys)
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        patterns = [matcher(text) for text in self.include_keys_regex]
+        chosen, when = keys(self.include_keys), compiler.condition(self.select_when)
+        return [Change(partial(_select, chosen, patterns), when, told=() if patterns else ("select", chosen))]
+
+
+def _select(chosen: list[Key], patterns: list[Callable[[str], bool]], event: Event) -> bool:
+    found = [(key, value) for key in chosen if (value := key.get(event)) is not MISSING]
+    more = {name: value for name, value in event.items() if any(matches(name) for matches in patterns)}
+    event.clear()
+    for key, value in found:
+        key.put(event, value)
+    for name, value in more.items():
+        event.setdefault(name, value)
+    return True
+
+
+def _add_flat(name: str, constant: Any, overwrites: bool, event: Event) -> bool:
+    if name in event and not overwrites:
+        return False
+    event[name] = constant
+    return True
+
+
+def _move_flat(source: str, target: str, overwrites: bool, event: Event) -> bool:
+    if source not in event or (target in event and not overwrites):
+        return False
+    event[target] = event.pop(source)
+    return True
+
+
+def _delete_flat(names: list[str], event: Event) -> bool:
+    is_changed = False
+    for name in names:
+        if name in event:
+            del event[name]
+            is_changed = True
+    return is_changed
+
+
+def _delete(doomed: list[Key], patterns: list[Callable[[str], bool]], spared: frozenset[str], event: Event) -> bool:
+    is_changed = False
+    for key in doomed:
+        is_changed |= key.pop(event) is not MISSING
+    for name in [name for name in event if name not in spared and any(matches(name) for matches in patterns)]:
+        del event[name]
+        is_changed = True
+    return is_changed
+
+
+def _move(source: Key, target: Key, overwrites: bool, is_rename: bool, event: Event) -> bool:
+    value = source.get(event)
+    if value is MISSING or source.parts == target.parts:
+        return False
+    if not overwrites and target.get(event) is not MISSING:
+        return False
+    if is_rename:
+        source.pop(event)
+    if not target.put(event, value):
+        raise EventError("a value on the way to this key is not an object", target.dotted)
+    return True
+
+
+def _parts(text: str) -> list[str | Key] | None:
+    """Return the parts of a text with plain keys in `${…}`; None if it has other expressions."""
+    if not all(_PLAIN_KEY.fullmatch(part) for part in _PART.findall(text)):
+        return None
+    return [Key(part) if number % 2 else part for number, part in enumerate(_PART.split(text)) if number % 2 or part]
+
+
+def _filled(parts: list[str | Key], event: Event) -> str:
+    return "".join([part if isinstance(part, str) else text_of(part.get(event)) for part in parts])
+
+
+def _dynamic_key(text: str) -> Key:
+    if not text.strip(" /"):
+        raise EventError("the fields of the key are missing or empty")
+    return Key(text)
+
+
+def _or_null(value: Any) -> Any:
+    return None if value is MISSING else value

@@ -1,0 +1,114 @@
+"""Expressions of processors: compiled on the driver, evaluated in batches in the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from calve.expression import compile_condition, compile_format, compile_value
+from calve.expression.condition import Condition
+from calve.expression.format import Format
+
+if TYPE_CHECKING:
+    from calve.processors.evaluation import Evaluation
+
+__all__ = ["Compiler", "Expression", "condition", "format_string", "value_expression"]
+
+_VOLATILE = ("now()", "uuid()")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A compiled expression; pickled into the tasks.
+
+    Attributes:
+        sql: Its value over a relation with `json` and the metadata columns.
+        fields: The fields of the event that it reads; None: possibly any.
+        metadata: The metadata attributes that it reads.
+    """
+
+    sql: str
+    fields: tuple[str, ...] | None
+    metadata: tuple[str, ...]
+
+    @staticmethod
+    def of(compiled: Condition | Format) -> Expression:
+        """Return a compiled condition or format string."""
+        fields = None if compiled.fields is None else tuple(sorted(compiled.fields))
+        return Expression(compiled.sql, fields, tuple(sorted(compiled.metadata)))
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether events with equal fields have equal values, so that a value can be remembered."""
+        return self.fields is not None and not self.metadata and not any(word in self.sql for word in _VOLATILE)
+
+
+class Compiler:
+    """Compiles the expressions of a pipeline's processors, each once.
+
+    Args:
+        metadata: The metadata attributes of events.
+        known: Expressions that are compiled already, by kind and text.
+        begun_tenths: When the batch was begun, in tenths of a second since the epoch; the same over retries.
+
+    Attributes:
+        known: All expressions so far.
+        begun_tenths: As given.
+    """
+
+    def __init__(
+        self,
+        metadata: Collection[str],
+        known: Mapping[tuple[str, str], Expression] | None = None,
+        begun_tenths: int = 0,
+    ) -> None:
+        self.begun_tenths = begun_tenths
+        self.known: dict[tuple[str, str], Expression] = dict(known or {})
+        self._metadata = metadata
+
+    def condition(self, text: str | None) -> Evaluation | None:
+        """Compile a condition; None: always true.
+
+        Raises:
+            ExpressionSyntaxError: It cannot be read.
+        """
+        return None if text is None else self._compiled("condition", text, compile_condition)
+
+    def format(self, text: str) -> Evaluation:
+        """Compile a format string; its value is text, or None.
+
+        Raises:
+            ExpressionSyntaxError: It cannot be read.
+        """
+        return self._compiled("format", text, compile_format)
+
+    def value(self, text: str) -> Evaluation:
+        """Compile an expression; its value is JSON text, or None if it cannot be evaluated.
+
+        Raises:
+            ExpressionSyntaxError: It cannot be read.
+        """
+        return self._compiled("value", text, compile_value)
+
+    def _compiled(self, kind: str, text: str, make: Callable[[str, Collection[str]], Condition | Format]) -> Evaluation:
+        from calve.processors.evaluation import Evaluation  # brings Arrow, which settings do not need
+
+        if (kind, text) not in self.known:
+            self.known[kind, text] = Expression.of(make(text, self._metadata))
+        return Evaluation(self.known[kind, text])
+
+
+def condition(text: str | None) -> object:
+    """Check a condition of the settings."""
+    return None if text is None else compile_condition(text)
+
+
+def format_string(text: str | None) -> object:
+    """Check a format string of the settings."""
+    return None if text is None else compile_format(text)
+
+
+def value_expression(text: str | None) -> object:
+    """Check a value expression of the settings."""
+    return None if text is None else compile_value(text)

@@ -1,0 +1,102 @@
+"""The processor that hides sensitive parts of strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from calve.errors import SettingsError
+from calve.processors.expressions import Compiler, condition
+from calve.processors.fields import Event, Key
+from calve.processors.patterns import pattern, replace_all
+from calve.processors.step import EventError, Step, TextsChange
+from calve.settings.option import option
+
+__all__ = ["Mask", "Obfuscate", "ObfuscateAction"]
+
+_PREDEFINED = {
+    "%{EMAIL_ADDRESS}": r"[A-Za-z0-9+_.-]+@(?:[\w-]+\.)+[\w-]{2,4}",
+    "%{IP_ADDRESS_V4}": r"\b(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\b",
+    "%{BASE_NUMBER}": r"[0-9]*\.?[0-9]+",
+    "%{CREDIT_CARD_NUMBER}": r"\d(?:[ -]*\d){12,15}",
+    "%{US_PHONE_NUMBER}": r"\+?\d?[\s-]?(?:\(\d{3}\)|\d{3})[\s-]?\d{3}[\s-]?\d{4}",
+    "%{US_SSN_NUMBER}": r"[0-9]{3}-[0-9]{2}-[0-9]{4}",
+}
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Replaces text by some equal characters."""
+
+    mask_character: Literal["!", "#", "$", "%", "&", "*", "@"] = option("*", "The character.")
+    mask_character_length: int = option(3, "How many of them.", minimum=1, maximum=10)
+
+
+@dataclass(frozen=True)
+class ObfuscateAction:
+    """What replaces the text; `mask` is the only way."""
+
+    mask: Mask = option(Mask(), "Replace it by a mask.")
+
+
+@dataclass(frozen=True)
+class Obfuscate:
+    """Hides a string, or the parts of it that match patterns."""
+
+    source: str = option(doc="The key of the string.", check=Key.checked)
+    target: str | None = option(None, "The key of the result; without it the result replaces the string.")
+    patterns: list[str] = option(
+        [],
+        "Regular expressions of the parts, or predefined ones: `%{EMAIL_ADDRESS}`, `%{IP_ADDRESS_V4}`, "
+        "`%{BASE_NUMBER}`, `%{CREDIT_CARD_NUMBER}`, `%{US_PHONE_NUMBER}`, `%{US_SSN_NUMBER}`. Without patterns the "
+        "whole string is hidden.",
+    )
+    single_word_only: bool = option(False, "A pattern must match whole words.")
+    action: ObfuscateAction = option(ObfuscateAction(), "What replaces the text.")
+    obfuscate_when: str | None = option(
+        None, "A condition; only events for which it is true are changed.", check=condition
+    )
+    tags_on_match_failure: list[str] = option([], "Tags of events whose string matches no pattern.")
+
+    @property
+    def tags(self) -> list[str]:
+        """Tags that it may set."""
+        return self.tags_on_match_failure
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require valid patterns."""
+        for number, text in enumerate(self.patterns):
+            if text.startswith("%{") and text not in _PREDEFINED:
+                yield f"patterns[{number}]", f"is not one of {', '.join(_PREDEFINED)}"
+                continue
+            try:
+                pattern(_PREDEFINED.get(text, text))
+            except SettingsError as error:
+                yield f"patterns[{number}]", str(error)
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        regexes = [_PREDEFINED.get(text, text) for text in self.patterns]
+        if self.single_word_only:
+            regexes = [rf"\b(?:{regex})\b" for regex in regexes]
+        target = Key.checked(self.target) if self.target else None
+        when = compiler.condition(self.obfuscate_when)
+        tags = tuple(self.tags_on_match_failure)
+        return [TextsChange(Key(self.source), partial(self._hidden, regexes), partial(self._put, target), when, tags)]
+
+    def _hidden(self, regexes: list[str], texts: list[str]) -> list[str]:
+        mask = self.action.mask.mask_character * self.action.mask.mask_character_length
+        if not regexes:
+            return [mask] * len(texts)
+        for regex in regexes:
+            texts = replace_all(texts, regex, mask)
+        return texts
+
+    def _put(self, target: Key | None, source: Key, event: Event, before: str, after: str) -> bool:
+        if not (target or source).put(event, after):
+            raise EventError("a value on the way to this key is not an object", (target or source).dotted)
+        if before == after and self.tags_on_match_failure:
+            raise EventError("no pattern matches", source.dotted)
+        return target is not None or before != after

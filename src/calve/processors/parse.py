@@ -1,0 +1,140 @@
+"""Processors that parse JSON and CSV texts in a field."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from calve.processors.expressions import Compiler, condition
+from calve.processors.fields import MISSING, Event, Key, decode_event, keys, opened
+from calve.processors.step import Change, EventError, Step
+from calve.settings.option import option
+
+__all__ = ["ParseCsv", "ParseJson"]
+
+_WHEN = "A condition; only events for which it is true are parsed."
+_TAGS = "Tags of events that cannot be parsed; they continue. Without tags they become dead letters."
+_SKIP: Literal["skip", "skip_silently"] | None = None
+
+
+@dataclass(frozen=True)
+class ParseJson:
+    """Parses the JSON object in a string; its entries become entries of the event. Values keep their text."""
+
+    source: str = option("message", "The key of the string.", check=Key.checked)
+    destination: str | None = option(None, "The key of the parsed object; without it its entries go to the root.")
+    pointer: str | None = option(None, "Only the value at this JSON pointer is taken, under its last name.")
+    overwrite_if_destination_exists: bool = option(True, "Replace existing entries.")
+    delete_source: bool = option(False, "Delete the string after it was parsed.")
+    tags_on_failure: list[str] = option([], _TAGS)
+    handle_failed_events: Literal["skip", "skip_silently"] | None = option(
+        _SKIP, "With either value, events that cannot be parsed continue unchanged instead of becoming dead letters."
+    )
+    parse_when: str | None = option(None, _WHEN, check=condition)
+
+    @property
+    def tags(self) -> list[str]:
+        """Tags that it may set."""
+        return self.tags_on_failure
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require a valid destination."""
+        if self.destination is not None and not self.destination.strip(" /"):
+            yield "destination", "must not be empty or a slash; leave it out for the root"
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        target = None if self.destination is None else Key(self.destination)
+        return [
+            Change(
+                partial(self._parse, Key(self.source), target),
+                compiler.condition(self.parse_when),
+                tuple(self.tags_on_failure),
+            )
+        ]
+
+    def _parse(self, source: Key, target: Key | None, event: Event) -> bool:
+        text = opened(source.get(event))
+        if text is MISSING or text is None:
+            return False
+        try:
+            found = decode_event(text) if type(text) is str else None
+        except (msgspec.DecodeError, RecursionError):
+            found = None
+        if found is None:
+            if self.handle_failed_events:
+                return False
+            raise EventError("not the text of a JSON object", source.dotted)
+        value: Any = found
+        if self.pointer is not None and self.pointer.strip("/"):
+            pointer = Key(self.pointer)
+            value = pointer.get(found)
+            if value is MISSING:
+                value = found  # as in Data Prepper
+            elif target is None:
+                value = {pointer.parts[-1]: value}
+        if self.delete_source:
+            source.pop(event)
+        return self._put(target, event, value)
+
+    def _put(self, target: Key | None, event: Event, value: Any) -> bool:
+        if target is not None:
+            if self.overwrite_if_destination_exists or target.get(event) is MISSING:
+                target.put(event, value)
+            return True
+        for name, item in value.items():
+            if self.overwrite_if_destination_exists or name not in event:
+                event[name] = item
+        return True
+
+
+@dataclass(frozen=True)
+class ParseCsv:
+    """Parses the comma-separated values in a string; each becomes an entry of the event, as text."""
+
+    source: str = option("message", "The key of the string.", check=Key.checked)
+    delimiter: str = option(",", "What separates the values.", minimum=1, maximum=1)
+    quote_character: str = option('"', "What surrounds a value that contains the delimiter.", minimum=1, maximum=1)
+    column_names: list[str] = option([], "The keys of the values; further ones are `column3`, `column4`, …")
+    column_names_source_key: str | None = option(None, "The key of a string with the keys, in the same format.")
+    delete_header: bool = option(True, "Delete the string with the keys.")
+    delete_source: bool = option(False, "Delete the string after it was parsed.")
+    csv_when: str | None = option(None, _WHEN, check=condition)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require different characters."""
+        if self.delimiter == self.quote_character:
+            yield "quote_character", "delimiter and quote_character must differ"
+        keys([self.column_names_source_key] if self.column_names_source_key is not None else [])
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        header = Key(self.column_names_source_key) if self.column_names_source_key else None
+        return [Change(partial(self._parse, Key(self.source), header), compiler.condition(self.csv_when))]
+
+    def _parse(self, source: Key, header: Key | None, event: Event) -> bool:
+        text = opened(source.get(event))
+        if type(text) is not str or not text:
+            return False
+        values, names = self._values(text, source), self.column_names
+        if header is not None and type(title := opened(header.get(event))) is str:
+            names = self._values(title, header)
+        if self.delete_source:
+            source.pop(event)
+        if self.delete_header and header is not None:
+            header.pop(event)
+        for number, value in enumerate(values):
+            event[names[number] if number < len(names) else f"column{number + 1}"] = value
+        return True
+
+    def _values(self, text: str, key: Key) -> list[str]:
+        try:
+            rows = csv.reader([text], delimiter=self.delimiter, quotechar=self.quote_character, strict=True)
+            return [value for row in rows for value in row]
+        except csv.Error as error:
+            raise EventError(f"not comma-separated values: {error}", key.dotted) from None

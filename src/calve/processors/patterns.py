@@ -1,0 +1,115 @@
+r"""Regular expressions of processors: RE2, as in conditions, whose time is linear in the length of the text.
+
+Data Prepper's are Java's. Lookaround, backreferences and possessive quantifiers are refused (decision 27).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from calve.errors import SettingsError
+from calve.expression.regex import require_pattern
+
+__all__ = ["found_groups", "has_match", "matcher", "pattern", "replace_all", "replacement", "split_all"]
+
+_REFERENCE = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|\$", re.DOTALL)
+_MEMO = 10_000
+"""The most answers that a matcher remembers."""
+
+
+def _arrow() -> Any:
+    """Return Arrow's functions: settings import this module, and need none of them."""
+    import pyarrow.compute as pc
+
+    return pc
+
+
+def _array(texts: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(texts, pa.string())
+
+
+def pattern(text: str | None) -> object:
+    """Check a regular expression of the settings.
+
+    Raises:
+        SettingsError: It is invalid, or needs more than RE2 has.
+    """
+    if text is not None:
+        require_pattern(text)
+    return None
+
+
+def matcher(text: str) -> Callable[[str], bool]:
+    """Return a function that returns whether a whole text matches; it remembers its answers."""
+    known: dict[str, bool] = {}
+
+    def matches(value: str) -> bool:
+        if value not in known:
+            if len(known) >= _MEMO:
+                known.clear()
+            known[value] = has_match([value], f"^(?:{text})$")[0]
+        return known[value]
+
+    return matches
+
+
+def has_match(texts: Sequence[str], regex: str) -> list[bool]:
+    """Return for each text whether a part of it matches."""
+    found: list[bool] = _arrow().match_substring_regex(_array(texts), regex).to_pylist()
+    return found
+
+
+def replace_all(texts: Sequence[str], regex: str, with_: str) -> list[str]:
+    r"""Replace every match; `with_` is RE2's: `\1` is a group."""
+    found: list[str] = _arrow().replace_substring_regex(_array(texts), pattern=regex, replacement=with_).to_pylist()
+    return found
+
+
+def split_all(texts: Sequence[str], regex: str) -> list[list[str]]:
+    """Split each text at every match."""
+    found: list[list[str]] = _arrow().split_pattern_regex(_array(texts), pattern=regex).to_pylist()
+    return found
+
+
+def found_groups(texts: Sequence[str], regex: str) -> list[dict[str, str] | None]:
+    """Return the named groups of the first match in each text; all groups of the pattern must be named."""
+    found: list[dict[str, str] | None] = _arrow().extract_regex(_array(texts), pattern=regex).to_pylist()
+    return found
+
+
+def replacement(text: str, regex: str) -> str:
+    r"""Return a replacement of Java (`$1`, `${name}`, `\$`) as one of RE2.
+
+    Raises:
+        SettingsError: It names a group that the pattern lacks.
+    """
+    groups = _groups(regex)
+
+    def one(match: re.Match[str]) -> str:
+        escaped, by_number, by_name = match.groups()
+        if escaped is not None:
+            return "\\\\" if escaped == "\\" else escaped
+        number = groups.get(by_name) if by_name else int(by_number) if by_number else None
+        if number is None or number > groups[""] or number > 9:
+            hint = r"Write $1 to $9 or ${name} for a group of `from`, and \$ for a dollar"
+            raise SettingsError(f"{match[0]} is not a group of the pattern", step="settings", hint=hint)
+        return f"\\{number}"
+
+    return _REFERENCE.sub(one, text)
+
+
+def _groups(regex: str) -> dict[str, int]:
+    """Return the numbers of named groups, and below the empty name how many groups there are."""
+    groups, count = {}, 0
+    for match in re.finditer(r"\\.|\[(?:\\.|[^\]\\])+\]|\((\?P?<([A-Za-z]\w*)>|\?)?", regex, re.DOTALL):
+        if not match[0].startswith("(") or match[1] == "?":
+            continue
+        count += 1
+        if match[2]:
+            groups[match[2]] = count
+    groups[""] = count
+    return groups

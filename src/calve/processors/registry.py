@@ -1,0 +1,70 @@
+"""The processors by name, and those of Data Prepper that Calve refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from calve.processors.convert import ConvertType
+from calve.processors.date import Date
+from calve.processors.dissect import Dissect
+from calve.processors.entries import AddEntries, CopyValues, DeleteEntries, RenameKeys, SelectEntries
+from calve.processors.events import DropEvents, SplitEvent
+from calve.processors.grok import Grok
+from calve.processors.key_value import KeyValue
+from calve.processors.obfuscate import Obfuscate
+from calve.processors.parse import ParseCsv, ParseJson
+from calve.processors.shapes import Flatten, ListToMap, MapToList
+from calve.processors.sql import Sql
+from calve.processors.strings import (
+    LowercaseString,
+    SplitString,
+    StringConverter,
+    SubstituteString,
+    TrimString,
+    Truncate,
+    UppercaseString,
+)
+
+__all__ = ["PROCESSORS", "REFUSED"]
+
+PROCESSORS: Mapping[str, type] = {
+    "add_entries": AddEntries,
+    "convert_entry_type": ConvertType,
+    "convert_type": ConvertType,
+    "copy_values": CopyValues,
+    "csv": ParseCsv,
+    "date": Date,
+    "delete_entries": DeleteEntries,
+    "dissect": Dissect,
+    "drop_events": DropEvents,
+    "flatten": Flatten,
+    "grok": Grok,
+    "key_value": KeyValue,
+    "list_to_map": ListToMap,
+    "lowercase_string": LowercaseString,
+    "map_to_list": MapToList,
+    "obfuscate": Obfuscate,
+    "parse_csv": ParseCsv,
+    "parse_json": ParseJson,
+    "rename_keys": RenameKeys,
+    "select_entries": SelectEntries,
+    "split_event": SplitEvent,
+    "split_string": SplitString,
+    "sql": Sql,
+    "string_converter": StringConverter,
+    "substitute_string": SubstituteString,
+    "trim_string": TrimString,
+    "truncate": Truncate,
+    "uppercase_string": UppercaseString,
+}
+"""The settings class of each processor."""
+
+_STATEFUL = "keeps state between events, which Calve's processors do not; use a query on the table, or Spark"
+REFUSED: Mapping[str, str] = {
+    "aggregate": _STATEFUL,
+    "anomaly_detector": _STATEFUL,
+    "otel_traces": _STATEFUL,
+    "service_map": _STATEFUL,
+    "parse_ion": "is not supported: Calve reads JSON, not Amazon Ion; convert the events before they are sent",
+}
+"""Why a processor of Data Prepper is not here."""

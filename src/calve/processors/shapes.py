@@ -1,0 +1,211 @@
+"""Processors that change the shape of objects and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from calve.processors.expressions import Compiler, condition
+from calve.processors.fields import MISSING, Event, Key, opened, text_of
+from calve.processors.step import Change, EventError, Step
+from calve.settings.option import option
+
+__all__ = ["Flatten", "ListToMap", "MapToList"]
+
+_WHEN = "A condition; the processor changes only events for which it is true."
+_TAGS = "Tags of events that cannot be processed; they continue. Without tags they become dead letters."
+
+
+def _entries(event: Event, source: Key | None) -> Event | None:
+    """Return the object at a key (None: the event), opened in its place; None if there is none."""
+    if source is None:
+        return event
+    value = source.get(event)
+    if value is MISSING or value is None:
+        return None
+    found = opened(value)
+    if found is None:
+        return None
+    if type(found) is not dict:
+        raise EventError("not an object", source.dotted)
+    source.put(event, found)
+    return found
+
+
+@dataclass(frozen=True)
+class Flatten:
+    """Makes the values of nested objects and lists entries of one object, as `a.b[0].c`."""
+
+    source: str = option(doc='The key of the object; `""` is the event itself.')
+    target: str = option(doc='The key of the object for the entries; `""` is the event itself.')
+    exclude_keys: list[str] = option([], "Keys of the object that stay as they are.")
+    remove_processed_fields: bool = option(False, "Delete the entries of the object.", aliases=("remove_source_keys",))
+    remove_list_indices: bool = option(
+        False, "Collect the values of all elements of a list: `a[].b`.", aliases=("remove_list_elements",)
+    )
+    remove_brackets: bool = option(False, "With `remove_list_indices`: write `a.b` instead of `a[].b`.")
+    flatten_separator: str = option(".", "What joins the keys.", minimum=1, maximum=1)
+    flatten_when: str | None = option(None, _WHEN, check=condition)
+    tags_on_failure: list[str] = option([], _TAGS)
+
+    @property
+    def tags(self) -> list[str]:
+        """Tags that it may set."""
+        return self.tags_on_failure
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require what remove_brackets needs."""
+        if self.remove_brackets and not self.remove_list_indices:
+            yield "remove_brackets", "needs remove_list_indices: true"
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        source, target = (Key(text) if text.strip(" /") else None for text in (self.source, self.target))
+        return [
+            Change(
+                partial(self._flatten, source, target),
+                compiler.condition(self.flatten_when),
+                tuple(self.tags_on_failure),
+            )
+        ]
+
+    def _flatten(self, source: Key | None, target: Key | None, event: Event) -> bool:
+        entries = _entries(event, source)
+        if entries is None:
+            return False
+        flat: Event = {}
+        chosen = [name for name in entries if name not in self.exclude_keys]
+        for name in chosen:
+            self._add(flat, name, entries[name], is_collected=False)
+        if self.remove_processed_fields:
+            for name in chosen:
+                del entries[name]
+            if source is not None and not entries:
+                source.pop(event)
+        if target is None:
+            event.update(flat)
+        elif not target.put(event, flat):
+            raise EventError("a value on the way to this key is not an object", target.dotted)
+        return True
+
+    def _add(self, flat: Event, name: str, value: Any, is_collected: bool) -> None:
+        found = opened(value)
+        if type(found) is dict and found:
+            for inner, item in found.items():
+                self._add(flat, f"{name}{self.flatten_separator}{inner}", item, is_collected)
+        elif type(found) is list and found:
+            for number, item in enumerate(found):
+                mark = ("" if self.remove_brackets else "[]") if self.remove_list_indices else f"[{number}]"
+                self._add(flat, f"{name}{mark}", item, is_collected or self.remove_list_indices)
+        elif is_collected:
+            flat.setdefault(name, []).append(value)
+        else:
+            flat[name] = value
+
+
+@dataclass(frozen=True)
+class MapToList:
+    """Makes a list of the entries of an object, each with its key and its value."""
+
+    source: str = option(doc='The key of the object; `""` is the event itself.')
+    target: str = option(doc="The key of the list.", check=Key.checked)
+    key_name: str = option("key", "The key for the keys.")
+    value_name: str = option("value", "The key for the values.")
+    exclude_keys: list[str] = option([], "Keys of the object that are left out.")
+    remove_processed_fields: bool = option(False, "Delete the entries of the object.")
+    convert_field_to_list: bool = option(False, "Make a list of key and value of each entry, instead of an object.")
+    map_to_list_when: str | None = option(None, _WHEN, check=condition)
+    tags_on_failure: list[str] = option([], _TAGS)
+
+    @property
+    def tags(self) -> list[str]:
+        """Tags that it may set."""
+        return self.tags_on_failure
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        source = Key(self.source) if self.source.strip(" /") else None
+        change = partial(self._list, source, Key(self.target))
+        return [Change(change, compiler.condition(self.map_to_list_when), tuple(self.tags_on_failure))]
+
+    def _list(self, source: Key | None, target: Key, event: Event) -> bool:
+        entries = _entries(event, source)
+        if entries is None:
+            return False
+        chosen = [name for name in entries if name not in self.exclude_keys]
+        if self.convert_field_to_list:
+            listed: list[Any] = [[name, entries[name]] for name in chosen]
+        else:
+            listed = [{self.key_name: name, self.value_name: entries[name]} for name in chosen]
+        if self.remove_processed_fields:
+            for name in chosen:
+                del entries[name]
+        if not target.put(event, listed):
+            raise EventError("a value on the way to this key is not an object", target.dotted)
+        return True
+
+
+@dataclass(frozen=True)
+class ListToMap:
+    """Makes an object of a list of objects, by the value that each has for a key."""
+
+    source: str = option(doc="The key of the list of objects.", check=Key.checked)
+    target: str | None = option(None, "The key of the object; without it its entries go to the root.")
+    key: str | None = option(None, "The key whose values become keys; required without `use_source_key`.")
+    use_source_key: bool = option(False, "Take the keys of the objects themselves.")
+    value_key: str | None = option(None, "The key of the values; without it the values are the objects.")
+    extract_value: bool = option(False, "With `use_source_key`: take the values alone, instead of objects with them.")
+    flatten: bool = option(False, "Take one value for each key, instead of a list of all.")
+    flattened_element: Literal["first", "last"] = option("first", "With `flatten`: which value.")
+    list_to_map_when: str | None = option(None, _WHEN, check=condition)
+    tags_on_failure: list[str] = option([], _TAGS)
+
+    @property
+    def tags(self) -> list[str]:
+        """Tags that it may set."""
+        return self.tags_on_failure
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require a key."""
+        if self.key is None and not self.use_source_key:
+            yield "key", "is required without use_source_key"
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        target = Key.checked(self.target) if self.target else None
+        change = partial(self._map, Key(self.source), target)
+        return [Change(change, compiler.condition(self.list_to_map_when), tuple(self.tags_on_failure))]
+
+    def _map(self, source: Key, target: Key | None, event: Event) -> bool:
+        found = opened(source.get(event))
+        if found is MISSING or found is None:
+            return False
+        if type(found) is not list:
+            raise EventError("not a list of objects", source.dotted)
+        made: dict[str, list[Any]] = {}
+        for item in found:
+            inside = opened(item)
+            if type(inside) is not dict:
+                raise EventError("not a list of objects", source.dotted)
+            for name, value in self._values(inside, item, source):
+                made.setdefault(name, []).append(value)
+        at = 0 if self.flattened_element == "first" else -1
+        entries = {name: values[at] if self.flatten else values for name, values in made.items()}
+        if target is None:
+            event.update(entries)
+        elif not target.put(event, entries):
+            raise EventError("a value on the way to this key is not an object", target.dotted)
+        return True
+
+    def _values(self, inside: Event, item: Any, source: Key) -> Iterator[tuple[str, Any]]:
+        if self.use_source_key:
+            for name, value in inside.items():
+                yield name, value if self.extract_value else {name: value}
+            return
+        assert self.key is not None
+        if self.key not in inside:
+            raise EventError(f"an object of the list lacks {self.key}", source.dotted)
+        name = text_of(inside[self.key])
+        yield name, item if self.value_key is None else inside.get(self.value_key)

@@ -1,0 +1,191 @@
+"""What a processor is at run time: steps that change the events of a batch, some of them on a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from calve.processors.fields import Event, Key, opened
+
+if TYPE_CHECKING:
+    from calve.processors.evaluation import Evaluation
+    from calve.processors.expressions import Compiler
+    from calve.processors.working import Working
+
+__all__ = [
+    "Change",
+    "Drop",
+    "EventError",
+    "ProcessorSettings",
+    "Split",
+    "Step",
+    "TextsChange",
+    "ValueChange",
+]
+
+
+class EventError(ValueError):
+    """A processor cannot process an event.
+
+    Args:
+        reason: A short sentence without whole values.
+        field: The field, as a dotted path.
+    """
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
+
+
+class Step(Protocol):
+    """One action of a processor on the events of a batch; runs in tasks."""
+
+    def run(self, batch: Working, rows: Sequence[int]) -> None:
+        """Process some of the events of a batch, given by their positions."""
+
+
+class ProcessorSettings(Protocol):
+    """The settings of a processor."""
+
+    def steps(self, compiler: Compiler) -> Iterable[Step]:
+        """Build the steps; on the driver this also compiles the expressions, which the tasks then use.
+
+        Raises:
+            SettingsError: A key, pattern or expression is invalid.
+        """
+
+
+@dataclass(frozen=True)
+class Change:
+    """Changes each event alone.
+
+    Attributes:
+        change: Changes an event in place, and returns whether it did; raises `EventError` if it cannot.
+        when: Only events for which this is true; None: all.
+        tags: Tags of events that cannot be changed, which then continue; empty: they become dead letters.
+        told: The same for the compiled core (`processors.program`); empty: it does not know this.
+    """
+
+    change: Callable[[Event], bool]
+    when: Evaluation | None = None
+    tags: Sequence[str] = ()
+    told: tuple[Any, ...] = ()
+
+    def run(self, batch: Working, rows: Sequence[int]) -> None:
+        """Change the events."""
+        rows = batch.selected(self.when, rows)
+        change, events, touched = self.change, batch.opened(rows), batch.touched
+        for row in rows:
+            try:
+                if change(events[row]):  # type: ignore[arg-type]
+                    touched[row] = 1
+            except EventError as error:
+                batch.fail(row, str(error), error.field, self.tags)
+            except Exception as error:  # a bug must not lose other events
+                batch.fail(row, f"{type(error).__name__}: {error}", "", self.tags)
+
+
+@dataclass(frozen=True)
+class ValueChange:
+    """Changes each event with the value of an expression.
+
+    Attributes:
+        value: The expression.
+        change: As in `Change`, with the value.
+        when: As in `Change`.
+    """
+
+    value: Evaluation
+    change: Callable[[Event, Any], bool]
+    when: Evaluation | None = None
+
+    def run(self, batch: Working, rows: Sequence[int]) -> None:
+        """Change the events."""
+        rows = batch.selected(self.when, rows)
+        values = dict(zip(rows, batch.evaluate(self.value, rows), strict=True))
+        events = batch.opened(rows)
+        for row in rows:
+            try:
+                if self.change(events[row], values[row]):  # type: ignore[arg-type]
+                    batch.touched[row] = 1
+            except EventError as error:
+                batch.fail(row, str(error), error.field)
+            except Exception as error:  # a bug must not lose other events
+                batch.fail(row, f"{type(error).__name__}: {error}", "")
+
+
+@dataclass(frozen=True)
+class TextsChange:
+    """Changes each event by a string of it; the strings are computed together. Events without the string stay.
+
+    Attributes:
+        source: The key of the string.
+        compute: Returns one result for each string.
+        change: Changes an event, given the key, the string and the result; as in `Change`.
+        when: As in `Change`.
+        tags: As in `Change`.
+    """
+
+    source: Key
+    compute: Callable[[list[str]], Sequence[Any]]
+    change: Callable[[Key, Event, str, Any], bool]
+    when: Evaluation | None = None
+    tags: Sequence[str] = ()
+
+    def run(self, batch: Working, rows: Sequence[int]) -> None:
+        """Change the events."""
+        rows = batch.selected(self.when, rows)
+        events, get = batch.opened(rows), self.source.get
+        texts = {row: text for row in rows if type(text := opened(get(events[row]))) is str}  # type: ignore[arg-type]
+        for (row, text), result in zip(texts.items(), self.compute(list(texts.values())), strict=True):
+            try:
+                if self.change(self.source, events[row], text, result):  # type: ignore[arg-type]
+                    batch.touched[row] = 1
+            except EventError as error:
+                batch.fail(row, str(error), error.field, self.tags)
+            except Exception as error:  # a bug must not lose other events
+                batch.fail(row, f"{type(error).__name__}: {error}", "", self.tags)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Removes events.
+
+    Attributes:
+        when: Those for which this is true; None: all.
+        told: As in `Change`.
+    """
+
+    told: ClassVar[tuple[str, ...]] = ("drop",)
+
+    when: Evaluation | None
+
+    def run(self, batch: Working, rows: Sequence[int]) -> None:
+        """Remove those for which the condition is true."""
+        batch.drop(batch.selected(self.when, rows))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Replaces an event by several.
+
+    Attributes:
+        parts: Returns the new events; None: the event stays as it is.
+        when: As in `Change`.
+        splits: Marks a step that may make several events of one.
+    """
+
+    splits: ClassVar[bool] = True
+
+    parts: Callable[[Event], list[Event] | None]
+    when: Evaluation | None = None
+
+    def run(self, batch: Working, rows: Sequence[int]) -> None:
+        """Replace the events."""
+        rows = batch.selected(self.when, rows)
+        events, found = batch.opened(rows), dict[int, list[Event]]()
+        for row in rows:
+            if (parts := self.parts(events[row])) is not None:  # type: ignore[arg-type]
+                found[row] = parts
+        batch.split(found)

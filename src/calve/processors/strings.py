@@ -1,0 +1,259 @@
+"""Processors that change strings; other values stay as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from calve.processors.expressions import Compiler, condition
+from calve.processors.fields import MISSING, Event, Key, keys, opened
+from calve.processors.patterns import pattern, replace_all, replacement, split_all
+from calve.processors.step import Change, Step, TextsChange
+from calve.settings.option import option
+
+__all__ = [
+    "LowercaseString",
+    "SplitEntry",
+    "SplitString",
+    "StringConverter",
+    "SubstituteEntry",
+    "SubstituteString",
+    "TrimString",
+    "Truncate",
+    "TruncateEntry",
+    "UppercaseString",
+    "java_split",
+]
+
+_WHEN = "A condition, such as `/status >= 500`; the processor changes only events for which it is true."
+_MEMO = 4096
+"""The most results that a change of strings remembers."""
+_SPACES = "".join(map(chr, range(33)))
+"""What Java's `trim` removes."""
+
+
+@dataclass(frozen=True)
+class _WithKeys:
+    with_keys: list[str] = option(doc="The keys of the strings.", minimum=1)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require valid keys."""
+        keys(self.with_keys)
+        return iter(())
+
+    def _steps(self, change: Callable[[str], str], told: str) -> list[Step]:
+        return [Change(_string_change(key, change), told=(told, [key])) for key in keys(self.with_keys)]
+
+
+@dataclass(frozen=True)
+class LowercaseString(_WithKeys):
+    """Converts strings to lower case."""
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each key."""
+        return self._steps(str.lower, "lower")
+
+
+@dataclass(frozen=True)
+class UppercaseString(_WithKeys):
+    """Converts strings to upper case."""
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each key."""
+        return self._steps(str.upper, "upper")
+
+
+@dataclass(frozen=True)
+class TrimString(_WithKeys):
+    """Removes white space at both ends of strings."""
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each key."""
+        return self._steps(lambda text: text.strip(_SPACES), "trim")
+
+
+@dataclass(frozen=True)
+class StringConverter:
+    """Converts all top-level strings of an event to one case."""
+
+    upper_case: bool = option(True, "Upper case; `false` is lower case.")
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build the step."""
+        return [Change(partial(_change_all, str.upper if self.upper_case else str.lower))]
+
+
+@dataclass(frozen=True)
+class SubstituteEntry:
+    """One replacement of `substitute_string`."""
+
+    source: str = option(doc="The key of the string.", check=Key.checked)
+    from_: str = option(doc="A regular expression.", check=pattern)
+    to: str = option(doc="What replaces each match: text, with `$1` for the first group.")
+    substitute_when: str | None = option(None, _WHEN, check=condition)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require groups that the pattern has."""
+        replacement(self.to, self.from_)
+        return iter(())
+
+    def step(self, compiler: Compiler) -> Step:
+        """Build the step."""
+        compute = partial(replace_all, regex=self.from_, with_=replacement(self.to, self.from_))
+        return TextsChange(Key(self.source), compute, _put_changed, compiler.condition(self.substitute_when))
+
+
+@dataclass(frozen=True)
+class SubstituteString:
+    """Replaces every match of a regular expression in strings."""
+
+    entries: list[SubstituteEntry] = option(doc="The replacements, in order.", minimum=1)
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each entry."""
+        return [entry.step(compiler) for entry in self.entries]
+
+
+@dataclass(frozen=True)
+class SplitEntry:
+    """One string that `split_string` splits."""
+
+    source: str = option(doc="The key of the string.", check=Key.checked)
+    delimiter: str | None = option(None, "What separates the parts.", minimum=1)
+    delimiter_regex: str | None = option(None, "A regular expression for it, instead of `delimiter`.", check=pattern)
+    split_when: str | None = option(None, _WHEN, check=condition)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require one delimiter."""
+        if bool(self.delimiter) == bool(self.delimiter_regex):
+            yield "delimiter", "exactly one of delimiter and delimiter_regex must be set"
+
+    def step(self, compiler: Compiler) -> Step:
+        """Build the step."""
+        compute = partial(java_split, delimiter=self.delimiter, regex=self.delimiter_regex)
+        return TextsChange(Key(self.source), compute, _put_changed, compiler.condition(self.split_when))
+
+
+@dataclass(frozen=True)
+class SplitString:
+    """Splits strings into lists; empty parts at the end are left out."""
+
+    entries: list[SplitEntry] = option(doc="The strings, in order.", minimum=1)
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each entry."""
+        return [entry.step(compiler) for entry in self.entries]
+
+
+@dataclass(frozen=True)
+class TruncateEntry:
+    """Some strings that `truncate` shortens."""
+
+    source_keys: list[str] = option([], "The keys of the strings; without keys all top-level strings.")
+    start_at: int | None = option(None, "The first character that stays, from 0.", minimum=0)
+    length: int | None = option(None, "How many characters stay.", minimum=0)
+    recursive: bool = option(False, "Also shorten the strings in objects, at any depth.")
+    truncate_when: str | None = option(None, _WHEN, check=condition)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require a limit."""
+        if self.start_at is None and self.length is None:
+            yield "", "at least one of start_at and length must be set"
+        keys(self.source_keys)
+
+    def step(self, compiler: Compiler) -> Step:
+        """Build the step."""
+        chosen, when = keys(self.source_keys), compiler.condition(self.truncate_when)
+        told = ("truncate", chosen, self.start_at or 0, self.length, self.recursive) if chosen else ()
+        return Change(partial(self._truncate, chosen), when, told=told)
+
+    def _truncate(self, chosen: list[Key], event: Event) -> bool:
+        is_changed = False
+        for key in chosen or [Key(name.replace("~", "~0").replace("/", "~1")) for name in event]:
+            before = key.get(event)
+            if before is not MISSING and (after := self._shortened(before)) is not before:
+                is_changed |= key.put(event, after)
+        return is_changed
+
+    def _shortened(self, before: Any) -> Any:
+        """Return a shortened value, or the same object if there is nothing to shorten."""
+        value, start = opened(before), self.start_at or 0
+        if type(value) is str:
+            after = value[start:] if self.length is None else value[start : start + self.length]
+            return before if after == value else after
+        if type(value) is list:
+            items = [self._shortened(item) if type(opened(item)) is str else item for item in value]
+            return before if all(new is old for new, old in zip(items, value, strict=True)) else items
+        if type(value) is dict and self.recursive:
+            entries = {name: self._shortened(item) for name, item in value.items()}
+            return before if all(entries[name] is value[name] for name in value) else entries
+        return before
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """Shortens strings, also those in lists. Lengths count characters (Data Prepper: UTF-16 units)."""
+
+    entries: list[TruncateEntry] = option(doc="The strings, in order.", minimum=1)
+
+    def steps(self, compiler: Compiler) -> list[Step]:
+        """Build one step for each entry."""
+        return [entry.step(compiler) for entry in self.entries]
+
+
+def java_split(texts: list[str], delimiter: str | None, regex: str | None) -> list[list[str]]:
+    """Split texts as Java does: without the empty parts at the end."""
+    found = split_all(texts, regex) if regex else [text.split(delimiter) for text in texts]
+    for parts in found:
+        while len(parts) > 1 and not parts[-1]:
+            parts.pop()
+    return found
+
+
+def _put_changed(key: Key, event: Event, before: str, after: Any) -> bool:
+    return before != after and key.put(event, after)
+
+
+def _string_change(key: Key, change: Callable[[str], str]) -> Callable[[Event], bool]:
+    """Return a function that changes the string of an event; for a top-level one it remembers results by JSON text."""
+    name, known = key.flat, dict[bytes, Any]()
+    if name is None:
+        return partial(_change_string, key, change)
+
+    def run(event: Event) -> bool:
+        before = event.get(name)
+        if type(before) is not msgspec.Raw:
+            return type(before) is str and _change_string(key, change, event)
+        text = bytes(before)
+        if text not in known:
+            if len(known) >= _MEMO:
+                known.clear()
+            value = opened(before)
+            known[text] = change(value) if type(value) is str and change(value) != value else None
+        if (after := known[text]) is None:
+            return False
+        event[name] = after
+        return True
+
+    return run
+
+
+def _change_string(key: Key, change: Callable[[str], str], event: Event) -> bool:
+    before = key.get(event)
+    text = opened(before) if type(before) is msgspec.Raw and bytes(before)[:1] == b'"' else before
+    if type(text) is not str:
+        return False
+    after = change(text)
+    return after != text and key.put(event, after)
+
+
+def _change_all(change: Callable[[str], str], event: Event) -> bool:
+    is_changed = False
+    for name in event:
+        is_changed |= _change_string(Key(re.sub("/", "~1", name.replace("~", "~0"))), change, event)
+    return is_changed

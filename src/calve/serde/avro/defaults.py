@@ -1,0 +1,93 @@
+"""Writes the default of a field, which a schema has as JSON, as a value in Avro's encoding."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from calve.event.reject import cut
+from calve.serde.avro.schema import NO_DEFAULT, Type
+from calve.serde.format import UnsupportedSchemaError
+
+__all__ = ["encoded"]
+
+_ERRORS = (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error)
+
+
+def encoded(kind: Type, default: Any) -> bytes:
+    """Return the bytes of a default.
+
+    Raises:
+        UnsupportedSchemaError: The default is no value of its type.
+    """
+    try:
+        return _value(kind, default)
+    except _ERRORS:
+        raise UnsupportedSchemaError(f"the default {cut(default)} is no {kind.short_name}") from None
+
+
+def _value(kind: Type, value: Any) -> bytes:
+    match kind.kind:
+        case "null" if value is None:
+            return b""
+        case "boolean" if isinstance(value, bool):
+            return bytes([value])
+        case "int" | "long" if isinstance(value, int) and not isinstance(value, bool):
+            return _long(value)
+        case "float":
+            return struct.pack("<f", value)
+        case "double":
+            return struct.pack("<d", value)
+        case "string":
+            return _sized(value.encode())
+        case "bytes":
+            return _sized(value.encode("latin-1"))
+        case "fixed" if len(value) == kind.size:
+            return bytes(value.encode("latin-1"))
+        case "enum":
+            return _long(kind.symbols.index(value))
+        case "array" if isinstance(value, list):
+            return _block([_value(kind.parts[0], each) for each in value])
+        case "map":
+            return _block([_sized(key.encode()) + _value(kind.parts[0], each) for key, each in value.items()])
+        case "record":
+            return b"".join(_value(each.type, _of(value, each.name, each.default)) for each in kind.fields)
+        case "union":
+            return _branch(kind, value)
+    raise ValueError
+
+
+def _branch(kind: Type, value: Any) -> bytes:
+    """Write a default as the first branch that has such values."""
+    for number, branch in enumerate(kind.parts):
+        try:
+            return _long(number) + _value(branch, value)
+        except _ERRORS:
+            continue
+    raise ValueError
+
+
+def _of(value: Any, name: str, default: Any) -> Any:
+    found = value.get(name, default)
+    if found is NO_DEFAULT:
+        raise KeyError(name)
+    return found
+
+
+def _long(value: int) -> bytes:
+    left, out = (value << 1) ^ (value >> 63), bytearray()
+    if not 0 <= left < 1 << 64:
+        raise ValueError
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+def _sized(data: bytes) -> bytes:
+    return _long(len(data)) + data
+
+
+def _block(items: list[bytes]) -> bytes:
+    return (_long(len(items)) + b"".join(items) if items else b"") + b"\0"

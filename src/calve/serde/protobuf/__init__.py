@@ -1,0 +1,5 @@
+"""Protobuf: from the text of a `.proto` file to columns of messages (decision 32)."""
+
+from calve.serde.protobuf.format import FORMAT
+
+__all__ = ["FORMAT"]

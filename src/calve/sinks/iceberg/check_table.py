@@ -1,0 +1,83 @@
+"""Checks that a table can be written as the options of its sink say; runs on the driver."""
+
+from __future__ import annotations
+
+from pyiceberg.types import (
+    FixedType,
+    IcebergType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    TimeType,
+    UnknownType,
+)
+
+from calve.errors import UnsupportedError
+from calve.record.target import EQUALITY_DELETE
+from calve.reduce.key import Key
+from calve.sinks.iceberg.metadata_columns import MetadataColumns
+from calve.sinks.iceberg.settings import IcebergSettings
+from calve.table.loaded import Table
+from calve.table.schema import VariantType
+
+__all__ = ["check_table"]
+
+_NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
+"""Spark has a type for `unknown`, but MERGE cannot write it (Iceberg 1.12)."""
+
+
+def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColumns) -> None:
+    """Check the columns of a table.
+
+    Raises:
+        UnsupportedError: They do not allow what the settings ask for.
+    """
+    if bad := metadata.fault(table.schema):
+        raise UnsupportedError(
+            f"The table {table.identifier} cannot have the metadata_columns: {bad}",
+            step="start",
+            target=table.identifier,
+            hint="Set schema_evolution: true, which adds columns, or choose other columns",
+        )
+    if settings.changes and settings.write_mode == EQUALITY_DELETE:
+        _check_key(table, Key(table, settings.identifier_columns))
+    if settings.changes and settings.write_mode != EQUALITY_DELETE:
+        mode = f"write_mode {settings.write_mode}"
+        _check_types(table, mode, _NOT_IN_SPARK, "Set write_mode: equality-delete")
+        if settings.partial_updates == "keep":
+            _check_types(table, "partial_updates: keep", (VariantType,), "Set partial_updates: null")
+
+
+def _check_types(table: Table, option: str, kinds: tuple[type[IcebergType], ...], hint: str) -> None:
+    """Check that Spark, which finds the older rows, can handle all column types.
+
+    Raises:
+        UnsupportedError: It cannot handle one.
+    """
+    for name in table.schema.column_names:
+        kind = table.schema.find_type(name)
+        if isinstance(kind, kinds):
+            raise UnsupportedError(
+                f"Spark, which finds the rows for {option}, cannot handle {name} ({kind})",
+                step="start",
+                target=table.identifier,
+                hint=hint,
+            )
+
+
+def _check_key(table: Table, key: Key) -> None:
+    """Check that Java's readers can apply deletes by all columns of the key.
+
+    They keep a delete file's `fixed` values in one buffer, so all keys become the last one (Iceberg 1.12).
+
+    Raises:
+        UnsupportedError: It cannot handle one.
+    """
+    for name in key.names:
+        kind = table.schema.find_type(name)
+        if isinstance(kind, FixedType):
+            raise UnsupportedError(
+                f"Spark and Flink do not find rows that are deleted by their key where {name} is a {kind}",
+                step="start",
+                target=table.identifier,
+                hint="Set write_mode: merge-on-read or copy-on-write",
+            )

@@ -1,0 +1,99 @@
+"""Columns that get the metadata of events instead of their fields (`metadata_columns`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.columns.evolve import Evolution, NewColumn
+from calve.columns.names import folded
+
+__all__ = ["NONE", "BatchMetadata", "MetadataColumns"]
+
+_OF_BATCH = {"ingestion_time": pa.timestamp("us", tz="UTC"), "batch": pa.int64()}
+"""The types of `settings.OF_BATCH`."""
+_TYPES: list[tuple[pa.DataType, iceberg.PrimitiveType]] = [
+    (pa.bool_(), iceberg.BooleanType()),
+    (pa.int32(), iceberg.IntegerType()),
+    (pa.int64(), iceberg.LongType()),
+    (pa.float64(), iceberg.DoubleType()),
+    (_OF_BATCH["ingestion_time"], iceberg.TimestamptzType()),
+]
+_ALSO = {iceberg.IntegerType(): iceberg.LongType(), iceberg.TimestamptzType(): iceberg.TimestampType()}
+"""Another type that a column may have; every column may be a string."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class BatchMetadata:
+    """The attributes that all events of a batch share. They are in the ledger, so a replay has the same.
+
+    Attributes:
+        batch: The number of the batch.
+        time_tenths: Its time, in tenths of a second since the epoch.
+    """
+
+    batch: int = 0
+    time_tenths: int = 0
+
+    def add_to(self, events: pa.Table, attributes: frozenset[str]) -> pa.Table:
+        """Append the requested attributes (`_OF_BATCH`) as columns."""
+        values = {"ingestion_time": _EPOCH + timedelta(seconds=self.time_tenths / 10), "batch": self.batch}
+        for name in sorted(attributes & _OF_BATCH.keys()):
+            events = events.append_column(name, pa.repeat(pa.scalar(values[name], _OF_BATCH[name]), len(events)))
+        return events
+
+
+@dataclass(frozen=True)
+class MetadataColumns:
+    """The metadata columns of a sink's tables.
+
+    Attributes:
+        attributes: The attribute of each column.
+        kinds: The Arrow types of the attributes.
+    """
+
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    def complete(self, schema: Schema) -> Schema:
+        """Return a schema with the columns that it lacks, all optional; without columns that differ by case only."""
+        folds = {folded(name) for name in self.attributes}
+        kept = [each for each in schema.fields if each.name in self.attributes or folded(each.name) not in folds]
+        highest, known = schema.highest_field_id, {each.name for each in kept}
+        new = [name for name in self.attributes if name not in known]
+        fields = [
+            iceberg.NestedField(highest + number, name, self._type(name), required=False)
+            for number, name in enumerate(new, 1)
+        ]
+        return Schema(*kept, *fields, identifier_field_ids=schema.identifier_field_ids) if new else schema
+
+    def lacking(self, schema: Schema) -> Evolution:
+        """Return the columns to add to an existing table."""
+        known = {each.name for each in schema.fields}
+        return Evolution([NewColumn((), name, str(self._type(name))) for name in self.attributes if name not in known])
+
+    def fault(self, schema: Schema) -> str | None:
+        """Return why the columns of a table cannot get their metadata; None if they can."""
+        known = {each.name: each for each in schema.fields}
+        for name, attribute in self.attributes.items():
+            column, kind = known.get(name), self._type(name)
+            if column is None:
+                return f"it has no column {name} for the metadata {attribute}"
+            if column.field_type not in (kind, _ALSO.get(kind), iceberg.StringType()):
+                return f"its column {name} is a {column.field_type}, and the metadata {attribute} a {kind}"
+            if column.required and attribute not in _OF_BATCH:
+                return f"its column {name} is required, and an event may lack the metadata {attribute}"
+        return None
+
+    def _type(self, column: str) -> iceberg.PrimitiveType:
+        kind = {**self.kinds, **_OF_BATCH}.get(self.attributes[column])
+        return next((found for arrow, found in _TYPES if arrow == kind), iceberg.StringType())
+
+
+NONE = MetadataColumns()

@@ -1,0 +1,1 @@
+"""What sources of databases share: load in chunks, then changes from a durable log."""

@@ -1,0 +1,234 @@
+"""The connection to a database server: a socket with a buffer, TLS, and the errors of sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+__all__ = ["Address", "Channel", "ClosedError", "ServerError", "TrustError", "no_tls", "opened"]
+
+Session = TypeVar("Session")
+
+_RECEIVED_BYTES = 1 << 18
+_OTHER_NAMES, _EXPIRED = (62, 64), 10
+"""OpenSSL's numbers of errors: `X509_V_ERR_HOSTNAME_MISMATCH`, `…_IP_ADDRESS_MISMATCH`, `…_CERT_HAS_EXPIRED`."""
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+class ServerError(Exception):
+    """The server refused. Internal: the caller knows what the code means.
+
+    Args:
+        code: What the server calls the error, e.g. a SQLSTATE.
+        reason: Its message.
+        shown: The complete text.
+    """
+
+    def __init__(self, code: str, reason: str, shown: str = "") -> None:
+        self.code = code
+        self.reason = reason
+        super().__init__(shown or reason)
+
+
+class TrustError(ServerError):
+    """The server did not prove who it is. Internal.
+
+    Args:
+        reason: Why, as the end of a sentence.
+        hint: What to do.
+    """
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__("", reason)
+        self.hint = hint
+
+
+def no_tls() -> TrustError:
+    """Return the error of a server without TLS."""
+    return TrustError("it has no TLS, which ssl_mode requires", "Turn TLS on in the server, or set ssl_mode: prefer")
+
+
+class ClosedError(Exception):
+    """The server cannot be reached, or has closed the connection. Internal: the caller tries again."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where and as whom to connect.
+
+    Attributes:
+        tls: The context of TLS; None: without it.
+        needs_tls: Whether a server without TLS is refused.
+    """
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: str = field(repr=False)
+    tls: ssl.SSLContext | None = None
+    needs_tls: bool = False
+    timeout_seconds: float = 10.0
+
+    def open(self) -> Channel:
+        """Open a connection; its answers are waited for until `Channel.patient`.
+
+        Raises:
+            ClosedError: The server cannot be reached.
+        """
+        try:
+            raw = socket.create_connection((self.host, self.port), self.timeout_seconds)
+        except OSError as error:
+            raise ClosedError(f"no connection to {self.host}:{self.port}: {error.strerror or error}") from error
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE:
+            if hasattr(socket, option):
+                raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        return Channel(raw)
+
+
+class Channel:
+    """A socket with a buffer of what was received; used by one thread."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+        self._at = 0
+
+    def secure(self, address: Address) -> None:
+        """Go on with TLS.
+
+        Raises:
+            OSError: TLS fails.
+        """
+        assert address.tls is not None
+        self._stream = address.tls.wrap_socket(self._stream, server_hostname=address.host)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it has TLS."""
+        return isinstance(self._stream, ssl.SSLSocket)
+
+    def patient(self) -> None:
+        """Wait for answers without a limit from now on."""
+        self._stream.settimeout(None)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes.
+
+        Raises:
+            ClosedError: The connection is lost.
+        """
+        try:
+            self._stream.sendall(data)
+        except OSError as error:
+            raise _lost(error) from error
+
+    def peek(self, count: int) -> bytes:
+        """Return the next bytes, which stay.
+
+        Raises:
+            ClosedError: The connection is lost.
+        """
+        while not self.has(count):
+            try:
+                self._fill()
+            except OSError as error:
+                raise _lost(error) from error
+        return bytes(memoryview(self._buffer)[self._at : self._at + count])
+
+    def take(self, count: int) -> bytes:
+        """Return the next bytes, and remove them.
+
+        Raises:
+            ClosedError: The connection is lost.
+        """
+        data = self.peek(count)
+        self._at += count
+        return data
+
+    def has(self, count: int) -> bool:
+        """Return whether so many bytes were received."""
+        return len(self._buffer) - self._at >= count
+
+    def wait(self, seconds: float) -> None:
+        """Receive what comes in some time, or nothing.
+
+        Raises:
+            ClosedError: The connection is lost.
+        """
+        self._stream.settimeout(max(seconds, 0.000_1))
+        try:
+            self._fill()
+        except (TimeoutError, ssl.SSLWantReadError):
+            return
+        except OSError as error:
+            raise _lost(error) from error
+        finally:
+            self._stream.settimeout(None)
+
+    def close(self, farewell: bytes = b"") -> None:
+        """Close the connection; may be called twice."""
+        with contextlib.suppress(OSError):
+            if farewell:
+                self._stream.sendall(farewell)
+        self._stream.close()
+
+    def _fill(self) -> None:
+        data = self._stream.recv(_RECEIVED_BYTES)
+        if not data:
+            raise ClosedError("the server has closed the connection")
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
+        self._buffer += data
+
+
+def opened(address: Address, begin: Callable[[Channel], Session], code: str, *distrust: type[Exception]) -> Session:
+    """Open a connection and begin a session on it; of one that fails nothing is left open.
+
+    Args:
+        address: Where.
+        begin: Begins the session.
+        code: The server's code for a session that is not authorized.
+        distrust: Errors of `begin` because of a server that does not know the password.
+
+    Raises:
+        ClosedError: The server cannot be reached.
+        ServerError: It refuses the session, or is not trusted.
+    """
+    channel = address.open()
+    try:
+        return begin(channel)
+    except ssl.SSLCertVerificationError as error:
+        channel.close()
+        raise _untrusted(error, address) from error
+    except distrust as error:
+        channel.close()
+        raise ServerError(code, f"the server is not trusted: {error}") from error
+    except OSError as error:
+        channel.close()
+        raise ClosedError(f"no session at {address.host}:{address.port}: {error}") from error
+    except BaseException:
+        channel.close()
+        raise
+
+
+def _untrusted(error: ssl.SSLCertVerificationError, address: Address) -> TrustError:
+    """Return why a certificate is not accepted, and what helps."""
+    if error.verify_code in _OTHER_NAMES:
+        names = f"Set `host` to a name in the certificate; with ssl_mode: verify-ca {address.host} need not be in it"
+        return TrustError(f"its certificate is not for {address.host}", names)
+    if error.verify_code == _EXPIRED:
+        return TrustError("its certificate has expired", "Let the server have a new one")
+    hint = "Set ssl_root_certificate_file to the certificate of the authority (CA) that signed the server's"
+    return TrustError(f"its certificate is not signed by a known authority ({error.verify_message})", hint)
+
+
+def _lost(error: OSError) -> ClosedError:
+    return ClosedError(f"the connection was lost: {error.strerror or error}")

@@ -1,0 +1,55 @@
+"""What the target can follow when a table changes, and what stops the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from calve.errors import SchemaConflictError
+from calve.sources.database.table import Table, can_widen
+
+__all__ = ["RECREATED", "check", "conflict", "fitting"]
+
+RECREATED = "it was dropped and created again"
+"""Why a table is stopped: the rows of the old one are in the target."""
+
+
+def check(known: Table, table: Table) -> None:
+    """Check that the target can follow a table from one description to the next.
+
+    Raises:
+        SchemaConflictError: It cannot.
+    """
+    if known.full_name != table.full_name:
+        raise conflict(known, f"it is now called {table.full_name}")
+    before = {column.number: column for column in known.columns}
+    for column in table.columns:
+        old = before.get(column.number)
+        if old is not None and not can_widen(old.kind, column.kind):
+            raise conflict(table, f"the type of {column.name} changed from {old.kind} to {column.kind}")
+    old_key, key = ({column.number for column in one.columns if column.is_key} for one in (known, table))
+    if old_key != key:
+        raise conflict(table, "its key has other columns now")
+
+
+def _misfit(before: Table, table: Table) -> str:
+    """Return why a table that is loaded anew does not fit the target of the one before; empty: it does."""
+    old = {column.name: column for column in before.columns}
+    for column in table.columns:
+        if column.name in old and not can_widen(old[column.name].kind, column.kind):
+            return f"the type of {column.name} changed from {old[column.name].kind} to {column.kind}"
+    old_key, key = ({column.name for column in one.columns if column.is_key} for one in (before, table))
+    return "its key has other columns now" if old_key and old_key != key else ""
+
+
+def fitting(table: Table, before: Mapping[str, Table]) -> Table:
+    """Return a table that is loaded anew; stopped if its target cannot hold it."""
+    old = before.get(table.full_name)
+    why = _misfit(old, table) if old else ""
+    return msgspec.structs.replace(table, stopped=f"{why}; drop its target table, then reload again") if why else table
+
+
+def conflict(table: Table, what: str) -> SchemaConflictError:
+    """Return the error of a table that cannot be followed any more."""
+    return SchemaConflictError(what, step="read", target=table.full_name)

@@ -1,0 +1,104 @@
+"""Changes that are not durable yet, and the durable log that takes them, one entry after the other."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable
+
+from calve.errors import SourceError
+from calve.sources.database.stream_position import Run, StreamPosition, Transaction, pack_runs
+from calve.sources.log.log import Entry, Log, Outcome
+from calve.sources.log.record import Events
+
+__all__ = ["Outbox", "Waiter"]
+
+_ENTRY_BYTES = 1 << 20
+"""About the most bytes of an entry; an entry is the smallest unit of a split."""
+_ENTRY_ROWS = 20_000
+_WAIT_SECONDS = 1.0
+
+
+class Waiter:
+    """Answers of the log's thread, waited for by the stream's thread; it submits one entry at a time."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    def answered(self, entries: list[Entry]) -> None:
+        """Take the answer (the log's thread)."""
+        self._done.set()
+
+    def wait(self, log: Log, entry: Entry) -> Outcome:
+        """Submit an entry, and wait for its outcome."""
+        self._done.clear()
+        log.submit(entry)
+        while not self._done.wait(_WAIT_SECONDS):
+            if not log.alive:
+                raise SourceError(
+                    "the log of changes has ended by itself", step="read", hint="Start the pipeline again"
+                )
+        return entry.outcome or Outcome.FAILED
+
+
+class Outbox:
+    """Collects changes of the stream into an entry of the log.
+
+    Args:
+        log: Where they become durable.
+        waiter: Gets the log's answers.
+    """
+
+    def __init__(self, log: Log, waiter: Waiter) -> None:
+        self._log = log
+        self._waiter = waiter
+        self._begins = True  # an earlier run may have ended just after an epoch began
+        self.messages: list[bytes] = []
+        self._size = 0
+        self._runs: list[Run] = []
+        self._last = (0, 0)
+
+    def __bool__(self) -> bool:
+        return bool(self.messages)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to write."""
+        return self._size >= _ENTRY_BYTES or len(self.messages) >= _ENTRY_ROWS
+
+    def begin_epoch(self) -> None:
+        """Let the next entry begin a segment; nothing may wait."""
+        self._begins = True
+
+    def add(self, message: bytes, transaction: Transaction, ordinal: int) -> int:
+        """Add a change; return its position among those that wait."""
+        if self._runs and self._runs[-1].transaction.commit == transaction.commit:
+            self._runs[-1].count += 1
+        else:
+            self._runs.append(Run(1, transaction))
+        self.messages.append(message)
+        self._size += len(message)
+        self._last = (transaction.commit, ordinal)
+        return len(self.messages) - 1
+
+    def write(self, epoch: int, idle: Callable[[Outcome, str], None]) -> None:
+        """Make everything durable; as long as the disk refuses, call `idle` and try again.
+
+        Raises:
+            SourceError: The log has ended.
+        """
+        lengths = struct.pack(f"<{len(self.messages)}I", *map(len, self.messages))
+        events = Events(len(self.messages), lengths, b"".join(self.messages))
+        key, headers = StreamPosition(epoch, *self._last).packed(), pack_runs(self._runs)
+        while True:
+            entry = Entry(events, key, headers, self._begins)
+            outcome = self._waiter.wait(self._log, entry)
+            if outcome is Outcome.KEPT:
+                break
+            idle(outcome, entry.why)
+        self._begins = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what is not durable: the server sends it again."""
+        self.messages, self._size, self._runs = [], 0, []

@@ -1,0 +1,78 @@
+"""What is replicated, and the state of each table: read from the source's folder, also while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from calve import durable
+from calve.errors import SourceError
+from calve.sources.database import anew
+from calve.sources.database.epochs import Epochs
+from calve.sources.database.stopped import marked
+from calve.sources.database.table import Table
+
+__all__ = ["load_of", "note", "states"]
+
+_BEGUN, _COMMITTED = "begun.json", "committed.json"
+
+
+def note(folder: Path, chunk: int) -> None:
+    """Write down how many chunks of the load are committed."""
+    durable.replace(folder / _COMMITTED, chunk)
+
+
+def load_of(folder: Path) -> int:
+    """Return the number of the load.
+
+    Raises:
+        SourceError: None has begun.
+    """
+    return int(_begun(folder).get("load", 0))
+
+
+def states(folder: Path) -> list[tuple[str, str]]:
+    """Return the tables, sorted by name, and the state of each.
+
+    Raises:
+        SourceError: No load has begun.
+    """
+    begun, epochs = _begun(folder), Epochs(folder)
+    epochs.load()
+    again = anew.read(folder, begun.get("load", 0)) is not None
+    committed, unreadable = int(durable.read(folder / _COMMITTED) or 0), marked(folder)
+    chunks: dict[int, list[tuple[bool, int]]] = {}
+    for number, chunk in enumerate(begun["chunks"]):
+        chunks.setdefault(chunk["table"], []).append((number < committed, chunk["bytes"]))
+    found = {
+        table.full_name: "waiting: all tables are loaded anew"
+        if again
+        else _state(table, chunks.get(table.oid, []), unreadable.get(table.oid, ""))
+        for table in epochs.tables.values()
+    }
+    return sorted(found.items())
+
+
+def _state(table: Table, chunks: list[tuple[bool, int]], unreadable: str) -> str:
+    if why := table.stopped or unreadable:
+        return f"stopped: {why}"
+    if table.is_dropped:
+        return "dropped in the database; its rows stay"
+    if all(is_committed for is_committed, _ in chunks):
+        return "streaming"
+    done = sum(size for is_committed, size in chunks if is_committed)
+    if not done:
+        return "waiting"
+    return f"loading, {100 * done // sum(size for _, size in chunks)} %"
+
+
+def _begun(folder: Path) -> dict[str, Any]:
+    begun: dict[str, Any] | None = durable.read(folder / _BEGUN)
+    if begun is None:
+        raise SourceError(
+            f"{folder} has no load that has begun",
+            step="observe",
+            target=str(folder),
+            hint="Run the pipeline first, or set --state to its state folder",
+        )
+    return begun

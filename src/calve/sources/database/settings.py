@@ -1,0 +1,143 @@
+"""The settings that sources of databases share."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from calve.errors import SettingsError
+from calve.settings import Size, option
+from calve.sources.database.connection import Address
+
+__all__ = ["DatabaseSettings", "Tables"]
+
+
+def _check_patterns(patterns: list[str]) -> None:
+    for pattern in patterns:
+        if "." not in pattern.strip("."):
+            raise SettingsError(f"{pattern!r} has no schema (MySQL: database); write e.g. `shop.{pattern.strip('.')}`")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables to read, by patterns of `schema.table` with `*` and `?`."""
+
+    include: list[str] = option(["*.*"], "Patterns of tables to read.", minimum=1, check=_check_patterns)
+    exclude: list[str] = option([], "Patterns of tables not to read; they win.", check=_check_patterns)
+
+    def has(self, schema: str, table: str) -> bool:
+        """Return whether a table is to be read."""
+        name = f"{schema}.{table}"
+        return _matches(name, self.include) and not _matches(name, self.exclude)
+
+
+def _matches(name: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True)
+class DatabaseSettings:
+    """Where a database is, and which of its tables are read."""
+
+    host: str = option(doc="The server's name or address.", minimum=1)
+    port: int = option(0, "The server's port.", minimum=1, maximum=65535)
+    username: str = option(doc="The user.", minimum=1)
+    password: str = option("", "The user's password, e.g. `${env:PASSWORD}`.", secret=True)
+    tables: Tables | None = option(None, "The tables to read. Default: all.")
+    on_truncate: Literal["fail", "ignore"] = option(
+        "fail",
+        "If a table is truncated: stop this table after all changes before it, or keep its rows and go on.",
+    )
+    on_lost_position: Literal["fail", "reload"] = option(
+        "fail",
+        "If the server no longer has the changes that follow: stop with an error, or remove all rows of the target "
+        "tables and load all tables anew.",
+    )
+    ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = option(
+        "prefer",
+        "`prefer` and `require` encrypt without checking the server; `verify-ca` checks its certificate, `verify-full` "
+        "its name, too. With `prefer` a server without TLS is accepted.",
+    )
+    ssl_root_certificate_file: str | None = option(
+        None, "Certificates in PEM form that the server's is checked against. Default: those of the system.", minimum=1
+    )
+    ssl_certificate_file: str | None = option(None, "The client's certificate chain in PEM form.", minimum=1)
+    ssl_key_file: str | None = option(None, "The client's private key in PEM form.", minimum=1)
+    connect_timeout: timedelta = option(
+        timedelta(seconds=10), "Maximum time until a session is open.", minimum=timedelta(milliseconds=100)
+    )
+    max_log_bytes: Size = option(
+        Size(8 << 30),
+        "Maximum size of uncommitted changes in the state folder; beyond it they wait on the server.",
+        minimum=64 << 20,
+    )
+    min_free_bytes: Size = option(
+        Size(256 << 20),
+        "Minimum free space on the disk of the state folder; below it changes wait on the server.",
+        minimum=1 << 20,
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse half a client certificate, and files that are not used."""
+        if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
+            yield "ssl_certificate_file", "needs ssl_key_file, and the other way round"
+        if self.ssl_root_certificate_file and not self.ssl_mode.startswith("verify"):
+            yield "ssl_root_certificate_file", "is not used; set ssl_mode: verify-full"
+        if self.ssl_certificate_file and self.ssl_mode == "disable":
+            yield "ssl_certificate_file", "is not used; set ssl_mode: require"
+
+    @property
+    def selected(self) -> Tables:
+        """The tables to read."""
+        return self.tables or Tables()
+
+    @property
+    def database_name(self) -> str:
+        """The database of the session; empty: none."""
+        return ""
+
+    @property
+    def address(self) -> Address:
+        """Where and as whom to connect.
+
+        Raises:
+            SettingsError: A certificate cannot be read.
+        """
+        return Address(
+            self.host,
+            self.port,
+            self.database_name,
+            self.username,
+            self.password,
+            self._tls(),
+            self.ssl_mode not in ("disable", "prefer"),
+            self.connect_timeout.total_seconds(),
+        )
+
+    @property
+    def shown(self) -> str:
+        """The server, for messages."""
+        return f"{self.host}:{self.port}"
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if self.ssl_mode == "disable":
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_root_certificate_file)
+            if self.ssl_certificate_file:
+                context.load_cert_chain(self.ssl_certificate_file, self.ssl_key_file)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(
+                f"The certificates for the database cannot be read: {error}",
+                step="start",
+                target=self.shown,
+                hint="Check ssl_root_certificate_file, ssl_certificate_file and ssl_key_file",
+            ) from error
+        context.check_hostname = self.ssl_mode == "verify-full"
+        if not self.ssl_mode.startswith("verify"):
+            context.verify_mode = ssl.CERT_NONE
+        return context

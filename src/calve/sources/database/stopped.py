@@ -1,0 +1,67 @@
+"""Tables that are not read any more, while the others go on: why, and the marks of tasks that could not read one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from calve import durable
+from calve.observe.log import Log
+from calve.sources.database.connection import ServerError
+from calve.sources.database.epochs import Epochs
+from calve.sources.database.table import Table
+
+__all__ = ["WAY_OUT", "UnreadableError", "condition", "mark", "marked", "stop", "unreadable"]
+
+_FOLDER = "unreadable"
+_SHOWN = 3
+WAY_OUT = "All changes before are written. Exclude the table, or load all tables anew: calve source reload"
+
+
+class UnreadableError(Exception):
+    """A table is not what it was when the load began. Internal: the load goes on without it."""
+
+
+@contextmanager
+def unreadable(codes: frozenset[str]) -> Iterator[None]:
+    """Turn refusals with these codes into `UnreadableError`.
+
+    Raises:
+        UnreadableError: See there.
+    """
+    try:
+        yield
+    except ServerError as error:
+        if error.code in codes:
+            raise UnreadableError(str(error)) from error
+        raise
+
+
+def stop(epochs: Epochs, table: Table, why: str, lines: Log) -> None:
+    """Begin an epoch in which a table is not read any more; nothing may wait for the log."""
+    epochs.add([msgspec.structs.replace(table, stopped=why)])
+    lines.warning(
+        f"{table.full_name} is stopped, and the other tables go on: {why}", table=table.full_name, hint=WAY_OUT
+    )
+
+
+def mark(folder: Path, oid: int, why: str) -> None:
+    """Write down that the load cannot read a table; in tasks, may be repeated."""
+    durable.make_folder(folder / _FOLDER)
+    durable.replace(folder / _FOLDER / f"{oid}.json", why)
+
+
+def marked(folder: Path) -> dict[int, str]:
+    """Return why the load cannot read tables, by their numbers."""
+    paths = list((folder / _FOLDER).glob("*.json"))
+    return {int(path.stem): str(durable.read(path)) for path in paths}
+
+
+def condition(tables: Iterable[Table]) -> str:
+    """Return a sentence about the tables that are stopped; empty if none is."""
+    found = [f"{table.full_name} is stopped ({table.stopped})" for table in tables if table.stopped]
+    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(found[:_SHOWN]) + more

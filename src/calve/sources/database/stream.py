@@ -1,0 +1,218 @@
+"""Reads changes in a thread of its own: every change becomes durable in the log, and only then the stream moves on."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from calve.backoff import delay
+from calve.errors import CalveError, InvariantError, SourceUnavailableError, Verdict
+from calve.observe.log import Log as LogLines
+from calve.sources.database.epochs import Epochs
+from calve.sources.database.outbox import Outbox
+from calve.sources.database.stopped import stop
+from calve.sources.database.stream_position import DurablePositions, Transaction
+from calve.sources.database.table import Table
+from calve.sources.log.log import Outcome
+
+__all__ = ["READ", "DatabaseSession", "DatabaseStream", "Target"]
+
+READ = "read"
+"""The step of errors."""
+_PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the stream reads, and where it puts it."""
+
+    settings: Any
+    pipeline: str
+    outbox: Outbox
+    positions: DurablePositions
+    epochs: Epochs
+    begun: dict[str, Any]
+
+
+class DatabaseStream(ABC):
+    """The reader of the changes of one database.
+
+    Args:
+        target: What it reads, and where it puts it.
+        until: Where it ends; None: when it is stopped.
+
+    Attributes:
+        failed: Why it has ended by itself; everything before is in the log.
+        trouble: Why it cannot read now; it tries again.
+        flushed: Everything before this position is durable here.
+        reached: Whether it has ended, because it was at the end.
+        condition: How far it is, for `calve status`.
+    """
+
+    def __init__(self, target: Target, until: int | None) -> None:
+        self._target = target
+        self._settings = target.settings
+        self._lines = LogLines(target.pipeline)
+        self._until = until
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="calve-changes", daemon=True)
+        self.failed: CalveError | None = None
+        self.trouble: CalveError | None = None
+        self.flushed = 0
+        self.condition = ""
+        self.reached = False
+        self._unreadable: deque[tuple[int, str]] = deque()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; may be called twice."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set() and not self.reached:
+            before = self.flushed
+            try:
+                self._read()
+            except CalveError as error:
+                failures = 0 if self.flushed > before else failures
+                if error.verdict is not Verdict.AGAIN:
+                    self.failed = error
+                    self._lines.warning(f"reading has ended, and the pipeline stops after all changes before: {error}")
+                    return
+                if self.trouble is None:
+                    self._lines.warning(f"{error}; tries again", target=self._settings.shown)
+                self.trouble = error
+                self._stop.wait(delay(failures))
+                failures += 1
+            except Exception as error:
+                self.failed = InvariantError(
+                    f"reading {self._settings.shown} has ended: {type(error).__name__}: {error}", step=READ
+                )
+                self._lines.warning(str(self.failed))
+                return
+
+    @abstractmethod
+    def _read(self) -> None:
+        """Read changes until `reached`, a stop, or the end of the connection."""
+
+    def stop_table(self, oid: int, why: str) -> None:
+        """Stop a table that the load cannot read; called by the pipeline's thread."""
+        if self._thread.is_alive():
+            self._unreadable.append((oid, why))
+        else:
+            stop(self._target.epochs, self._target.epochs.tables[oid], why, self._lines)
+
+    def unreadable(self) -> Iterator[tuple[int, str]]:
+        """Yield what `stop_table` was called with since the last call."""
+        while self._unreadable:
+            yield self._unreadable.popleft()
+
+    def connected(self) -> None:
+        """Note that the server sends changes again."""
+        if self.trouble is not None:
+            self._lines.info(f"reads {self._settings.shown} again")
+            self.trouble = None
+
+    def refused(self, outcome: Outcome, why: str) -> None:
+        """Note that the disk refuses changes, which wait on the server; ends the session when a stop is requested.
+
+        Raises:
+            SourceUnavailableError: A stop is requested.
+        """
+        error = SourceUnavailableError(
+            f"Changes cannot be written to the state folder: {why}", step=READ, hint="They wait on the server"
+        )
+        if self.trouble is None:
+            self._lines.warning(str(error))
+        self.trouble = error
+        if self._stop.wait(_PAUSE_SECONDS):
+            raise error
+
+
+class DatabaseSession:
+    """One connection of a stream, from its start to its loss: what is the same for all databases.
+
+    Attributes:
+        transaction: The one whose changes come; None between two.
+    """
+
+    system: str
+    """What the database is called."""
+
+    def __init__(self, stream: DatabaseStream, target: Target) -> None:
+        self._stream = stream
+        self._settings = target.settings
+        self._lines = LogLines(target.pipeline)
+        self._outbox, self._positions, self._epochs = target.outbox, target.positions, target.epochs
+        self.transaction: Transaction | None = None
+        self._ordinal = 0
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.transaction is None and not self._outbox
+
+    def _begin(self, transaction: Transaction) -> None:
+        self.transaction, self._ordinal = transaction, 0
+
+    def _next(self) -> Transaction:
+        """Count a change of the transaction."""
+        self._ordinal += 1
+        if self.transaction is None:
+            raise InvariantError("a change outside of a transaction", step=READ)
+        return self.transaction
+
+    def _is_done(self, transaction: Transaction) -> bool:
+        """Return whether the log has the current change already: after a cut the server sends changes again."""
+        return (transaction.commit, self._ordinal) <= self._positions.last.order
+
+    def _write(self) -> None:
+        """Make everything durable that waits."""
+        if self._outbox:
+            self._outbox.write(self._epochs.number, self._refused)
+            self._stream.trouble = None
+
+    def _refused(self, outcome: Outcome, why: str) -> None:
+        self._stream.refused(outcome, why)
+
+    def _stop_unreadable(self) -> None:
+        """Stop the tables that the load could not read."""
+        for oid, why in self._stream.unreadable():
+            self._stop_table(self._epochs.tables[oid], why)
+
+    def _stop_table(self, table: Table, why: str) -> None:
+        """Read no more changes of a table; everything before is durable first, and all other tables go on."""
+        if table.stopped:
+            return
+        self._write()
+        stop(self._epochs, table, why, self._lines)
+        self._outbox.begin_epoch()
+
+    def _set_table(self, table: Table, known: Table | None) -> bool:
+        """Begin an epoch with a table that is new or changed; return whether its changes are read."""
+        if not table.keys:
+            self._stop_table(table, "it has no key")
+            return False
+        if known is None:
+            self._lines.warning(f"{table.full_name} is new: its changes are read from now on", table=table.full_name)
+        self._write()
+        self._epochs.add([table])
+        self._outbox.begin_epoch()
+        return True
+
+    def _truncated(self, tables: list[Table]) -> None:
+        """Follow `on_truncate`."""
+        for table in tables:
+            if self._settings.on_truncate == "ignore":
+                self._lines.warning(f"truncated in {self.system}, but not in the target: {table.full_name}")
+            else:
+                self._stop_table(table, "it was truncated, and the rows in the target were not removed")

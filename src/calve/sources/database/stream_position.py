@@ -1,0 +1,133 @@
+"""Positions in the stream of changes, and the memory of the last one that is durable."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from calve import durable
+
+__all__ = ["DurablePositions", "Run", "StreamPosition", "Transaction", "pack_runs", "unpack_runs"]
+
+_POSITION = struct.Struct(">IQQ")
+_RUN = struct.Struct(">IQqH")
+
+
+class Transaction(NamedTuple):
+    """A transaction of the stream.
+
+    Attributes:
+        commit: Its position: every transaction has another one, and they only grow.
+        time: When it was committed, in microseconds since 1970.
+        id: What the database calls it.
+    """
+
+    commit: int
+    time: int
+    id: str
+
+
+class StreamPosition(NamedTuple):
+    """The position of a change: unique, and growing from change to change.
+
+    Databases do not give every change a position of its own, so that of the transaction and the number of the change
+    in it are used.
+
+    Attributes:
+        epoch: The number of the descriptions of the tables; it is no part of the order.
+        commit: The position of the transaction.
+        ordinal: The number of the change in its transaction, from 1.
+    """
+
+    epoch: int
+    commit: int
+    ordinal: int
+
+    def packed(self) -> bytes:
+        """Return it as the key of an entry of the log."""
+        return _POSITION.pack(*self)
+
+    @staticmethod
+    def of(key: bytes) -> StreamPosition:
+        """Read the result of `packed`."""
+        return StreamPosition(*_POSITION.unpack(key))
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What is compared."""
+        return self.commit, self.ordinal
+
+
+@dataclass(slots=True)
+class Run:
+    """Changes of one transaction that are together in an entry of the log; `count` is how many."""
+
+    count: int
+    transaction: Transaction
+
+
+def pack_runs(runs: Iterable[Run]) -> bytes:
+    """Return runs as the headers of an entry of the log."""
+    parts = []
+    for run in runs:
+        name = run.transaction.id.encode()
+        parts += [_RUN.pack(run.count, run.transaction.commit, run.transaction.time, len(name)), name]
+    return b"".join(parts)
+
+
+def unpack_runs(headers: bytes) -> list[Run]:
+    """Read the result of `pack_runs`."""
+    runs, at = [], 0
+    while at < len(headers):
+        count, commit, time, size = _RUN.unpack_from(headers, at)
+        at += _RUN.size + size
+        runs.append(Run(count, Transaction(commit, time, headers[at - size : at].decode())))
+    return runs
+
+
+class DurablePositions:
+    """The last durable position, also after the log's segments are deleted (`log.Keys`).
+
+    Args:
+        folder: Where the position of deleted segments is kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "last.json"
+        self._seen = folder / "seen.json"
+        self.last = StreamPosition(0, 0, 0)
+
+    def load(self, keys: Iterable[tuple[int, bytes]]) -> None:
+        """Find the last position: that of the log's entries, or of deleted ones."""
+        for file in (self._file, self._seen):
+            if (kept := durable.read(file)) is not None:
+                self.last = max(self.last, StreamPosition(*kept), key=_order)
+        self.add(keys)
+
+    def __contains__(self, key: bytes) -> bool:
+        """Return False: the stream itself leaves out what is durable."""
+        return False
+
+    def add(self, keys: Iterable[tuple[int, bytes]]) -> None:
+        """Add the positions of durable entries."""
+        for _, key in keys:
+            self.last = max(self.last, StreamPosition.of(key), key=_order)
+
+    def keep(self, keys: list[tuple[int, bytes]]) -> None:
+        """Write down the last position before entries are deleted."""
+        if keys:
+            durable.replace(self._file, list(self.last))
+
+    def advance(self, commit: int) -> None:
+        """Write down that everything before a position was seen, also what is in no entry; nothing may wait."""
+        seen = StreamPosition(self.last.epoch, commit, 0)
+        if seen.order > self.last.order:
+            durable.replace(self._seen, list(seen))
+            self.last = seen
+
+
+def _order(position: StreamPosition) -> tuple[int, int]:
+    return position.order

@@ -1,0 +1,150 @@
+"""A table as the source reads it: its columns, their types, and its key. Kept in the state folder as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from calve.sources.source import SourceTable
+
+__all__ = ["KEYS", "Column", "Table", "arrow_type", "can_widen"]
+
+_ARROW = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "uuid": pa.uuid(),
+}
+"""The Arrow types of Iceberg's types."""
+KEYS = frozenset({"boolean", "int", "long", "binary", "date", "timestamp", "timestamptz", "uuid", "string"})
+"""Types that may identify a row in Iceberg; so may decimals."""
+_DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)").fullmatch
+_LIST = re.compile(r"list<(.+)>").fullmatch
+_ELEMENTS = 10_000
+"""The field id of a list's element is that of the column and this number; databases have at most some 4,000 columns."""
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Return the Arrow type of a column's type."""
+    if found := _DECIMAL(kind):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := _LIST(kind):
+        return pa.list_(arrow_type(found[1]))
+    return _ARROW[kind]
+
+
+def can_widen(before: str, after: str) -> bool:
+    """Return whether Iceberg can change a column of one type to another without rewriting it."""
+    if before == after or (before, after) in (("int", "long"), ("float", "double")):
+        return True
+    if before.startswith("decimal(") and after.startswith("decimal("):
+        (digits, scale), (more, same) = (map(int, kind[8:-1].split(", ")) for kind in (before, after))
+        return scale == same and more >= digits
+    if before.startswith("list<") and after.startswith("list<"):
+        return can_widen(before[5:-1], after[5:-1])
+    return False
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column.
+
+    Attributes:
+        number: Its number, which stays the same when it is renamed; the field id in Iceberg.
+        kind: The Iceberg type that holds its values, e.g. `long`, `decimal(12, 2)`, `list<int>`.
+        declared: The database's name of its type, for messages.
+        oid: The type, and `modifier` its modifier, as the stream has them.
+        is_key: Whether it identifies rows.
+        charset: The character set of its texts, where columns have their own.
+        labels: The values of an enumeration or set, where the stream has numbers.
+        is_unsigned: Whether its integers have no sign.
+    """
+
+    name: str
+    number: int
+    kind: str
+    declared: str
+    oid: int
+    modifier: int
+    is_key: bool = False
+    charset: str = ""
+    labels: tuple[str, ...] = ()
+    is_unsigned: bool = False
+
+
+class Table(msgspec.Struct, frozen=True, dict=True):
+    """One table.
+
+    Attributes:
+        database: What identifies the database, so that `oid` is unique.
+        oid: Its number in the database.
+        columns: Its columns, in their order in the stream.
+        last_number: The highest number that a column had, where the source numbers columns itself.
+        is_dropped: Whether it was dropped.
+        since: The position of the last statement that was followed, where statements are.
+        stopped: Why it is not read any more; empty: it is read.
+    """
+
+    database: str
+    oid: int
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    last_number: int = 0
+    is_dropped: bool = False
+    since: int = 0
+    stopped: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """`schema.table`, for messages and patterns."""
+        return f"{self.schema}.{self.name}"
+
+    @cached_property
+    def keys(self) -> tuple[int, ...]:
+        """The positions of the columns of the key."""
+        return tuple(index for index, column in enumerate(self.columns) if column.is_key)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow types of its columns."""
+        return pa.schema([(column.name, arrow_type(column.kind)) for column in self.columns])
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The metadata attributes that all its rows share."""
+        return {"table_name": self.name, "schema_name": self.schema}
+
+    def source_table(self) -> SourceTable:
+        """Return it as sinks take it: with Iceberg's types, and its columns' numbers as field ids."""
+        schema = {
+            "type": "struct",
+            "schema-id": 0,
+            "fields": [_field(column) for column in self.columns],
+            "identifier-field-ids": [column.number for column in self.columns if column.is_key],
+        }
+        text = json.dumps(schema, separators=(",", ":"))
+        return SourceTable(self.full_name, f"{self.database}/{self.oid}", text, self.attributes)
+
+
+def _field(column: Column) -> dict[str, Any]:
+    kind: Any = column.kind
+    if found := _LIST(column.kind):
+        kind = {
+            "type": "list",
+            "element-id": column.number + _ELEMENTS,
+            "element": found[1],
+            "element-required": False,
+        }
+    return {"id": column.number, "name": column.name, "required": column.is_key, "type": kind}

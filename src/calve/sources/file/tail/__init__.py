@@ -1,0 +1,1 @@
+"""Files that grow: new lines are read as they are appended, over rotations."""

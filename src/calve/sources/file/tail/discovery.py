@@ -1,0 +1,118 @@
+"""Finds the files to follow, and where the followed ones are now."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from calve.observe.log import Log
+from calve.sources.file.codec import codec_of
+from calve.sources.file.settings import CodecSettings, FileSettings
+from calve.sources.file.storage import Storage, absolute
+from calve.sources.file.tail.followed import Followed
+
+__all__ = ["Discovery", "codec_for"]
+
+_ROTATED = re.compile(r"[.\-_]\d[\d.\-_:TZ]*$")
+"""What rotation puts behind a name: `.1`, `-20261123`."""
+
+Identity = tuple[int, int]
+
+
+def codec_for(path: str, settings: FileSettings) -> CodecSettings | None:
+    """Return the codec of a file that grows; None if it is unknown or does not read lines."""
+    codec = codec_of(_ROTATED.sub("", path), settings)
+    return None if codec is None or codec.json or codec.csv or codec.parquet else codec
+
+
+class Discovery:
+    """The files that match the patterns.
+
+    Args:
+        settings: The source's options.
+        pipeline: The name of the pipeline, for messages.
+    """
+
+    def __init__(self, settings: FileSettings, pipeline: str) -> None:
+        self._settings, self._log = settings, Log(pipeline)
+        self._patterns = [absolute(pattern) for pattern in settings.patterns]
+        self._warned: set[object] = set()
+
+    def look(self, followed: Iterable[Followed]) -> list[Followed]:
+        """Find all files; note where the followed ones are, and return the new ones."""
+        followed = list(followed)
+        matches = self._matches({file.path for file in followed})
+        _renumber(followed, matches)
+        siblings = _siblings([file for file in followed if file.identity not in matches])
+        for file in followed:
+            file.is_matched = file.identity in matches
+            file.now = matches.get(file.identity) or siblings.get(file.identity, "")
+            if file.now:
+                file.real, file.is_gone = os.path.realpath(file.now), False
+        known = {file.identity for file in followed}
+        return [
+            Followed(path, *identity, now=path, real=os.path.realpath(path))
+            for identity, path in matches.items()
+            if identity not in known and self._is_followable(path)
+        ]
+
+    def warn_once(self, key: object, text: str) -> None:
+        """Warn once about each key."""
+        if key not in self._warned:
+            self._warned.add(key)
+            self._log.warning(text)
+
+    def _matches(self, known: set[str]) -> dict[Identity, str]:
+        """Return the path of each file that matches; of two paths the first."""
+        found: dict[Identity, str] = {}
+        for pattern in self._patterns:
+            if pattern in known and Path(pattern).is_dir():
+                self.warn_once((pattern, "folder"), f"{pattern} was a file and is a folder now; it is not followed")
+                continue
+            paths = sorted(file.path for file in Storage().find(pattern))
+            if not paths:
+                self.warn_once(pattern, f"Nothing matches {pattern} yet")
+            for path in paths:
+                try:
+                    status = Path(path).stat()
+                except OSError:
+                    continue  # deleted after it was listed
+                found.setdefault((status.st_dev, status.st_ino), path)
+        return found
+
+    def _is_followable(self, path: str) -> bool:
+        if codec_for(path, self._settings) is None:
+            text = f"{path} is not followed: `tail` reads lines; set `codec` to newline, ndjson or multiline"
+            self.warn_once(path, text)
+            return False
+        return True
+
+
+def _renumber(followed: list[Followed], matches: dict[Identity, str]) -> None:
+    """Find the files of an earlier run whose device has another number since, e.g. after a reboot."""
+    known = {file.identity for file in followed}
+    devices = {inode: device for device, inode in matches if (device, inode) not in known}
+    for file in followed:
+        device = devices.get(file.inode)
+        if not file.known or file.identity in matches or device is None:
+            continue
+        if Path(matches[device, file.inode]).parent == Path(file.path).parent:
+            file.device = device
+
+
+def _siblings(moved: list[Followed]) -> dict[Identity, str]:
+    """Return where renamed files are, if they are still in the folder in which they were."""
+    found: dict[Identity, str] = {}
+    inodes = {file.inode for file in moved}
+    for folder in {str(Path(path).parent) for file in moved for path in (file.path, file.real)}:
+        try:
+            with os.scandir(folder) as entries:
+                paths = [entry.path for entry in entries if entry.inode() in inodes]
+            for path in paths:
+                status = Path(path).lstat()
+                found[status.st_dev, status.st_ino] = path
+        except OSError:
+            continue  # the folder, or a file in it, is gone
+    return found

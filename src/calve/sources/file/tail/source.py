@@ -1,0 +1,259 @@
+"""The driver's side of files that are followed: plans the lines that were appended since the last batch.
+
+The bytes of a batch are copied into the state folder before the ledger records it: its file may be cut, compressed or
+removed before the batch is committed (decision 35).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from calve.errors import SettingsError, SourceUnavailableError
+from calve.object_store import StateFolder
+from calve.observe.humanize import size
+from calve.observe.log import Log
+from calve.sources.file.listing import Listing
+from calve.sources.file.settings import FileSettings
+from calve.sources.file.tail.cut import Cutter
+from calve.sources.file.tail.discovery import Discovery, codec_for
+from calve.sources.file.tail.followed import Followed, Piece, Read
+from calve.sources.file.tail.reader import TailReader
+from calve.sources.file.tail.spool import Spool
+from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+from calve.stop_point import reach
+
+__all__ = ["TailSource"]
+
+_OPEN_FILES = 256
+"""Files that are kept open, so that what is written to them is read even after they are removed."""
+_GONE_FILES = 50
+"""Removed files that are remembered: a folder may be there again after it was not mounted."""
+
+
+class TailSource:
+    """Plans complete lines of growing files, the file that was written longest ago first.
+
+    Args:
+        settings: The source's options.
+        folder: The source's folder of the state.
+        pipeline: The name of the pipeline, for messages.
+    """
+
+    def __init__(self, settings: FileSettings, folder: StateFolder, pipeline: str) -> None:
+        self._spool = Spool(folder.absolute() / "tail")
+        self.reader = TailReader(settings, self._spool)
+        self._settings, self._pipeline = settings, pipeline
+        self._log = Log(pipeline)
+        self._discovery = Discovery(settings, pipeline)
+        self._files: list[Followed] = []
+        self._planned: dict[int, Planned] = {}
+        self._once = False
+        self._next_look = 0.0
+
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
+        """Find the files of the position again, and new ones; with `once`, also fix where to end.
+
+        Raises:
+            SourceError: A file without a pattern does not exist (with `once`, at the first start).
+            WriteError: The state cannot be written.
+        """
+        self.stop()
+        if once and not position:
+            Listing(self._settings, self._pipeline).require()
+        if position is None and self._settings.start_position == "end":
+            position = {"files": self._spool.begun(lambda: self._skipped(lambda file: True))}
+        self._files = [Followed.of(entry) for entry in (position or {}).get("files", [])]
+        for planned in pending:
+            self._planned[_batch(planned.position) - 1] = planned
+        self._spool.keep_only({split.body["spool"] for planned in pending for split in planned.splits})
+        self._find()
+        self._look()
+        self._once = once
+        for file in self._files if once else ():
+            file.limit = file.size
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Return the bytes that are not read, except lines and events that are not complete yet."""
+        if not self._once and time.monotonic() >= self._next_look:
+            self._find()
+        self._look()
+        waiting = [file.unread for file in self._files if file.is_ready(self._cutter(file))]
+        handed_out = [planned for start, planned in list(self._planned.items()) if start >= _batch(position)]
+        waiting += [split.size_bytes for planned in handed_out for split in planned.splits]
+        return Backlog(-1, sum(waiting)) if waiting else Backlog()
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Set the next complete events aside, about `max_bytes`, and return them.
+
+        Raises:
+            SourceUnavailableError: A file cannot be read.
+            WriteError: The state cannot be written.
+        """
+        batch = _batch(position)
+        if batch in self._planned:
+            return self._planned[batch]
+        name = self._spool.new_name(batch + 1)
+        with self._spool.writing(name) as (write, publish):
+            found, splits, is_more = list[tuple[Followed, Read]](), list[Split](), False
+            for file in sorted(self._files, key=lambda file: (file.modified, file.path)):
+                cutter = self._cutter(file)
+                if not file.is_ready(cutter):
+                    continue
+                left = max_bytes - sum(split.size_bytes for split in splits)
+                if splits and left <= 0:
+                    is_more = True
+                    break
+                pieces, read = self._take(file, cutter, left, write)
+                found.append((file, read))
+                splits += _splits(name, sum(split.size_bytes for split in splits), pieces)
+                is_more |= read.offset < file.read.offset + file.unread
+            if not splits:
+                return None
+            publish()
+        reach("tail.after-spool")
+        for file, read in found:
+            file.read = read
+        self._planned[batch] = Planned(splits, self._position(batch + 1), ("files",) if is_more else ())
+        return self._planned[batch]
+
+    def acknowledge(self, planned: Planned) -> None:
+        """Remove what was set aside for a committed batch; may be repeated."""
+        self._spool.remove({split.body["spool"] for split in planned.splits})
+        self._planned.pop(_batch(planned.position) - 1, None)
+
+    def begin_at(self, beginning: Beginning) -> Position:
+        """Return the position of a beginning; older files count as read to their end.
+
+        Raises:
+            SettingsError: It has offsets by topic, which files do not have.
+        """
+        if beginning.offsets is not None or beginning.at == "group":
+            text = "Files have no offsets of topics"
+            hint = "Choose with --from or --start-timestamp which of them count as read, by the time they were written"
+            raise SettingsError(text, step="rebuild", target="file", hint=hint)
+        since = beginning.timestamp_ms
+        if since is not None:
+            return {"batch": 0, "files": self._skipped(lambda file: file.modified < since * 1_000_000)}
+        return {"batch": 0, "files": [] if beginning.at == "earliest" else self._skipped(lambda file: True)}
+
+    def stop(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+    def _skipped(self, is_read: Callable[[Followed], bool]) -> list[Any]:
+        """Return the entries of the files that are there, with all their lines read, if they count as read."""
+        entries = []
+        for file in self._discovery.look([]):
+            if self._opens(file) and is_read(file):
+                file.skip_to_end()
+                entries.append(file.entry)
+            file.close()
+        return entries
+
+    def _find(self) -> None:
+        self._next_look = time.monotonic() + self._settings.poll_interval.total_seconds()
+        self._files += self._discovery.look(self._files)
+        gone = [file for file in self._files if file.is_gone][:-_GONE_FILES]
+        self._files = [file for file in self._files if file not in gone]
+        for file in self._files:
+            if not file.is_open and file.now:
+                self._opens(file)
+        for file in sorted(self._files, key=lambda file: file.modified, reverse=True)[_OPEN_FILES:]:
+            if file.unread <= 0:
+                file.close()
+
+    def _look(self) -> None:
+        """Look at all open files, and leave those that are removed and read to their end."""
+        for file in self._files:
+            if file.is_open:
+                self._look_at(file)
+            if not file.now and not file.is_gone:
+                self._leave(file)
+
+    def _look_at(self, file: Followed) -> None:
+        try:
+            file.look()
+            if file.is_changed:
+                self._check(file)
+        except OSError as error:  # a stale handle of a network, a disk that fails: it is opened again
+            self._discovery.warn_once((file.path, error.errno), f"{file.path} cannot be read: {error.strerror}")
+            file.close()
+
+    def _opens(self, file: Followed) -> bool:
+        """Open a file that has changed; return whether it is open and compared with what was read."""
+        try:
+            file.look()
+            if file.is_changed:
+                file.open()
+                self._check(file)
+        except PermissionError:
+            text = f"{file.now} is not readable for this user; Calve reads it as soon as it is"
+            self._discovery.warn_once((file.now, "permission"), text)
+        except OSError:
+            return False  # it was removed or renamed since it was listed
+        return file.is_open
+
+    def _check(self, file: Followed) -> None:
+        lost = file.check(self._settings.compression)
+        if lost is not None:
+            if not file.is_matched:  # another file has its number
+                file.close()
+                file.now, file.is_gone = "", True
+                return
+            file.path = file.now or file.path
+            unread = f"; {size(lost)} of it had not been read" if lost else ""
+            self._log.warning(f"{file.path} was cut or replaced, and is read from its start{unread}")
+        if file.is_compressed:
+            text = f"{file.path} is compressed and is not followed; read it with a pipeline without `tail`"
+            self._discovery.warn_once((file.path, "compressed"), text)
+
+    def _leave(self, file: Followed) -> None:
+        """Leave a file that has no path any more, once it is read to its end."""
+        if file.is_open and (file.unread > 0 or not file.idle_for(self._settings.rotate_wait.total_seconds())):
+            return
+        if not file.is_open and (file.known or file.unread > 0):
+            self._log.warning(f"{file.path} is gone; what was written to it after byte {file.entry[3]:,} is not read")
+        file.close()
+        file.is_gone = True
+
+    def _cutter(self, file: Followed) -> Cutter:
+        codec = codec_for(file.path, self._settings)
+        begins_with = codec.multiline.begins_with if codec and codec.multiline else None
+        is_ended = file.now != file.path and file.idle_for(self._settings.rotate_wait.total_seconds())
+        is_flushed = begins_with is not None and file.idle_for(self._settings.flush_after.total_seconds())
+        return Cutter(begins_with, is_ended, is_flushed)
+
+    def _take(
+        self, file: Followed, cutter: Cutter, most: int, write: Callable[[bytes], object]
+    ) -> tuple[list[Piece], Read]:
+        try:
+            pieces, read = file.take(cutter, most, write)
+        except OSError as error:
+            raise SourceUnavailableError(
+                f"{file.path} cannot be read: {error.strerror or error}",
+                step="read",
+                target=file.path,
+                hint="Calve tries again; check the disk of the file",
+            ) from error
+        if not pieces:
+            file.waits(cutter)
+        return pieces, read
+
+    def _position(self, batch: int) -> Position:
+        return {"batch": batch, "files": [file.entry for file in self._files if file.known or file.read.offset]}
+
+
+def _batch(position: Position | None) -> int:
+    return int((position or {}).get("batch", 0))
+
+
+def _splits(spool: str, start: int, pieces: Sequence[Piece]) -> list[Split]:
+    splits = []
+    for piece in pieces:
+        body = {"spool": spool, "start": start, "path": piece.path, "lines": piece.lines}
+        splits.append(Split(body, piece.size_bytes))
+        start += piece.size_bytes
+    return splits

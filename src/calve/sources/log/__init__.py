@@ -1,0 +1,1 @@
+"""The durable log of sources that take events before a pipeline writes them."""

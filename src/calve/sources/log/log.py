@@ -1,0 +1,265 @@
+"""The log of accepted events: group commit by one thread, and an index for the planner."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from calve.observe.log import Log as LogLines
+from calve.sources.log import record, segment
+from calve.sources.log.index import Index, LogPosition
+from calve.sources.log.record import SEGMENT_HEAD_BYTES, Events
+from calve.sources.log.segment import Segment
+from calve.sources.log.tail import Tail
+
+__all__ = ["Entry", "Keys", "Limits", "Log", "Outcome"]
+
+_GROUP_BYTES = 16 << 20
+"""The most bytes that share one fsync: limits the wait of the first entry, and the memory of all."""
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Outcome(enum.Enum):
+    """The result of an entry's events."""
+
+    KEPT = "kept"  # on disk, now or earlier under the same key
+    FULL = "full"  # there is no space; nothing of them is kept
+    FAILED = "failed"  # the disk failed; it is unknown whether they are kept
+
+
+@dataclass(eq=False)
+class Entry:
+    """Events that wait for the disk together, e.g. those of one request.
+
+    Attributes:
+        key: What identifies the entry; an entry whose key is known is not written again. Empty: nothing does.
+        headers: What the reader needs to know about the events.
+        begins: Whether the entry begins a new segment.
+    """
+
+    events: Events
+    key: bytes = b""
+    headers: bytes = b""
+    begins: bool = False
+    outcome: Outcome | None = None
+    why: str = ""
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = record.packed_bytes(self.events, self.key, self.headers)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of the log on disk, in bytes."""
+
+    log_bytes: int
+    free_bytes: int
+    segment_bytes: int = 128 << 20
+
+
+class Keys(Protocol):
+    """The memory of the keys of entries; used by the log's thread only."""
+
+    def __contains__(self, key: bytes) -> bool:
+        """Return whether an entry with this key was written."""
+        ...
+
+    def add(self, keys: Iterable[tuple[int, bytes]]) -> None:
+        """Add the keys of written entries, with their times in epoch milliseconds."""
+        ...
+
+    def keep(self, keys: list[tuple[int, bytes]]) -> None:
+        """Make the keys of a segment durable before it is deleted; may be repeated.
+
+        Raises:
+            OSError: They are not durable; the segment must stay.
+        """
+        ...
+
+
+class Log:
+    """Keeps entries in segments under a folder.
+
+    One thread writes, rolls and deletes: it writes all waiting entries with one fsync, and passes them to
+    `answered`. `submit`, `withdraw` and `release` may be called from any thread.
+    """
+
+    def __init__(self, folder: Path, index: Index, keys: Keys, limits: Limits, pipeline: str = "") -> None:
+        self._folder = folder
+        self._index = index
+        self._keys = keys
+        self._limits = limits
+        self._lines = LogLines(pipeline)
+        self._tail = Tail(folder)
+        self._waiting: deque[Entry] = deque()
+        self._released: LogPosition | None = None
+        self._closing = self._ended = False
+        self._wake = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="calve-log", daemon=True)
+        self._answered: Callable[[list[Entry]], None] = lambda entries: None
+
+    def open(self, answered: Callable[[list[Entry]], None]) -> None:
+        """Continue after the end that the index found on disk, and start the thread.
+
+        Raises:
+            OSError: The log cannot be written.
+        """
+        self._answered = answered
+        self._tail.open(self._index.last)
+        self._index.add(self._tail.segment)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def submit(self, entry: Entry) -> None:
+        """Submit an entry; `answered` gets it with its outcome."""
+        with self._wake:
+            self._waiting.append(entry)
+            self._wake.notify()
+
+    def withdraw(self, entry: Entry) -> bool:
+        """Withdraw an entry; return False if it is already being written, and so will be answered."""
+        with self._wake, suppress(ValueError):
+            self._waiting.remove(entry)
+            return True
+        return False
+
+    def release(self, at: LogPosition) -> None:
+        """Release everything before a position, because its events are committed.
+
+        The thread deletes the segments a little later; after `close`, when the last batches are committed, they are
+        deleted here.
+        """
+        with self._wake:
+            if self._ended:
+                self._delete_before(at)
+                self._tail.close()
+                return
+            self._released = at
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Write and delete everything that waits, and end the thread; may be called twice."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._waiting or self._released or self._closing)
+                if self._closing and not (self._waiting or self._released):
+                    self._tail.close()
+                    self._ended = True
+                    return
+                group, released = self._take(), self._released
+                self._released = None
+            if group:
+                self._settle(group)
+                self._answered(group)
+            if released:
+                self._delete_before(released)
+
+    def _take(self) -> list[Entry]:
+        group: list[Entry] = []
+        size = 0
+        while self._waiting and (not group or self._joins(size)):
+            group.append(self._waiting.popleft())
+            size += group[-1].size
+        return group
+
+    def _joins(self, size: int) -> bool:
+        """Return whether the next entry can share the fsync of a group with so many bytes."""
+        return not self._waiting[0].begins and size + self._waiting[0].size <= _GROUP_BYTES
+
+    def _settle(self, group: list[Entry]) -> None:
+        """Set the outcome of every entry of a group."""
+        try:
+            self._tail.repair()
+            self._write(self._admit(group))
+            outcome, why = Outcome.KEPT, ""
+        except Exception as error:  # whatever the error is, no entry may wait forever
+            outcome, why = self._after(error)
+        for entry in group:
+            if entry.outcome is None:
+                entry.outcome, entry.why = outcome, why
+
+    def _admit(self, group: list[Entry]) -> list[Entry]:
+        """Select the entries to write: no duplicate keys, and only while there is space."""
+        room = min(self._limits.log_bytes - self._index.size_bytes, _free_bytes(self._folder) - self._limits.free_bytes)
+        admitted: list[Entry] = []
+        keys: set[bytes] = set()
+        for entry in group:
+            if entry.key and (entry.key in keys or entry.key in self._keys):
+                continue
+            if entry.size > room:
+                entry.outcome, entry.why = Outcome.FULL, "the log of accepted events is full, or its disk nearly is"
+                continue
+            room -= entry.size
+            keys.add(entry.key)
+            admitted.append(entry)
+        return admitted
+
+    def _write(self, entries: list[Entry]) -> None:
+        if not entries:
+            return
+        size = sum(entry.size for entry in entries)
+        is_full = self._tail.segment.end > self._limits.segment_bytes - size
+        if self._tail.segment.end > SEGMENT_HEAD_BYTES and (is_full or entries[0].begins):
+            self._index.add(self._tail.roll())
+        durable, now = self._tail.segment.end, time.time_ns() // 1_000_000
+        parts = [
+            part for entry in entries for part in record.pack(entry.events, entry.key, entry.headers, durable, now)
+        ]
+        self._tail.write(b"".join(parts))
+        keys = [(now, entry.key) for entry in entries if entry.key]
+        self._keys.add(keys)
+        self._index.grow([(entry.size, entry.events.rows) for entry in entries], keys)
+
+    def _after(self, error: Exception) -> tuple[Outcome, str]:
+        """Clean up after a failed write, so that a refusal is correct."""
+        self._lines.warning(f"log not written: {error!r}", folder=str(self._folder))
+        try:
+            self._tail.repair()
+        except OSError:
+            return Outcome.FAILED, "the disk fails"
+        if isinstance(error, OSError) and error.errno in _NO_SPACE:
+            return Outcome.FULL, "the disk is full"
+        return Outcome.FAILED, "the disk fails"
+
+    def _delete_before(self, at: LogPosition) -> None:
+        """Delete segments completely before a position, even the open one if all of it is done."""
+        try:
+            self._delete(self._index.before(at))
+            if at == (self._tail.segment.number, self._tail.segment.end) and at.offset > SEGMENT_HEAD_BYTES:
+                old = self._tail.segment
+                self._index.add(self._tail.roll())
+                self._delete([old])
+        except OSError as error:  # the next release tries again
+            self._lines.warning(f"log not shortened: {error!r}", folder=str(self._folder))
+
+    def _delete(self, segments: list[Segment]) -> None:
+        for old in segments:
+            self._keys.keep(old.keys)
+            (self._folder / segment.name(old.number)).unlink(missing_ok=True)
+            self._index.drop(old)
+
+
+def _free_bytes(folder: Path) -> int:
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,128 @@
+"""Finds where the stream of a new state begins: every commit before is visible to every later query.
+
+A commit is in MySQL's log a moment before its rows are visible, so the end of the log alone would lose rows.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import uuid
+
+from calve.errors import SourceError
+from calve.sources.database.connection import Address, ClosedError, ServerError
+from calve.sources.mysql import events
+from calve.sources.mysql.database import Database, LogPlace
+from calve.sources.mysql.failure import NO_RIGHTS
+from calve.sources.mysql.wire import Connection, connect
+
+__all__ = ["begin_dump", "first_place", "may_lock"]
+
+_PLAIN = re.compile(r"[0-9a-fA-F-]{36}(:\d+(-\d+)?)+")
+_HEARTBEAT_NANOSECONDS = 1_000_000_000
+_WAIT_SECONDS = 30.0
+
+
+def first_place(database: Database, connection: Connection, address: Address, server_id: int) -> int:
+    """Return the number of the position at which the stream begins.
+
+    MariaDB tells the position of a consistent snapshot. MySQL with GTIDs tells which transactions are visible; the
+    first one that is not among them is looked for in the log. Without GTIDs a lock waits for commits.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The server refuses.
+        SourceError: It has no log.
+    """
+    if database.is_mariadb:
+        connection.query("start transaction with consistent snapshot")
+        rows = connection.query("show status like 'binlog_snapshot_%'")
+        found = {(row[0] or "").lower(): row[1] or "" for row in rows}
+        connection.query("commit")
+        return LogPlace(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])).number
+    gtids = _encoded(database)
+    if gtids is None:
+        connection.query("flush tables with read lock")
+        try:
+            return _place(database).number
+        finally:
+            connection.query("unlock tables")
+    place = _place(database)
+    gtids = _encoded(database) or b""
+    with connect(address, "calve begin") as log:
+        return _first_missing(log, gtids, place.number, server_id)
+
+
+def may_lock(database: Database, connection: Connection) -> bool:
+    """Return whether `first_place` works without GTIDs, because the user may lock; the lock ends at once."""
+    if database.is_mariadb or _encoded(database) is not None:
+        return True
+    try:
+        connection.query("flush tables with read lock")
+    except ServerError as error:
+        if error.code not in NO_RIGHTS:
+            raise
+        return False
+    connection.query("unlock tables")
+    return True
+
+
+def begin_dump(connection: Connection, pipeline: str) -> bool:
+    """Set up a session that reads the log; return whether events have checksums."""
+    checksum = connection.query("select @@global.binlog_checksum")[0][0]
+    reader = uuid.uuid5(uuid.NAMESPACE_URL, f"calve/{pipeline}")
+    pairs = {
+        "master_binlog_checksum": f"'{checksum}'",
+        "source_binlog_checksum": f"'{checksum}'",
+        "master_heartbeat_period": _HEARTBEAT_NANOSECONDS,
+        "source_heartbeat_period": _HEARTBEAT_NANOSECONDS,
+        "slave_uuid": f"'{reader}'",
+        "replica_uuid": f"'{reader}'",
+    }
+    if connection.is_mariadb:
+        pairs["mariadb_slave_capability"] = 4
+    connection.query("set " + ", ".join(f"@{name} = {value}" for name, value in pairs.items()))
+    return checksum == "CRC32"
+
+
+def _first_missing(log: Connection, gtids: bytes, end: int, server_id: int) -> int:
+    """Return the position of the first transaction in the log that a set lacks, or the end."""
+    is_checked = begin_dump(log, f"begin {server_id}")
+    log.dump_missing(gtids, server_id)
+    file = end >> 32
+    while True:
+        try:
+            data = log.receive(_WAIT_SECONDS)
+        except ClosedError:
+            return end
+        if data is None:
+            return end
+        event = events.parse(data, is_checked)
+        if event.kind == events.ROTATE:
+            file = LogPlace(*events.rotated(event)).number >> 32
+        elif event.kind in (events.GTID, events.ANONYMOUS, events.TAGGED):
+            return min(end, LogPlace(f".{file}", event.end - event.size).number)
+
+
+def _place(database: Database) -> LogPlace:
+    place = database.place()
+    if place is None:
+        raise SourceError("the server has no binary log", step="start")
+    return place
+
+
+def _encoded(database: Database) -> bytes | None:
+    """Return the GTIDs of all visible transactions as the protocol has them; None if they do not tell."""
+    if database.variable("gtid_mode") != "ON":
+        return None
+    text = re.sub(r"\s", "", database.variable("gtid_executed"))
+    parts = [part for part in text.split(",") if part]
+    if not all(_PLAIN.fullmatch(part) for part in parts):
+        return None  # with tags
+    data = struct.pack("<Q", len(parts))
+    for part in parts:
+        server, *intervals = part.split(":")
+        data += uuid.UUID(server).bytes + struct.pack("<Q", len(intervals))
+        for first, _, last in (interval.partition("-") for interval in intervals):
+            data += struct.pack("<QQ", int(first), int(last or first) + 1)
+    return data

@@ -1,0 +1,182 @@
+"""Reads the catalog of a server: its tables, their columns and keys, its variables, and its place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from calve.sources.database.connection import ServerError
+from calve.sources.database.table import Column, Table
+from calve.sources.mysql.declared import kind_of, labels_of
+from calve.sources.mysql.quote import literal
+from calve.sources.mysql.wire import Connection, Row
+
+__all__ = ["Database", "Found", "LogPlace"]
+
+_TABLES = """
+select table_schema, table_name, table_type, engine, coalesce(data_length, 0)
+from information_schema.tables where table_type <> 'VIEW' and table_schema not in
+  ('mysql', 'information_schema', 'performance_schema', 'sys') order by 1, 2
+"""
+_COLUMNS = """
+select table_schema, table_name, column_name, data_type, column_type, character_set_name,
+  coalesce(numeric_precision, 0), coalesce(numeric_scale, 0), privileges like '%select%',
+  coalesce(column_default, 'NULL') <> 'NULL', is_nullable
+from information_schema.columns where {which} order by table_schema, table_name, ordinal_position
+"""
+_KEYS = """
+select table_schema, table_name, column_name from information_schema.key_column_usage
+where constraint_name = 'PRIMARY' and {which}
+"""
+_CASCADES = """
+select constraint_schema, table_name, constraint_name from information_schema.referential_constraints
+where delete_rule in ('CASCADE', 'SET NULL') or update_rule in ('CASCADE', 'SET NULL')
+"""
+_STATUS_SINCE, _CACHE_SINCE = (8, 2), (8, 0, 3)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table as the catalog has it.
+
+    Attributes:
+        kind: `BASE TABLE`, or e.g. `SYSTEM VERSIONED`.
+        readable: Whether the user may read all its columns.
+        types: The names of its columns' types, by column.
+    """
+
+    schema: str
+    name: str
+    kind: str
+    engine: str
+    size_bytes: int
+    readable: bool
+    types: dict[str, str]
+
+    @property
+    def full_name(self) -> str:
+        """`database.table`."""
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """A place in the binary log, and its number, which only grows."""
+
+    file: str
+    position: int
+
+    @property
+    def number(self) -> int:
+        """The number of the file, and the position in it."""
+        return int(self.file.rpartition(".")[2]) << 32 | self.position
+
+
+class Database:
+    """The catalog of the server of one session."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @cached_property
+    def version(self) -> tuple[int, ...]:
+        """The server's version, e.g. (8, 0, 15)."""
+        return tuple(int(part) for part in self._connection.version.split("-")[0].split(".")[:3])
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether the server is MariaDB."""
+        return self._connection.is_mariadb
+
+    @property
+    def name(self) -> str:
+        """What identifies the server: its UUID, or MariaDB's `server_uid` or `server_id`."""
+        for variable in ("server_uuid", "server_uid", "server_id"):
+            if found := self.variable(variable):
+                return found
+        return ""
+
+    def variable(self, name: str) -> str:
+        """Return a global variable; empty if the server does not have it."""
+        rows = self._connection.query(f"show global variables like {literal(name)}")
+        return rows[0][1] or "" if rows else ""
+
+    def tables(self) -> list[Found]:
+        """Return all tables of users that the session may see."""
+        if not self.is_mariadb and self.version >= _CACHE_SINCE:
+            self._connection.query("set information_schema_stats_expiry = 0")  # sizes as they are
+        columns: dict[tuple[str, str], list[Row]] = {}
+        for row in self._columns("1 = 1"):
+            columns.setdefault((row[0] or "", row[1] or ""), []).append(row)
+        return [
+            Found(
+                *name,
+                kind or "",
+                engine or "",
+                int(size or 0),
+                all(row[8] == "1" for row in columns[name]),
+                {row[2] or "": (row[3] or "").lower() for row in columns[name]},
+            )
+            for schema, table, kind, engine, size in self._connection.query(_TABLES)
+            if (name := (schema or "", table or "")) in columns
+        ]
+
+    def described(self, found: Sequence[Found], database: str) -> list[Table]:
+        """Return tables with their columns, types and keys, numbered from 1."""
+        names = {(each.schema, each.name): number for number, each in enumerate(found, 1)}
+        columns: dict[tuple[str, str], list[Column]] = {name: [] for name in names}
+        keys = {(row[0], row[1], row[2]) for row in self._connection.query(_KEYS.format(which="1 = 1"))}
+        for row in self._columns("1 = 1"):
+            name = row[0] or "", row[1] or ""
+            if name in names:
+                columns[name].append(_column(row, len(columns[name]) + 1, (row[0], row[1], row[2]) in keys))
+        return [Table(database, number, *name, tuple(columns[name])) for name, number in names.items()]
+
+    def types(self, schema: str, table: str) -> dict[str, tuple[str, bool]]:
+        """Return the type of each column of a table, and whether a new one has a value in older rows."""
+        which = f"table_schema = {literal(schema)} and table_name = {literal(table)}"
+        return {
+            row[2] or "": ((row[3] or "").lower(), row[9] == "1" or row[10] == "NO") for row in self._columns(which)
+        }
+
+    def cascades(self) -> dict[tuple[str, str], str]:
+        """Return tables with foreign keys that change rows, each with the name of one."""
+        return {(row[0] or "", row[1] or ""): row[2] or "" for row in self._connection.query(_CASCADES)}
+
+    def charsets(self) -> dict[int, str]:
+        """Return the character set of each collation."""
+        if self.is_mariadb:
+            sql = "select id, character_set_name from information_schema.collation_character_set_applicability"
+            try:
+                return _charsets(self._connection.query(sql))
+            except ServerError:  # before 10.10 it has no ids
+                pass
+        return _charsets(self._connection.query("select id, character_set_name from information_schema.collations"))
+
+    def place(self) -> LogPlace | None:
+        """Return the end of the log; None if the server has none.
+
+        Raises:
+            ServerError: The user lacks a right.
+        """
+        statement = (
+            "show binary log status" if not self.is_mariadb and self.version >= _STATUS_SINCE else "show master status"
+        )
+        rows = self._connection.query(statement)
+        return LogPlace(rows[0][0] or "", int(rows[0][1] or 0)) if rows else None
+
+    def _columns(self, which: str) -> Iterable[Row]:
+        return self._connection.query(_COLUMNS.format(which=which))
+
+
+def _column(row: Row, number: int, is_key: bool) -> Column:
+    declared, kind = (row[4] or "").lower(), (row[3] or "").lower()
+    charset = row[5] or ""
+    iceberg = kind_of(kind, declared, int(row[6] or 0), int(row[7] or 0))
+    labels = labels_of(row[4] or "") if kind in ("enum", "set") else ()
+    return Column(row[2] or "", number, iceberg, declared, 0, -1, is_key, charset, labels, "unsigned" in declared)
+
+
+def _charsets(rows: Iterable[Row]) -> dict[int, str]:
+    return {int(row[0]): row[1] or "" for row in rows if row[0]}

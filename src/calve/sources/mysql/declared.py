@@ -1,0 +1,152 @@
+"""Decides the Iceberg type of a column from its declared type, and how its values are read and decoded."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import TYPE_CHECKING
+
+from calve.sources.database.table import Column
+from calve.sources.mysql.quote import quoted
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["CODECS", "REFUSED_TYPES", "decoded", "kind_of", "labels_of", "text_sql"]
+
+_MOST_DIGITS = 38
+_KINDS = {
+    "tinyint": "int",
+    "smallint": "int",
+    "mediumint": "int",
+    "int": "int",
+    "bigint": "long",
+    "year": "int",
+    "float": "float",
+    "double": "double",
+    "date": "date",
+    "datetime": "timestamp",
+    "timestamp": "timestamptz",
+    "time": "string",
+    "json": "string",
+    "enum": "string",
+    "set": "string",
+}
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_SHAPES = frozenset(
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geomcollection",
+        "geometrycollection",
+    }
+)
+REFUSED_TYPES = frozenset({"uuid", "inet4", "inet6", "vector", "xmltype"})
+"""Types of MariaDB and MySQL 9 whose bytes in the log have no description there."""
+CODECS = {
+    "utf8mb4": "utf-8",
+    "utf8mb3": "utf-8",
+    "utf8": "utf-8",
+    "ascii": "ascii",
+    "ucs2": "utf-16-be",
+    "utf16": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+    "latin1": "calve-mysql-latin1",
+    "latin2": "iso8859-2",
+    "latin5": "iso8859-9",
+    "latin7": "iso8859-13",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1257": "cp1257",
+    "koi8r": "koi8-r",
+    "cp850": "cp850",
+    "cp852": "cp852",
+    "macroman": "mac-roman",
+}
+"""Character sets and Python's codecs, which read every byte as MySQL does."""
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+
+
+def kind_of(name: str, declared: str, precision: int, scale: int) -> str:
+    """Return the Iceberg type of a column.
+
+    Args:
+        name: Its type's name, e.g. `bigint`.
+        declared: The complete type, e.g. `bigint(20) unsigned`.
+        precision: The digits of a decimal, or the bits of a bit field.
+        scale: The digits after the point.
+    """
+    if name == "decimal":
+        return f"decimal({precision}, {scale})" if precision <= _MOST_DIGITS else "string"
+    if name == "bit":
+        return "boolean" if precision == 1 else "string"
+    if "unsigned" in declared and name in ("int", "bigint"):
+        return "long" if name == "int" else "decimal(20, 0)"
+    return "binary" if name in _BYTES | _SHAPES else _KINDS.get(name, "string")
+
+
+def decoded(data: bytes, charset: str) -> str:
+    """Return a text; bytes that its character set does not have become `?`, as in MySQL."""
+    codec = CODECS[charset]
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError:
+        return data.decode(codec, "replace").replace("\ufffd", "?")
+
+
+def labels_of(declared: str) -> tuple[str, ...]:
+    """Return the values of `enum('a','b''c')`."""
+    return tuple(text.replace("''", "'") for text in _LABEL.findall(declared))
+
+
+def text_sql(column: Column) -> str:
+    """Return the expression for a value as a field of CSV; NULL is empty, and every other text is in quotes."""
+    name, kind = quoted(column.name), column.declared.split("(")[0].split(" ")[0]
+    if kind == "bit":
+        bits = int(column.declared.split("(")[1].rstrip(")")) if "(" in column.declared else 1
+        text = f"IF({name} + 0, 't', 'f')" if bits == 1 else f"LPAD(BIN({name} + 0), {bits}, '0')"
+        return f"IF({name} IS NULL, '', CONCAT('\"', {text}, '\"'))"
+    if column.kind == "binary":
+        return rf"IFNULL(CONCAT('\\x', HEX({name})), '')"
+    if kind == "timestamp":
+        return f"IFNULL(CONCAT({name}, '+00'), '')"
+    if kind in ("float", "double"):
+        return f"IFNULL({name} * 1e0, '')"
+    if kind == "json":
+        return _in_quotes(f"CAST({name} AS CHAR)")
+    if kind in _TEXTS or kind in ("enum", "set"):
+        return _in_quotes(f"CONVERT({name} USING utf8mb4)")
+    return f"IFNULL({name}, '')"
+
+
+def _in_quotes(text: str) -> str:
+    return f"""IFNULL(CONCAT('"', REPLACE({text}, '"', '""'), '"'), '')"""
+
+
+def _latin1(name: str) -> codecs.CodecInfo | None:
+    """Return MySQL's latin1: Windows-1252, whose five holes are control characters."""
+    if name != "calve_mysql_latin1":
+        return None
+    table = "".join(_windows(byte) for byte in range(256))
+
+    def decode(data: ReadableBuffer, errors: str = "strict", /) -> tuple[str, int]:
+        return codecs.charmap_decode(data, errors, table)
+
+    return codecs.CodecInfo(codecs.lookup("latin-1").encode, decode, name="calve-mysql-latin1")
+
+
+def _windows(byte: int) -> str:
+    try:
+        return bytes([byte]).decode("cp1252")
+    except UnicodeDecodeError:
+        return chr(byte)
+
+
+codecs.register(_latin1)

@@ -1,0 +1,133 @@
+"""Follows the description of a table in the log: new, widened and dropped columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from calve.sources.database.follow import check, conflict
+from calve.sources.database.table import Column, Table
+from calve.sources.mysql.declared import CODECS, REFUSED_TYPES, decoded, kind_of
+from calve.sources.mysql.events import ENUM, SET, YEAR, Mapped, MappedColumn
+
+__all__ = ["Describer", "renamed", "unreadable"]
+
+_NAMES = {
+    1: "tinyint",
+    2: "smallint",
+    9: "mediumint",
+    3: "int",
+    8: "bigint",
+    4: "float",
+    5: "double",
+    10: "date",
+    17: "timestamp",
+    18: "datetime",
+    19: "time",
+    YEAR: "year",
+    16: "bit",
+    245: "json",
+    246: "decimal",
+    ENUM: "enum",
+    SET: "set",
+    255: "geometry",
+}
+_TEXTS = frozenset({15, 252, 253, 254})
+_BINARY = "binary"
+
+
+@dataclass(frozen=True)
+class Describer:
+    """Makes tables of the descriptions in the log.
+
+    Attributes:
+        database: What identifies the server.
+        charsets: The character set of each collation.
+    """
+
+    database: str
+    charsets: Mapping[int, str]
+
+    def same(self, mapped: Mapped, table: Table) -> bool:
+        """Return whether a table is as before."""
+        now = [_shape(self._column(column, 0)) for column in mapped.columns or ()]
+        return now == [_shape(column) for column in table.columns]
+
+    def described(self, mapped: Mapped, known: Table | None, oid: int, types: Mapping[str, str]) -> Table:
+        """Return a table as the log describes it.
+
+        Args:
+            mapped: The description.
+            known: The table as it was until now.
+            oid: The number of a table that is not known.
+            types: The names of its columns' types, as the catalog has them by now.
+
+        Raises:
+            SchemaConflictError: The table has changed in a way that Iceberg cannot follow, or cannot be read.
+        """
+        before = {column.name: column for column in known.columns} if known else {}
+        free = max((column.number for column in before.values()), default=0)
+        free = max(free, known.last_number if known else 0)
+        columns = []
+        for column in mapped.columns or ():
+            old = before.get(column.name)
+            free += old is None
+            made = self._column(column, old.number if old else free)
+            if old and _shape(old) == _shape(made):
+                made = old
+            columns.append(made)
+        table = Table(
+            self.database, known.oid if known else oid, mapped.database, mapped.table, tuple(columns), last_number=free
+        )
+        for one in columns:
+            if fault := unreadable(one, types.get(one.name, "")):
+                raise conflict(table, f"{one.name} {fault}")
+        if known is not None:
+            check(known, table)
+        return table
+
+    def _column(self, column: MappedColumn, number: int) -> Column:
+        charset = self.charsets.get(column.collation, "") if column.collation else ""
+        name, precision, scale = _declared(column, charset)
+        kind = kind_of(name, name + (" unsigned" if column.is_unsigned else ""), precision, scale)
+        charset = "" if kind == "binary" or charset == _BINARY else charset
+        labels = tuple(decoded(label, charset if charset in CODECS else "latin1") for label in column.labels)
+        return Column(column.name, number, kind, name, 0, -1, column.is_key, charset, labels, column.is_unsigned)
+
+
+def unreadable(column: Column, type_name: str) -> str:
+    """Return why a column cannot be read, or nothing."""
+    if type_name in REFUSED_TYPES:
+        return f"is a {type_name}, which is not supported"
+    if column.declared.startswith("type "):
+        return f"has the unsupported {column.declared} of the log (times from before MySQL 5.6: ALTER TABLE … FORCE)"
+    if column.charset and column.charset not in CODECS:
+        return f"has the character set {column.charset}, which is not supported"
+    return ""
+
+
+def renamed(table: Table, names: Mapping[str, str]) -> Table:
+    """Return a table whose columns have new names, by their old names."""
+    lower = {old.lower(): new for old, new in names.items()}
+    columns = tuple(
+        msgspec.structs.replace(column, name=lower.get(column.name.lower(), column.name)) for column in table.columns
+    )
+    return msgspec.structs.replace(table, columns=columns)
+
+
+def _shape(column: Column) -> tuple[object, ...]:
+    return column.name, column.kind, column.charset, column.labels, column.is_unsigned, column.is_key
+
+
+def _declared(column: MappedColumn, charset: str) -> tuple[str, int, int]:
+    """Return the name of a column's type, and its digits."""
+    if column.kind in _TEXTS:
+        is_text = bool(charset) and charset != _BINARY
+        return "text" if is_text else "blob", 0, 0
+    if column.kind == 246:
+        return "decimal", column.meta[0], column.meta[1]
+    if column.kind == 16:
+        return "bit", column.meta[1] * 8 + column.meta[0], 0
+    return _NAMES.get(column.kind, f"type {column.kind}"), 0, 0

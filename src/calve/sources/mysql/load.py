@@ -1,0 +1,101 @@
+"""Divides tables into ranges of keys, and reads a range as texts of CSV that the server writes.
+
+Every range is read as it is by then, later than the stream begins: the stream has all changes since, and its inserts
+until the end of the load replace rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from calve.errors import SourceError
+from calve.sources.database.csv_rows import csv_columns, in_batches
+from calve.sources.database.stopped import unreadable
+from calve.sources.database.table import Table
+from calve.sources.mysql.database import Found
+from calve.sources.mysql.declared import text_sql
+from calve.sources.mysql.failure import session
+from calve.sources.mysql.quote import quoted
+from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.mysql.wire import Connection
+
+__all__ = ["chunks", "read_chunk"]
+
+_CHUNK_BYTES = 32 << 20
+_STEP = "load"
+_CHANGED = frozenset(("1054", "1146", "1049"))
+"""Codes of errors for a column, table or database that does not exist."""
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+
+
+def chunks(connection: Connection, tables: Sequence[Table], found: Sequence[Found]) -> list[dict[str, Any]]:
+    """Divide tables whose key begins with an integer into equal ranges of it; others are one chunk.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The server refuses.
+    """
+    sizes = {each.full_name: each.size_bytes for each in found}
+    return [chunk for table in tables for chunk in _chunks(connection, table, sizes[table.full_name])]
+
+
+def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[str, Any]]:
+    key = table.columns[table.keys[0]]
+    count = -(-size // _CHUNK_BYTES)
+    borders: list[int] = []
+    if count > 1 and key.declared.startswith(_INTEGERS):
+        name = quoted(key.name)
+        lowest, highest = connection.query(f"select min({name}), max({name}) from {_sql(table)}")[0]
+        if lowest is not None and highest is not None:
+            first, width = int(lowest), int(highest) - int(lowest) + 1
+            borders = sorted({first + width * number // count for number in range(1, count)})
+    each = max(size // (len(borders) + 1), 1)
+    for start, end in zip([None, *borders], [*borders, None], strict=True):
+        yield {"table": table.oid, "start": start, "end": end, "bytes": each}
+
+
+def read_chunk(
+    settings: MysqlSettings, table: Table, chunk: dict[str, Any], name: str
+) -> Iterator[tuple[bool, list[pa.Array]]]:
+    """Yield the rows of a chunk as columns of texts, and False: no row is in the target already.
+
+    Raises:
+        SourceError: The server does not answer, or refuses.
+        UnreadableError: The table is not what it was when the load began.
+    """
+    with session(settings, _STEP, name, f"to read {table.full_name}") as connection, unreadable(_CHANGED):
+        for part in in_batches(_complete(connection.texts(_select(table, chunk)), table)):
+            yield False, csv_columns(part, len(table.columns))
+
+
+def _complete(texts: Iterable[bytes | None], table: Table) -> Iterator[bytes]:
+    """Yield texts; NULL stands for one that the server could not make.
+
+    Raises:
+        SourceError: There is one.
+    """
+    for text in texts:
+        if text is None:
+            raise SourceError(
+                f"A row of {table.full_name} is larger than the server sends",
+                step=_STEP,
+                target=table.full_name,
+                hint="SET GLOBAL max_allowed_packet = 1073741824",
+            )
+        yield text
+
+
+def _select(table: Table, chunk: dict[str, Any]) -> str:
+    fields = ", ',', ".join(text_sql(column) for column in table.columns)
+    key = quoted(table.columns[table.keys[0]].name)
+    limits = [f"{key} >= {chunk['start']}"] if chunk["start"] is not None else []
+    limits += [f"{key} < {chunk['end']}"] if chunk["end"] is not None else []
+    where = f" WHERE {' AND '.join(limits)}" if limits else ""
+    return rf"SELECT CONCAT({fields}, '\n') FROM {_sql(table)}{where}"
+
+
+def _sql(table: Table) -> str:
+    return f"{quoted(table.schema)}.{quoted(table.name)}"

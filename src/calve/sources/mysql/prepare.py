@@ -1,0 +1,154 @@
+"""Checks what reading needs; changes nothing. Everything that is wrong is in one error, with the SQL that mends it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from calve.sources.database.connection import ServerError
+from calve.sources.database.preparation import SHOWN, Preparation
+from calve.sources.database.table import KEYS, Table
+from calve.sources.mysql.begin import begin_dump, may_lock
+from calve.sources.mysql.database import Database, Found, LogPlace
+from calve.sources.mysql.failure import NO_RIGHTS
+from calve.sources.mysql.follow import unreadable
+from calve.sources.mysql.quote import literal, quoted
+from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.mysql.wire import Connection, connect
+
+__all__ = ["look"]
+
+_OLDEST_MYSQL, _OLDEST_MARIADB = (8, 0, 1), (10, 5)
+_WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
+_WANTED_IF_THERE = {
+    "binlog_row_value_options": "",
+    "binlog_transaction_compression": "OFF",
+    "log_bin_compress": "OFF",
+}
+"""Variables that not every server has."""
+_ENGINE = "InnoDB"
+_PROBE_IDS = (1 << 30, 1 << 31)
+
+
+def look(connection: Connection, settings: MysqlSettings) -> Preparation:
+    """Check the server, the rights and the tables.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The server refuses.
+    """
+    database = Database(connection)
+    faults, sql = _versions(database), list[str]()
+    if not faults:
+        for fault, fix in [*_variables(database), *_rights(database, connection, settings)]:
+            faults.append(fault)
+            sql += [fix] if fix else []
+    chosen = [each for each in database.tables() if settings.selected.has(each.schema, each.name)]
+    tables = database.described(chosen, database.name)
+    if not chosen:
+        include = ", ".join(settings.selected.include)
+        faults.append(f"no table that the user may see matches `tables` (include: {include})")
+        sql.append(f"GRANT SELECT ON *.* TO {_user(connection)}")
+    if unreadable_tables := [each for each in chosen if not each.readable]:
+        faults.append(f"the user {settings.username} may not read {_shown(unreadable_tables)}")
+        sql += [f"GRANT SELECT ON {_sql(each)} TO {_user(connection)}" for each in unreadable_tables]
+    cascades = database.cascades() if settings.on_cascade == "fail" else {}
+    for found, table in zip(chosen, tables, strict=True):
+        for fault, fix in _table_faults(found, table, cascades.get((found.schema, found.name))):
+            faults.append(fault)
+            sql += [fix] if fix else []
+    return Preparation(tables, sql, faults)
+
+
+def _versions(database: Database) -> list[str]:
+    name, oldest = ("MariaDB", _OLDEST_MARIADB) if database.is_mariadb else ("MySQL", _OLDEST_MYSQL)
+    if database.version >= oldest:
+        return []
+    wanted = ".".join(map(str, oldest))
+    return [f"{name} {'.'.join(map(str, database.version))} does not describe columns in its log; {name} {wanted} does"]
+
+
+def _variables(database: Database) -> Iterator[tuple[str, str]]:
+    if database.variable("log_bin") != "ON":
+        yield "the server has no binary log (set log_bin in its configuration, and start it again)", ""
+    for name, wanted in {**_WANTED, **_WANTED_IF_THERE}.items():
+        found = database.variable(name)
+        if found != wanted and (found or name in _WANTED):
+            yield f"{name} is {found or 'missing'}, not {wanted or 'empty'}", f"SET GLOBAL {name} = {literal(wanted)}"
+
+
+def _rights(database: Database, connection: Connection, settings: MysqlSettings) -> Iterator[tuple[str, str]]:
+    user = _user(connection)
+    try:
+        place = database.place()
+    except ServerError as error:
+        if error.code not in NO_RIGHTS:
+            raise
+        right = "BINLOG MONITOR" if database.is_mariadb else "REPLICATION CLIENT"
+        yield f"the user {settings.username} may not see the place in the log", f"GRANT {right} ON *.* TO {user}"
+        place = None
+    if place is not None and not _may_read_log(settings, place):
+        yield f"the user {settings.username} may not read the log", f"GRANT REPLICATION SLAVE ON *.* TO {user}"
+    if not may_lock(database, connection):
+        yield (
+            "gtid_mode is not ON, so the first position needs a lock of a moment, for which the user lacks RELOAD",
+            f"GRANT RELOAD ON *.* TO {user}",
+        )
+
+
+def _may_read_log(settings: MysqlSettings, place: LogPlace) -> bool:
+    """Ask for the end of the log, under a number that is nobody's."""
+    with connect(settings.address, "calve check") as connection:
+        number = random.SystemRandom().randrange(*_PROBE_IDS)
+        begin_dump(connection, f"check {number}")
+        try:
+            connection.dump(place.file, place.position, number)
+            connection.receive(settings.connect_timeout.total_seconds())
+        except ServerError as error:
+            if error.code in NO_RIGHTS:
+                return False
+            raise
+    return True
+
+
+def _table_faults(found: Found, table: Table, cascade: str | None) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a table, each with the SQL that mends it (or nothing)."""
+    name = _sql(found)
+    if found.kind != "BASE TABLE":
+        yield f"{found.full_name} is a table of the kind {found.kind}, which cannot be followed: exclude it", ""
+        return
+    if found.engine != _ENGINE:
+        yield (
+            f"{found.full_name} has the engine {found.engine}, which has no consistent reads (or exclude it)",
+            f"ALTER TABLE {name} ENGINE = {_ENGINE}",
+        )
+    if not table.keys:
+        yield (
+            f"{found.full_name} has no primary key, so its changes cannot be applied (or exclude it)",
+            f"ALTER TABLE {name} ADD PRIMARY KEY (…)",
+        )
+    for index, column in enumerate(table.columns):
+        if fault := unreadable(column, found.types.get(column.name, "")):
+            yield f"{column.name} of {found.full_name} {fault}: exclude the table", ""
+        elif index in table.keys and column.kind not in KEYS and not column.kind.startswith("decimal"):
+            yield f"{column.name} of {found.full_name} is a {column.declared}, which cannot be a key in Iceberg", ""
+    if cascade:
+        yield (
+            f"the foreign key {cascade} of {found.full_name} changes rows without a trace in the log: exclude the "
+            "table, or set on_cascade: ignore",
+            "",
+        )
+
+
+def _user(connection: Connection) -> str:
+    user, _, host = (connection.query("select current_user()")[0][0] or "").rpartition("@")
+    return f"{literal(user)}@{literal(host)}"
+
+
+def _sql(found: Found) -> str:
+    return f"{quoted(found.schema)}.{quoted(found.name)}"
+
+
+def _shown(tables: Sequence[Found]) -> str:
+    names = ", ".join(each.full_name for each in tables[:SHOWN])
+    return f"{names} and {len(tables) - SHOWN} more" if len(tables) > SHOWN else names

@@ -1,0 +1,50 @@
+"""The mysql source on executors: chunks by SELECT, and rows of the binary log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from calve.sources.database.attributes import OfTransaction
+from calve.sources.database.change import Change, Values
+from calve.sources.database.reader import DatabaseReader
+from calve.sources.database.table import Table
+from calve.sources.database.values import converted
+from calve.sources.mysql import rows
+from calve.sources.mysql.attributes import OWN
+from calve.sources.mysql.load import read_chunk
+from calve.sources.mysql.settings import MysqlSettings
+
+__all__ = ["MysqlReader"]
+
+
+@dataclass(frozen=True)
+class MysqlReader(DatabaseReader):
+    """Reads splits: a range of a table's keys, or a part of the log."""
+
+    settings: MysqlSettings
+    own: ClassVar[Mapping[str, OfTransaction]] = OWN
+
+    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
+        """See `DatabaseReader.chunk`."""
+        return read_chunk(self.settings, table, chunk, f"calve {self.pipeline} load")
+
+    def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
+        """See `DatabaseReader.changes`."""
+        return rows.changes(message, tables)
+
+    def values(self, table: Table, rows_of_table: list[Values]) -> list[pa.Array]:
+        """See `DatabaseReader.values`."""
+        return rows.arrays(table.columns, rows_of_table)
+
+    def typed(self, table: Table, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
+        """See `DatabaseReader.typed`."""
+        found = [converted(column.kind, each) for column, each in zip(table.columns, values, strict=True)]
+        yield 0, pa.StructArray.from_arrays(found, [column.name for column in table.columns])
+
+    def database_of(self, table: Table) -> str:
+        """See `DatabaseReader.database_of`."""
+        return table.schema

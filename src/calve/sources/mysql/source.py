@@ -1,0 +1,94 @@
+"""The mysql source on the driver: the first position, ranges of keys, then the changes of the binary log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from calve import durable
+from calve.errors import CalveError, SourceError
+from calve.sources.database.source import ANY, STEP, DatabaseSource
+from calve.sources.database.stream import Target
+from calve.sources.mysql import load, prepare
+from calve.sources.mysql.begin import first_place
+from calve.sources.mysql.database import Database
+from calve.sources.mysql.failure import session
+from calve.sources.mysql.reader import MysqlReader
+from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.mysql.stream import Stream
+from calve.sources.mysql.wire import Connection
+
+__all__ = ["MysqlSource", "check", "open"]
+
+_LOADED = "loaded.json"
+
+
+class MysqlSource(DatabaseSource):
+    """Loads the tables, and reads every change since before the load."""
+
+    system = "MySQL"
+
+    def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
+        with session(self._settings, STEP, f"calve {self._pipeline}") as connection:
+            database = Database(connection)
+            if begun is None:
+                begun = self._begin(connection, database)
+            else:
+                self._go_on(begun, database.name)
+            return begun, self._end(database)
+
+    def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
+        found = prepare.look(connection, self._settings)
+        found.require(self._settings, self.system)
+        server_id = self._settings.server_id_of(self._pipeline)
+        start = first_place(database, connection, self._settings.address, server_id)
+        return self._began(database.name, start, load.chunks(connection, found.tables, database.tables()), found.tables)
+
+    def _follow(self, target: Target, until: int | None) -> Stream:
+        return Stream(target, until)
+
+    def _loaded_until(self) -> int:
+        """Return the end of the log after the load; as long as the server does not answer, a position after all."""
+        if (known := durable.read(self._folder / _LOADED)) is not None:
+            return int(known)
+        try:
+            with session(self._settings, STEP, f"calve {self._pipeline}") as connection:
+                end = self._end(Database(connection))
+        except CalveError as error:
+            self._lines.debug(str(error))
+            return ANY
+        durable.replace(self._folder / _LOADED, end)
+        return end
+
+    def _end(self, database: Database) -> int:
+        place = database.place()
+        if place is None:
+            raise SourceError(
+                f"MySQL at {self._settings.shown} has no binary log",
+                step=STEP,
+                target=self._settings.shown,
+                hint="Set log_bin in the server's configuration, and start it again",
+            )
+        return place.number
+
+    def _begin_load(self) -> None:
+        """Do nothing: every chunk is read in a session of its own."""
+
+    def _end_load(self) -> None:
+        """Do nothing."""
+
+
+def check(settings: MysqlSettings, pipeline: str) -> None:
+    """Check what a first start needs, and change nothing.
+
+    Raises:
+        SourceError: The server is not ready; the hint has the SQL that mends it.
+        SourceUnavailableError: The server does not answer.
+    """
+    with session(settings, "connect", f"calve check {pipeline}") as connection:
+        prepare.look(connection, settings).require(settings, MysqlSource.system)
+
+
+def open(settings: MysqlSettings, folder: Path, pipeline: str) -> MysqlSource:
+    """Return the source of a pipeline; it has no side effects before `start`."""
+    return MysqlSource(MysqlReader(settings, str(folder.absolute()), pipeline))

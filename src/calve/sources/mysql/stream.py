@@ -1,0 +1,343 @@
+"""Reads the binary log: every change becomes durable in the log of the state, and then the position moves on."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import msgspec
+
+from calve.errors import PositionLostError, SchemaConflictError, SourceError
+from calve.observe.humanize import many, size
+from calve.sources.database.change import DELETE, INSERT, UPDATE
+from calve.sources.database.connection import ClosedError
+from calve.sources.database.failure import LOAD_AGAIN
+from calve.sources.database.follow import RECREATED
+from calve.sources.database.stream import READ, DatabaseSession, DatabaseStream, Target
+from calve.sources.database.stream_position import Transaction
+from calve.sources.database.table import Table
+from calve.sources.mysql import ddl, events, rows
+from calve.sources.mysql.begin import begin_dump
+from calve.sources.mysql.database import Database, LogPlace
+from calve.sources.mysql.ddl import Effect
+from calve.sources.mysql.events import Event, Mapped
+from calve.sources.mysql.failure import explained, session
+from calve.sources.mysql.follow import Describer, renamed
+from calve.sources.mysql.wire import Connection
+
+__all__ = ["Stream"]
+
+_LOOK_SECONDS = 10.0
+_SILENCE_SECONDS = 30.0
+"""The server sends a heartbeat every second when nothing else comes."""
+_STANDALONE, _XA = 1, 64 | 128
+
+
+class Stream(DatabaseStream):
+    """The reader of one server's binary log."""
+
+    def _read(self) -> None:
+        self._target.outbox.clear()
+        name = f"calve {self._target.pipeline}"
+        with (
+            session(self._settings, READ, name) as connection,
+            session(self._settings, READ, f"{name} catalog") as side,
+        ):
+            start = max(self._target.positions.last.commit, self._target.begun["start"])
+            place = Database(side).place()
+            if place is None or place.number < start:
+                raise PositionLostError(
+                    f"The log of MySQL at {self._settings.shown} ends before what was read: it was reset",
+                    step=READ,
+                    target=self._settings.shown,
+                    hint=LOAD_AGAIN,
+                )
+            is_checked = begin_dump(connection, self._target.pipeline)
+            file = f"{place.file.rpartition('.')[0]}.{start >> 32:06d}"
+            server_id = self._settings.server_id_of(self._target.pipeline)
+            connection.dump(file, start & 0xFFFFFFFF, server_id)
+            with explained(self._settings, READ):
+                _Session(self, self._target, connection, side, is_checked).run(self._stop, self._until)
+
+
+class _Session(DatabaseSession):
+    """One connection of the stream, from its start to its loss."""
+
+    system = "MySQL"
+
+    def __init__(
+        self, stream: Stream, target: Target, connection: Connection, side: Connection, is_checked: bool
+    ) -> None:
+        super().__init__(stream, target)
+        self._connection = connection
+        self._catalog = Database(side)
+        self._describer = Describer(target.begun["database"], self._catalog.charsets())
+        self._folds = self._catalog.variable("lower_case_table_names") not in ("", "0")
+        self._is_checked = is_checked
+        self._file = 0
+        self._position = 0
+        self._ends_by_commit = False
+        self._tables: dict[bytes, Event] = {}
+        self._resolved: dict[bytes, tuple[int | None, bytes]] = {}
+        self._heard = self._looked = time.monotonic()
+
+    def run(self, stop: threading.Event, until: int | None) -> None:
+        while not stop.is_set() and not self._stream.reached:
+            data = self._connection.receive(0.0 if self._outbox else 0.2)
+            if data is None:
+                self._write()
+                if time.monotonic() - self._heard > _SILENCE_SECONDS:
+                    raise ClosedError(f"nothing came for {_SILENCE_SECONDS:.0f} s")
+            else:
+                self._heard = time.monotonic()
+                self._stream.connected()
+                self._take(self._parsed(data))
+            if self._outbox.is_full:
+                self._write()
+            self._look()
+            if self._is_idle:
+                self._stop_unreadable()
+            if until is not None and self.transaction is None and self._position >= until:
+                self._write()
+                self._stream.reached = True
+        self._write()
+        self._advance()
+
+    def _parsed(self, data: bytes) -> Event:
+        try:
+            return events.parse(data, self._is_checked)
+        except ValueError as error:
+            raise ClosedError(str(error)) from error
+
+    def _take(self, event: Event) -> None:
+        kind = event.kind
+        if kind == events.TABLE_MAP:
+            self._tables[event.body[:6]] = event
+        elif kind in events.INSERTS:
+            self._rows(event, INSERT)
+        elif kind in events.UPDATES:
+            self._rows(event, UPDATE)
+        elif kind in events.DELETES:
+            self._rows(event, DELETE)
+        elif kind in (events.GTID, events.ANONYMOUS, events.TAGGED, events.MARIADB_GTID):
+            self._begin_with(event)
+        elif kind == events.XID:
+            self._end(event)
+        elif kind == events.QUERY:
+            self._query(event)
+        elif kind in events.REFUSED:
+            raise self._refusal(f"it has {events.REFUSED[kind]}")
+        else:
+            self._pass(event)
+
+    def _pass(self, event: Event) -> None:
+        """Follow an event without changes."""
+        if event.kind == events.FORMAT:
+            self._is_checked = events.has_checksum(event)
+        if event.kind == events.ROTATE:
+            place = LogPlace(*events.rotated(event))
+            self._file, end = place.number >> 32, place.position
+            self._tables = {}
+        else:
+            end = event.end
+        if self.transaction is None and self._file and end:
+            self._position = max(self._position, self._file << 32 | end)
+
+    def _begin_with(self, event: Event) -> None:
+        name, microseconds = events.gtid(event)
+        self._begin(Transaction(self._file << 32 | (event.end - event.size), microseconds, name))
+        self._ends_by_commit = False
+        if event.kind == events.MARIADB_GTID:
+            flags = event.body[12]
+            self._ends_by_commit = not flags & _STANDALONE
+            if flags & _XA:
+                raise self._refusal("it has an XA transaction")
+
+    def _end(self, event: Event) -> None:
+        self.transaction = None
+        self._position = max(self._position, self._file << 32 | event.end)
+
+    def _query(self, event: Event) -> None:
+        query = events.query(event)
+        word = query.text[:12].lstrip().upper()
+        if word.startswith("XA "):
+            raise self._refusal("it has an XA transaction")
+        if word.rstrip(" ;") == "BEGIN":
+            self._ends_by_commit = True
+        elif word.rstrip(" ;") in ("COMMIT", "ROLLBACK"):
+            self._end(event)
+        elif not word.startswith(("SAVEPOINT", "ROLLBACK ", "RELEASE ")):
+            for effect in ddl.effects(query.text, query.database):
+                self._follow(effect)
+            if not self._ends_by_commit:
+                self._end(event)
+
+    def _rows(self, event: Event, kind: bytes) -> None:
+        """Add rows. What the log has already is not looked at: its tables may have other descriptions by now."""
+        transaction = self._next()
+        table, data, is_whole = events.rows(event)
+        if self._is_done(transaction):
+            return
+        oid, layout = self._layout(self._tables.get(table))
+        if oid is None:
+            return
+        if not is_whole:
+            self._stop_table(self._epochs.tables[oid], "a row came without all columns (set binlog_row_image = FULL)")
+            return
+        self._outbox.add(rows.message(oid, kind, layout, data), transaction, self._ordinal)
+
+    def _layout(self, described: Event | None) -> tuple[int | None, bytes]:
+        """Return the number of a described table, or None if it is not read, and the layout of its rows."""
+        if described is None:
+            return None, b""
+        signature = described.body[8:]
+        if signature not in self._resolved:
+            self._resolved[signature] = self._resolve(events.mapped(described, self._catalog.is_mariadb))
+        return self._resolved[signature]
+
+    def _resolve(self, mapped: Mapped) -> tuple[int | None, bytes]:
+        """Return the number of a table, or None if it is not read; describe it first if it is new or changed."""
+        if not self._settings.selected.has(mapped.database, mapped.table):
+            return None, b""
+        known = self._known(mapped.database, mapped.table)
+        if known is not None and known.stopped:
+            return None, b""
+        table = self._described(mapped, known)
+        if isinstance(table, str):
+            self._stop_named(mapped.database, mapped.table, table)
+            return None, b""
+        if table is known:
+            return table.oid, mapped.layout
+        if not self._set_table(table, known):
+            return None, b""
+        types = self._catalog.types(mapped.database, mapped.table) if known else {}
+        for column in table.columns:
+            if known and column not in known.columns and types.get(column.name, ("", False))[1]:
+                self._warn_of_default(table, column.name)
+        return table.oid, mapped.layout
+
+    def _described(self, mapped: Mapped, known: Table | None) -> Table | str:
+        """Return a table as it is now described, or why it cannot be read."""
+        if mapped.columns is None:
+            return "the log does not describe its columns (SET GLOBAL binlog_row_metadata = FULL)"
+        if known is not None and known.is_dropped:
+            return RECREATED
+        if known is not None and self._describer.same(mapped, known):
+            return known
+        types = self._catalog.types(mapped.database, mapped.table)
+        names = {name: kind for name, (kind, _) in types.items()}
+        try:
+            return self._describer.described(mapped, known, self._next_oid, names)
+        except SchemaConflictError as error:
+            return error.message
+
+    @property
+    def _next_oid(self) -> int:
+        return max(self._epochs.tables, default=0) + 1
+
+    def _stop_named(self, database: str, name: str, why: str) -> None:
+        """Stop a table, also one that was not read yet."""
+        table = self._known(database, name) or Table(self._describer.database, self._next_oid, database, name, ())
+        self._stop_table(table, why)
+
+    def _stop_table(self, table: Table, why: str) -> None:
+        super()._stop_table(table, why)
+        self._resolved = {}
+
+    def _warn_of_default(self, table: Table, name: str) -> None:
+        self._lines.warning(
+            f"{table.full_name} has a new column {name} with a default, which only rows have that change from now on; "
+            "others have NULL in the target",
+            table=table.full_name,
+            hint="To send them, change these rows, or load the tables again with a new --state and an empty target",
+        )
+
+    def _known(self, database: str, name: str) -> Table | None:
+        wanted = self._folded(database), self._folded(name)
+        for table in self._epochs.tables.values():
+            if (self._folded(table.schema), self._folded(table.name)) == wanted:
+                return table
+        return None
+
+    def _folded(self, name: str) -> str:
+        return name.lower() if self._folds else name
+
+    def _follow(self, effect: Effect) -> None:
+        """Follow what a statement does to a table, once."""
+        at = self._next().commit
+        self._resolved = {}
+        if effect.kind == "drop database":
+            gone = [table for table in self._epochs.tables.values() if table.schema == effect.database]
+            self._drop(gone, at)
+            return
+        known = self._known(effect.database, effect.table)
+        is_read = known is not None and not known.is_dropped and not known.stopped and known.since < at
+        is_new = known is None and self._settings.selected.has(effect.database, effect.table)
+        if effect.kind == "rows" and (is_read or is_new):
+            why = "a session wrote with binlog_format = STATEMENT or MIXED, which has no rows"
+            self._stop_named(effect.database, effect.table, why)
+            return
+        if effect.kind == "rename":
+            self._rename(known if is_read else None, effect, at)
+        if known is None or not is_read:
+            return
+        if effect.kind == "truncate":
+            self._truncated([known])
+        elif effect.kind == "replace":
+            self._stop_table(known, RECREATED)
+        elif effect.kind == "drop":
+            self._drop([known], at)
+        elif effect.kind == "columns":
+            self._set_table(msgspec.structs.replace(renamed(known, dict(effect.to)), since=at), known)
+
+    def _drop(self, tables: list[Table], at: int) -> None:
+        gone = [table for table in tables if not table.is_dropped and table.since < at]
+        if not gone:
+            return
+        self._write()
+        names = ", ".join(table.full_name for table in gone)
+        self._lines.warning(f"dropped in MySQL, but not in the target: {names}")
+        self._epochs.add([msgspec.structs.replace(table, is_dropped=True, since=at) for table in gone])
+        self._outbox.begin_epoch()
+
+    def _rename(self, known: Table | None, effect: Effect, at: int) -> None:
+        database, name = effect.to[0]
+        if known is not None:
+            self._stop_table(known, f"it is now called {database}.{name}")
+        other = self._known(database, name)
+        if self._settings.selected.has(database, name) and (other is None or other.since < at):
+            why = f"it was called {effect.database}.{effect.table}, and its rows are not in the target"
+            self._stop_named(database, name, why)
+
+    def _refusal(self, why: str) -> SourceError:
+        """Return the error of a log that cannot be followed."""
+        self._write()
+        return SourceError(
+            f"The log of MySQL at {self._settings.shown} cannot be followed: {why}",
+            step=READ,
+            target=self._settings.shown,
+            hint="All changes before are written. Correct the setting; then use a new --state and an empty target: the "
+            "tables are loaded again",
+        )
+
+    def _write(self) -> None:
+        super()._write()
+        self._stream.flushed = max(self._stream.flushed, self._position)
+
+    def _advance(self) -> None:
+        """Remember that everything before was seen, so that the server may remove its log of it."""
+        if self._is_idle and self._position:
+            self._positions.advance(self._position)
+
+    def _look(self) -> None:
+        """See from time to time how far the server is ahead."""
+        if time.monotonic() - self._looked < _LOOK_SECONDS and self._stream.condition:
+            return
+        self._looked = time.monotonic()
+        self._advance()
+        place = self._catalog.place()
+        if place is None:
+            return
+        files = (place.number >> 32) - (self._position >> 32)
+        behind = many(files, "file") if files else size(max(place.number - self._position, 0))
+        self._stream.condition = f"binary log {place.file}: {behind} not read yet"

@@ -1,0 +1,1 @@
+"""The `postgres` source: the rows of tables, then every change of them."""

@@ -1,0 +1,109 @@
+"""Decides the Iceberg type of a column from its declared type in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from calve.sources.postgres.wire import Connection, Row
+
+__all__ = ["Types"]
+
+_KINDS = {
+    "bool": "boolean",
+    "int2": "int",
+    "int4": "int",
+    "int8": "long",
+    "oid": "long",
+    "xid": "long",
+    "float4": "float",
+    "float8": "double",
+    "bytea": "binary",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamptz": "timestamptz",
+    "uuid": "uuid",
+}
+"""Types of `pg_catalog` with a type of Iceberg that holds their values; all others are strings, as PostgreSQL writes
+them."""
+_NO_LISTS = frozenset({"int2vector", "oidvector"})
+_MODIFIER_HEAD = 4
+_MOST_DIGITS = 38
+_SCALE_BITS, _SCALE_SIGN = 0x7FF, 0x400
+_TYPES = """
+select t.oid, t.typname, t.typnamespace = 'pg_catalog'::regnamespace, t.typtype, t.typcategory, t.typbasetype,
+  t.typtypmod, case when t.typlen = -1 then t.typelem else 0 end, t.typdelim
+from pg_catalog.pg_type t where t.oid in ({oids})
+"""
+
+
+class _Type(NamedTuple):
+    name: str
+    is_builtin: bool
+    is_domain: bool
+    is_array: bool
+    base: int
+    modifier: int
+    element: int
+
+
+class Types:
+    """The types of one database, loaded as columns need them."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Type] = {}
+
+    def load(self, connection: Connection, oids: Iterable[int]) -> None:
+        """Load types, and those that they are made of.
+
+        Raises:
+            ClosedError: The connection was lost.
+            ServerError: The server refuses.
+        """
+        missing = {oid for oid in oids if oid not in self._known}
+        while missing:
+            rows = connection.query(_TYPES.format(oids=", ".join(map(str, sorted(missing)))))
+            found = {int(row[0] or 0): _type(row) for row in rows}
+            self._known |= found
+            made_of = {part for one in found.values() for part in (one.base, one.element) if part}
+            missing = made_of - self._known.keys()
+
+    def kind(self, oid: int, modifier: int) -> str:
+        """Return the Iceberg type of a column; a type that no longer exists is a string."""
+        one = self._known.get(oid)
+        while one is not None and one.is_domain:
+            oid, modifier = one.base, one.modifier if modifier < 0 else modifier
+            one = self._known.get(oid)
+        if one is None:
+            return "string"
+        if one.is_array and one.name not in _NO_LISTS:
+            element = self._known.get(one.element)
+            inner = self.kind(one.element, modifier)
+            is_flat = element is not None and element.name != "box" and not inner.startswith("list<")
+            return f"list<{inner}>" if is_flat else "string"
+        if not one.is_builtin:
+            return "string"
+        return _decimal(modifier) if one.name == "numeric" else _KINDS.get(one.name, "string")
+
+
+def _decimal(modifier: int) -> str:
+    """Return the type of a numeric: a string if it has no fixed scale, or more digits than Iceberg has."""
+    if modifier < _MODIFIER_HEAD:
+        return "string"
+    precision, scale = (modifier - _MODIFIER_HEAD) >> 16, (modifier - _MODIFIER_HEAD) & _SCALE_BITS
+    scale = (scale ^ _SCALE_SIGN) - _SCALE_SIGN
+    if not 0 <= scale <= precision <= _MOST_DIGITS:
+        return "string"
+    return f"decimal({precision}, {scale})"
+
+
+def _type(row: Row) -> _Type:
+    return _Type(
+        name=row[1] or "",
+        is_builtin=row[2] == "t",
+        is_domain=row[3] == "d",
+        is_array=row[4] == "A" and row[7] != "0",
+        base=int(row[5] or 0),
+        modifier=int(row[6] or -1),
+        element=int(row[7] or 0),
+    )

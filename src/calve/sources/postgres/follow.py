@@ -1,0 +1,70 @@
+"""Follows the description of a table in the stream: new, renamed, widened and dropped columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calve.sources.database.follow import check
+from calve.sources.database.table import Column, Table
+from calve.sources.postgres.pgoutput import Relation
+
+__all__ = ["described", "same"]
+
+_FIRST_FREE = 5_000
+"""Numbers of columns that the catalog does not have any more; PostgreSQL has at most 1,600 columns."""
+
+
+def same(relation: Relation, table: Table) -> bool:
+    """Return whether a table is certainly as before; with REPLICA IDENTITY FULL only the catalog has the key."""
+    before = [(column.name, column.oid, column.modifier, column.is_key) for column in table.columns]
+    now = [(column.name, column.oid, column.modifier, column.in_identity) for column in relation.columns]
+    is_same_name = (relation.schema, relation.name) == (table.schema, table.name)
+    return is_same_name and before == now and relation.identity != "f"
+
+
+def described(
+    relation: Relation, known: Table | None, current: Table | None, kind_of: Callable[[int, int], str], database: str
+) -> Table:
+    """Return a table as the stream describes it.
+
+    Args:
+        relation: The description, which lacks the numbers of columns.
+        known: The table as it was until now.
+        current: The table as the catalog has it by now, which may be later than the description.
+        kind_of: Returns the Iceberg type for a type and its modifier.
+        database: What identifies the database.
+
+    Raises:
+        SchemaConflictError: The table has changed in a way that Iceberg cannot follow.
+    """
+    numbers = _numbers(relation, known, current)
+    keys = {column.number for table in (current or known,) if table for column in table.columns if column.is_key}
+    by_number = {column.number: column for table in (known, current) if table for column in table.columns}
+    columns = []
+    for number, column in zip(numbers, relation.columns, strict=True):
+        kind = kind_of(column.oid, column.modifier)
+        declared = by_number[number].declared if number in by_number else kind
+        is_key = number in keys if keys else column.in_identity and relation.identity != "f"
+        columns.append(Column(column.name, number, kind, declared, column.oid, column.modifier, is_key))
+    table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns))
+    if known is not None:
+        check(known, table)
+    return table
+
+
+def _numbers(relation: Relation, known: Table | None, current: Table | None) -> list[int]:
+    """Return the number of each column: by its name, else by its place and type (the name is an older one)."""
+    by_name = {column.name: column.number for table in (known, current) if table for column in table.columns}
+    taken = {by_name[column.name] for column in relation.columns if column.name in by_name}
+    free = max([_FIRST_FREE, *taken]) + 1
+    numbers = []
+    for index, column in enumerate(relation.columns):
+        number = by_name.get(column.name)
+        before = known.columns[index] if known and index < len(known.columns) else None
+        if number is None and before and before.oid == column.oid and before.number not in taken:
+            number = before.number
+            taken.add(number)
+        if number is None:
+            number, free = free, free + 1
+        numbers.append(number)
+    return numbers

@@ -1,0 +1,124 @@
+"""Completes updates whose large values the server left out because they did not change (TOAST).
+
+A value is taken from the old row, if the table has REPLICA IDENTITY FULL, else from the table as it is by now. Then it
+may be newer than the update; the update that made it newer comes later in the stream. A row that is gone by now gets
+NULL; its delete comes later in the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from calve.sources.database.change import UPDATE, Change, Values
+from calve.sources.database.connection import ClosedError, ServerError
+from calve.sources.database.table import Table
+from calve.sources.postgres import pgoutput
+from calve.sources.postgres.pgoutput import UNCHANGED
+from calve.sources.postgres.quote import literal, quoted
+from calve.sources.postgres.wire import Connection
+
+__all__ = ["complete", "lacks_values"]
+
+_CHANGED = ("42P01", "42703", "3F000")
+"""The codes for a table, column or schema that does not exist: it was renamed or dropped between two queries."""
+_TRIES = 5
+_NAMES = """
+select n.nspname, c.relname, a.attnum, a.attname
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+where c.oid = {oid}
+"""
+_AT_ONCE = 500
+
+
+def lacks_values(message: bytes) -> Change | None:
+    """Return an update that lacks values, else None; values of the old row are not yet looked for."""
+    if message[:1] != UPDATE:
+        return None
+    change = pgoutput.change(message)
+    return change if any(value is UNCHANGED for value in change.new or ()) else None
+
+
+def complete(
+    messages: list[bytes], lacking: Mapping[int, Change], tables: Mapping[int, Table], connection: Connection
+) -> None:
+    """Replace messages by complete ones.
+
+    Args:
+        messages: Messages of changes.
+        lacking: Those that lack values, by their positions.
+        tables: The tables by their numbers.
+        connection: A session to read with.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The server refuses.
+    """
+    groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    rows: dict[int, Values] = {}
+    for at, change in lacking.items():
+        rows[at] = _from_old(change)
+        if missing := tuple(index for index, value in enumerate(rows[at]) if value is UNCHANGED):
+            groups.setdefault((change.oid, missing), []).append(at)
+    for (oid, missing), positions in groups.items():
+        for start in range(0, len(positions), _AT_ONCE):
+            part = [rows[at] for at in positions[start : start + _AT_ONCE]]
+            _fill(part, missing, tables[oid], connection)
+    for at, row in rows.items():
+        messages[at] = pgoutput.with_values(messages[at], row)
+
+
+def _fill(rows: Sequence[Values], missing: Sequence[int], table: Table, connection: Connection) -> None:
+    """Fill in the same missing values of rows of a table."""
+    found = _read(table, missing, [_key(table, row) for row in rows], connection)
+    for row in rows:
+        values = found.get(_key(table, row), (None,) * len(missing))
+        for index, value in zip(missing, values, strict=True):
+            row[index] = value
+
+
+def _from_old(change: Change) -> Values:
+    old = change.old or []
+    new = change.new or []
+    is_whole = len(old) == len(new)  # of an old key all other values are NULL
+    return [
+        old[index] if value is UNCHANGED and is_whole and isinstance(old[index], bytes) else value
+        for index, value in enumerate(new)
+    ]
+
+
+def _key(table: Table, row: Values) -> tuple[bytes, ...]:
+    return tuple(value if isinstance(value, bytes) else b"" for value in (row[index] for index in table.keys))
+
+
+def _read(
+    table: Table, missing: Sequence[int], keys: Sequence[tuple[bytes, ...]], connection: Connection
+) -> dict[tuple[bytes, ...], tuple[bytes | None, ...]]:
+    """Return the values of rows by their keys; columns are found by their numbers, as their names may be older."""
+    count = len(table.keys)
+    numbers = [table.columns[index].number for index in (*table.keys, *missing)]
+    wanted = ", ".join(f"({', '.join(literal(value.decode()) for value in one)})" for one in keys)
+    for _ in range(_TRIES):
+        now, names = _names(table.oid, connection)
+        if any(number not in names for number in numbers[:count]):
+            return {}
+        columns = [names.get(number, "null") for number in numbers]
+        sql = f"select {', '.join(columns)} from {now} where ({', '.join(columns[:count])}) in ({wanted})"
+        try:
+            rows = connection.query(sql)
+        except ServerError as error:
+            if error.code not in _CHANGED:
+                raise
+            continue
+        encoded = [tuple(None if value is None else value.encode() for value in row) for row in rows]
+        return {tuple(value or b"" for value in row[:count]): row[count:] for row in encoded}
+    raise ClosedError(f"the columns of {table.full_name} change all the time")
+
+
+def _names(oid: int, connection: Connection) -> tuple[str, dict[int, str]]:
+    """Return the current name of a table in SQL, and those of its columns by number."""
+    rows = connection.query(_NAMES.format(oid=oid))
+    if not rows:
+        return "", {}
+    now = f"{quoted(rows[0][0] or '')}.{quoted(rows[0][1] or '')}"
+    return now, {int(row[2] or 0): quoted(row[3] or "") for row in rows}

@@ -1,0 +1,50 @@
+"""The postgres source on executors: chunks by COPY, and messages of `pgoutput`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from calve.sources.database.attributes import OfTransaction
+from calve.sources.database.change import Change, Values
+from calve.sources.database.reader import DatabaseReader
+from calve.sources.database.table import Table
+from calve.sources.postgres import pgoutput
+from calve.sources.postgres.attributes import OWN
+from calve.sources.postgres.load import read_chunk
+from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.postgres.values import typed_rows
+
+__all__ = ["PostgresReader"]
+
+
+@dataclass(frozen=True)
+class PostgresReader(DatabaseReader):
+    """Reads splits: a chunk of a table under the snapshot, or a part of the log."""
+
+    settings: PostgresSettings
+    own: ClassVar[Mapping[str, OfTransaction]] = OWN
+
+    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
+        """See `DatabaseReader.chunk`."""
+        return read_chunk(self.settings, Path(self.folder), table, chunk, f"calve {self.pipeline} load")
+
+    def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
+        """See `DatabaseReader.changes`."""
+        yield pgoutput.change(message)
+
+    def values(self, table: Table, rows: list[Values]) -> list[pa.Array]:
+        """See `DatabaseReader.values`."""
+        return [pa.array(values, pa.binary()).cast(pa.string()) for values in zip(*rows, strict=True)]
+
+    def typed(self, table: Table, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
+        """See `DatabaseReader.typed`."""
+        return typed_rows(table.columns, values)
+
+    def database_of(self, table: Table) -> str:
+        """See `DatabaseReader.database_of`."""
+        return self.settings.database

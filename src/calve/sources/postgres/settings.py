@@ -1,0 +1,64 @@
+"""The settings of the postgres source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from calve.errors import SettingsError
+from calve.settings import option
+from calve.sources.database.settings import DatabaseSettings
+
+__all__ = ["PostgresSettings"]
+
+_NAME = re.compile(r"[a-z0-9_]{1,63}")
+_LONGEST_NAME = 63
+
+
+def _check_slot(text: str) -> None:
+    if not _NAME.fullmatch(text):
+        raise SettingsError(f"{text!r} is not the name of a slot: at most 63 lower-case letters, digits and `_`")
+
+
+@dataclass(frozen=True)
+class PostgresSettings(DatabaseSettings):
+    """Reads tables of a PostgreSQL database: first their rows, then every change, in the order of the commits."""
+
+    port: int = option(5432, "The server's port.", minimum=1, maximum=65535)
+    database: str = option(doc="The database.", minimum=1)
+    username: str = option(doc="The user. It needs LOGIN, REPLICATION, and SELECT on the tables.", minimum=1)
+    password: str = option("", "The user's password, e.g. `${env:PGPASSWORD}`.", secret=True)
+    publication: str | None = option(
+        None,
+        "The publication to read. Calve creates a missing one, if the user owns the tables. Default: "
+        "`calve_<pipeline>`.",
+        minimum=1,
+        maximum=_LONGEST_NAME,
+    )
+    slot: str | None = option(
+        None,
+        "The logical replication slot. Calve creates a missing one. Default: `calve_<pipeline>`.",
+        check=_check_slot,
+    )
+
+    def slot_of(self, pipeline: str) -> str:
+        """Return the name of the slot."""
+        return self.slot or _named(pipeline)
+
+    def publication_of(self, pipeline: str) -> str:
+        """Return the name of the publication."""
+        return self.publication or _named(pipeline)
+
+    @property
+    def database_name(self) -> str:
+        """The database of the session."""
+        return self.database
+
+    @property
+    def shown(self) -> str:
+        """The database, for messages."""
+        return f"{self.host}:{self.port}/{self.database}"
+
+
+def _named(pipeline: str) -> str:
+    return re.sub(r"[^a-z0-9_]", "_", f"calve_{pipeline.lower()}")[:_LONGEST_NAME]

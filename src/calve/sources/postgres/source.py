@@ -1,0 +1,80 @@
+"""The postgres source on the driver: publication, slot and snapshot, then the changes of the slot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from calve.sources.database.source import STEP, DatabaseSource
+from calve.sources.database.stream import Target
+from calve.sources.postgres import load, prepare
+from calve.sources.postgres.database import Database, lsn_of
+from calve.sources.postgres.failure import explained
+from calve.sources.postgres.reader import PostgresReader
+from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.postgres.snapshot import KeptSnapshot, SnapshotName
+from calve.sources.postgres.stream import Stream
+from calve.sources.postgres.wire import Connection, connect
+
+__all__ = ["PostgresSource", "check", "open"]
+
+
+class PostgresSource(DatabaseSource):
+    """Loads the tables under one snapshot, and reads every change from exactly there on."""
+
+    system = "PostgreSQL"
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._snapshot = KeptSnapshot(self._settings, self._folder, self._pipeline)
+
+    def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
+        name = f"calve {self._pipeline}"
+        with explained(self._settings, STEP), connect(self._settings.address, name, replication=True) as connection:
+            database = Database(connection)
+            if begun is None:
+                begun = self._begin(connection, database)
+            else:
+                self._go_on(begun, database.name)
+                prepare.require_slot(database, self._settings, self._pipeline)
+            return begun, lsn_of(connection.query("select pg_current_wal_flush_lsn()")[0][0] or "0/0")
+
+    def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
+        """Begin a new state: the slot first, whose snapshot is exactly where the stream begins."""
+        found = prepare.look(database, self._settings, self._pipeline)
+        prepare.warn(found, self._settings, self._pipeline, self._lines)
+        found.require(self._settings, self.system)
+        prepare.publish(connection, self._settings, self._pipeline, found.tables)
+        slot = prepare.take_slot(connection, self._settings, self._pipeline)
+        self._snapshot.open(slot.snapshot)
+        chunks = load.chunks(database, found.tables, int(database.setting("block_size")))
+        return self._began(database.name, slot.start, chunks, found.tables)
+
+    def _follow(self, target: Target, until: int | None) -> Stream:
+        return Stream(target, until)
+
+    def _loaded_until(self) -> int:
+        return SnapshotName.read(self._folder).until
+
+    def _begin_load(self) -> None:
+        if not self._snapshot.is_open:
+            self._snapshot.open(None)
+
+    def _end_load(self) -> None:
+        self._snapshot.close()
+
+
+def check(settings: PostgresSettings, pipeline: str) -> None:
+    """Check what a first start needs, and change nothing.
+
+    Raises:
+        SourceError: The database is not ready; the hint has the SQL that mends it.
+        SourceUnavailableError: The database does not answer.
+    """
+    with explained(settings, "connect"), connect(settings.address, "calve check", replication=True) as connection:
+        prepare.look(Database(connection), settings, pipeline).require(settings, PostgresSource.system)
+
+
+def open(settings: PostgresSettings, folder: Path, pipeline: str) -> PostgresSource:
+    """Return the source of a pipeline; it has no side effects before `start`."""
+    return PostgresSource(PostgresReader(settings, str(folder.absolute()), pipeline))

@@ -1,0 +1,229 @@
+"""Reads the slot in a thread of its own: every change becomes durable in the log, and only then the slot moves on."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+
+from calve.errors import SchemaConflictError
+from calve.observe.humanize import size
+from calve.sources.database.change import Change
+from calve.sources.database.follow import RECREATED
+from calve.sources.database.stream import READ, DatabaseSession, DatabaseStream, Target
+from calve.sources.database.table import Table
+from calve.sources.log.log import Outcome
+from calve.sources.postgres import follow, pgoutput
+from calve.sources.postgres.database import Database
+from calve.sources.postgres.failure import explained, session
+from calve.sources.postgres.large import complete, lacks_values
+from calve.sources.postgres.pgoutput import Relation
+from calve.sources.postgres.quote import literal, qualified, quoted
+from calve.sources.postgres.wire import Connection
+
+__all__ = ["Stream", "Target"]
+
+_WAL_DATA, _KEEPALIVE = ord("w"), ord("k")
+_DATA_START = 25
+_KEEPALIVE_FORM = struct.Struct(">QqB")
+_FEEDBACK = struct.Struct(">cQQQqB")
+_FEEDBACK_SECONDS = 1.0
+_LOOK_SECONDS = 10.0
+_EPOCH_SECONDS = 946_684_800
+
+
+class Stream(DatabaseStream):
+    """The reader of one slot."""
+
+    def _read(self) -> None:
+        self._target.outbox.clear()
+        name = f"calve {self._target.pipeline}"
+        with (
+            session(self._settings, READ, name, replication=True) as connection,
+            session(self._settings, READ, f"{name} catalog") as side,
+        ):
+            slot = self._settings.slot_of(self._target.pipeline)
+            publication = quoted(self._settings.publication_of(self._target.pipeline))
+            connection.start_replication(
+                f"START_REPLICATION SLOT {quoted(slot)} LOGICAL 0/0 "
+                f"(proto_version '1', publication_names {literal(publication)})"
+            )
+            self.connected()
+            _Session(self, self._target, connection, side).run(self._stop, self._until)
+
+
+class _Session(DatabaseSession):
+    """One connection of the stream, from its start to its loss."""
+
+    system = "PostgreSQL"
+
+    def __init__(self, stream: Stream, target: Target, connection: Connection, side: Connection) -> None:
+        super().__init__(stream, target)
+        self._connection, self._side = connection, side
+        self._database = Database(side, target.begun["database"])
+        self._relations: dict[int, Relation] = {}
+        self._ready: dict[int, bool] = {}
+        self._lacking: dict[int, Change] = {}
+        self._slot = target.settings.slot_of(target.pipeline)
+        self._warned = False
+        self._committed = 0
+        self._told = self._looked = 0.0
+
+    def run(self, stop: threading.Event, until: int | None) -> None:
+        with explained(self._settings, READ):
+            while not stop.is_set() and not self._stream.reached:
+                message = self._connection.receive(0.0 if self._outbox else 0.2)
+                if message is None:
+                    self._write()
+                    self._tell(asks=until is not None)
+                elif message[0] == _WAL_DATA:
+                    self._take(message[_DATA_START:])
+                elif message[0] == _KEEPALIVE:
+                    self._keepalive(message)
+                if self._outbox.is_full:
+                    self._write()
+                self._tell()
+                self._look()
+                if self._is_idle:
+                    self._stop_unreadable()
+                self._stream.reached = until is not None and self._is_idle and self._stream.flushed >= until
+            self._write()
+            self._tell(now=True)
+
+    def _keepalive(self, message: bytes) -> None:
+        end, _, wants_answer = _KEEPALIVE_FORM.unpack_from(message, 1)
+        if self._is_idle:
+            self._stream.flushed = max(self._stream.flushed, end)
+        if wants_answer:
+            self._tell(now=True)
+
+    def _take(self, message: bytes) -> None:
+        kind = message[:1]
+        if kind in (b"I", b"U", b"D"):
+            self._change(message)
+        elif kind == b"B":
+            self._begin(pgoutput.begin(message))
+        elif kind == b"C":
+            self._end_transaction(pgoutput.commit_end(message))
+        elif kind == b"R":
+            relation = pgoutput.relation(message)
+            self._relations[relation.oid] = relation
+            self._ready.pop(relation.oid, None)
+        elif kind == b"T":
+            self._truncate(pgoutput.truncated(message))
+
+    def _end_transaction(self, end: int) -> None:
+        self.transaction = None
+        self._committed = end
+        if not self._outbox:
+            self._stream.flushed = max(self._stream.flushed, end)
+
+    def _change(self, message: bytes) -> None:
+        transaction = self._next()
+        oid = int.from_bytes(message[1:5], "big")
+        if self._is_done(transaction) or not self._is_read(oid):
+            return
+        lacking = lacks_values(message)
+        at = self._outbox.add(message, transaction, self._ordinal)
+        if lacking is not None:
+            self._lacking[at] = lacking
+
+    def _is_read(self, oid: int) -> bool:
+        """Return whether changes of a table are read; describes it first if it is new or changed."""
+        if oid not in self._ready:
+            relation = self._relations[oid]
+            self._ready[oid] = self._is_selected(relation) and self._describe(relation)
+        return self._ready[oid]
+
+    def _is_selected(self, relation: Relation) -> bool:
+        known = self._epochs.tables.get(relation.oid)
+        is_renamed = known is not None and known.full_name != f"{relation.schema}.{relation.name}"
+        return is_renamed or self._settings.selected.has(relation.schema, relation.name)
+
+    def _stop_table(self, table: Table, why: str) -> None:
+        super()._stop_table(table, why)
+        self._ready.pop(table.oid, None)
+
+    def _describe(self, relation: Relation) -> bool:
+        known = self._epochs.tables.get(relation.oid)
+        if known is not None and known.stopped:
+            return False
+        if known is not None and follow.same(relation, known):
+            return True
+        self._write()
+        full_name = f"{relation.schema}.{relation.name}"
+        for other in self._epochs.tables.values():
+            if known is None and other.full_name == full_name:
+                self._stop_table(other, RECREATED)
+                return False
+        found = self._database.described(self._database.tables([relation.oid]))
+        current = found[0] if found else None
+        try:
+            table = follow.described(relation, known, current, self._database.kind, self._database.name)
+        except SchemaConflictError as error:
+            assert known is not None
+            self._stop_table(known, error.message)
+            return False
+        if table == known:
+            return True
+        is_read = self._set_table(table, known)
+        if known is not None:
+            self._warn_of_defaults(known, table)
+        return is_read
+
+    def _warn_of_defaults(self, known: Table, table: Table) -> None:
+        """Log new columns whose default older rows have without having been changed."""
+        before = {column.number for column in known.columns}
+        filled = self._database.filled(table.oid) - before
+        for name in [quoted(column.name) for column in table.columns if column.number in filled]:
+            self._lines.warning(
+                f"{table.full_name} has a new column {name} with a default, which only rows have that change from now "
+                "on; others have NULL in the target",
+                table=table.full_name,
+                hint=f"To send the default of all rows: UPDATE {qualified(table)} SET {name} = {name}",
+            )
+
+    def _truncate(self, oids: list[int]) -> None:
+        transaction = self._next()
+        if self._is_done(transaction):
+            return
+        known = self._epochs.tables
+        self._truncated([known[oid] for oid in oids if oid in known and self._is_read(oid)])
+
+    def _write(self) -> None:
+        if not self._outbox:
+            return
+        if self._lacking:
+            complete(self._outbox.messages, self._lacking, self._epochs.tables, self._side)
+            self._lacking = {}
+        super()._write()
+        self._stream.flushed = max(self._stream.flushed, self._committed)
+
+    def _look(self) -> None:
+        """See from time to time how much of its log the server holds for the slot, and warn before it is lost."""
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        held = self._database.held(self._slot)
+        if held is None:
+            return
+        whole, unread, status = held
+        self._stream.condition = (
+            f"slot {self._slot}: {size(unread)} not read yet, the server holds {size(whole)} of its log"
+        )
+        if status == "unreserved" and not self._warned:
+            self._lines.warning(f"the server may soon remove log that is not read yet: {self._stream.condition}")
+        self._warned = status == "unreserved"
+
+    def _refused(self, outcome: Outcome, why: str) -> None:
+        self._tell(now=True)
+        super()._refused(outcome, why)
+
+    def _tell(self, now: bool = False, asks: bool = False) -> None:
+        """Tell the server what is durable here, about once per second."""
+        seconds = time.time()
+        if not now and seconds - self._told < (_FEEDBACK_SECONDS / 10 if asks else _FEEDBACK_SECONDS):
+            return
+        self._told = seconds
+        at, clock = self._stream.flushed, int((seconds - _EPOCH_SECONDS) * 1_000_000)
+        self._connection.send(_FEEDBACK.pack(b"r", at, at, at, clock, int(asks)))

@@ -1,0 +1,55 @@
+"""Finds objects by listing buckets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+
+from calve.sources.s3.objects import S3Object, listed
+from calve.sources.s3.settings import Aws, Scan
+
+__all__ = ["Listing"]
+
+
+class Listing:
+    """The objects of buckets, listed every `interval`.
+
+    Args:
+        scan: Which buckets.
+        aws: Where they are.
+    """
+
+    def __init__(self, scan: Scan, aws: Aws) -> None:
+        self._scan, self._aws = scan, aws
+        self._next = 0.0
+
+    def start(self, once: bool, pending: Iterable[str]) -> None:
+        """Do nothing: the first `find` lists the buckets."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def acknowledge(self, identities: Collection[str]) -> None:
+        """Do nothing: listing again finds nothing new."""
+
+    def find(self, taken: Collection[str], waiting: int, once: bool) -> list[S3Object]:
+        """Return new objects if a listing is due, the oldest first.
+
+        Args:
+            taken: The identities of those that are known.
+            waiting: How many of them are not planned.
+            once: Whether there is only one listing.
+
+        Raises:
+            SourceError: A bucket does not exist, or may not be listed.
+            SourceUnavailableError: The store does not answer.
+        """
+        if time.monotonic() < self._next:
+            return []
+        found: dict[str, S3Object] = {}
+        for entry in self._scan.buckets:
+            for one in listed(self._aws, entry.bucket):
+                if one.identity not in taken and not (one.size_bytes == 0 and one.key.endswith("/")):
+                    found[one.identity] = one
+        self._next = float("inf") if once else time.monotonic() + self._scan.scheduling.interval.total_seconds()
+        return sorted(found.values(), key=lambda one: (one.modified, one.path))

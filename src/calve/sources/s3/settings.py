@@ -1,0 +1,155 @@
+"""The options of the s3 source, by Data Prepper's keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from calve.settings import option
+from calve.sources.file.settings import CodecSettings, FileSettings
+
+__all__ = ["Aws", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
+
+_UNUSED = "Accepted for compatibility with Data Prepper; no effect"
+
+
+@dataclass(frozen=True)
+class Aws:
+    """Region and credentials; what is missing comes from the environment, as for AWS tools."""
+
+    region: str | None = option(None, "Region of the buckets and of the queue.")
+    endpoint: str | None = option(None, "Address of an S3 store other than AWS, e.g. http://localhost:9000.")
+    sts_role_arn: str | None = option(None, "A role that is taken with the keys, for buckets and queue.", minimum=20)
+    sts_external_id: str | None = option(None, "The external id that the role requires.", minimum=2)
+    access_key_id: str | None = option(None, "Access key.", secret=True)
+    secret_access_key: str | None = option(None, "Secret key.", secret=True)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse half a pair of keys."""
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            yield "", "set both access_key_id and secret_access_key, or none"
+        if self.sts_role_arn and not re.match(r"arn:[^:]+:iam::\d+:role/.", self.sts_role_arn):
+            yield "sts_role_arn", "this is no role; it looks like arn:aws:iam::123456789012:role/name"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which objects of a bucket are read."""
+
+    include_prefix: list[str] | None = option(None, "Only keys that begin with one of these.", minimum=1)
+    exclude_suffix: list[str] | None = option(None, "No keys that end with one of these.", minimum=1)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket, and which of its objects are read."""
+
+    name: str = option(doc="The name of the bucket.", minimum=3)
+    filter: Filter = option(Filter(), "Which objects are read. Default: all.")
+
+    @property
+    def bucket(self) -> str:
+        """The name alone."""
+        return self.name.removeprefix("s3://").strip("/")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse a path instead of a name."""
+        if "/" in self.bucket:
+            yield "name", "this is a path; name the bucket here, and the prefix in `filter.include_prefix`"
+
+
+@dataclass(frozen=True)
+class BucketEntry:
+    """One entry of the list of buckets."""
+
+    bucket: Bucket = option(doc="A bucket.")
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """How often buckets are listed."""
+
+    interval: timedelta = option(
+        timedelta(minutes=1), "The time between two listings.", minimum=timedelta(milliseconds=10)
+    )
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Finds objects by listing buckets."""
+
+    buckets: list[BucketEntry] = option(doc="The buckets.", minimum=1)
+    scheduling: Scheduling = option(Scheduling(), "How often they are listed; Calve lists them again until it stops.")
+
+
+@dataclass(frozen=True)
+class Sqs:
+    """Finds objects by the notifications in a queue of SQS."""
+
+    queue_url: str = option(doc="The address of the queue, as AWS shows it.", minimum=1)
+    maximum_messages: int = option(10, "The most messages of one request.", minimum=1, maximum=10)
+    visibility_timeout: timedelta = option(
+        timedelta(seconds=30),
+        "How long a received message is hidden from others; extended until its events are committed.",
+        minimum=timedelta(seconds=2),
+        maximum=timedelta(hours=12),
+    )
+    wait_time: timedelta = option(
+        timedelta(seconds=20),
+        "How long a request waits for messages, at most; never longer than a third of `visibility_timeout`.",
+        minimum=timedelta(0),
+        maximum=timedelta(seconds=20),
+    )
+    poll_delay: timedelta = option(timedelta(0), "The time between two requests.", minimum=timedelta(0))
+    visibility_duplication_protection: bool = option(True, f"{_UNUSED}: the timeout is always extended.")
+    max_visibility_timeout_extension: timedelta = option(
+        timedelta(minutes=30), f"{_UNUSED}: the timeout is extended until the commit; twelve hours are SQS's limit."
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse what is not an address."""
+        if not self.queue_url.startswith(("https://", "http://")):
+            yield (
+                "queue_url",
+                "this is no address; AWS shows it as https://sqs.<region>.amazonaws.com/<account>/<name>",
+            )
+
+
+@dataclass(frozen=True)
+class S3SourceSettings:
+    """Reads objects of S3, each exactly once: those of listed buckets, or those that a queue announces."""
+
+    notification_type: Literal["sqs"] | None = option(None, "`sqs`, with `sqs`.")
+    notification_source: Literal["s3", "eventbridge"] = option("s3", f"{_UNUSED}: both are recognized.")
+    sqs: Sqs | None = option(None, "Read the objects that the messages of a queue name.")
+    scan: Scan | None = option(None, "List buckets.")
+    codec: CodecSettings | None = option(None, "The format of the objects. Default: by the extension of the key.")
+    compression: Literal["automatic", "none", "gzip", "zstd"] = option(
+        "automatic", "`automatic`: by the extension .gz or .zst, otherwise by the first bytes."
+    )
+    aws: Aws = option(Aws(), "Region and credentials.")
+    delete_s3_objects_on_read: bool = option(False, "Whether an object is deleted after its events are committed.")
+    on_error: Literal["retain_messages", "delete_messages"] = option(
+        "retain_messages",
+        "What happens to an object that may not be read (403): the pipeline waits and tries again, or the object "
+        "becomes a dead letter; and to a message that is no notification: it stays in the queue, or it is deleted.",
+    )
+    acknowledgments: bool = option(True, f"{_UNUSED}: progress always follows the commits.")
+    workers: int = option(1, f"{_UNUSED}: Spark's tasks read.", minimum=1)
+    records_to_accumulate: int = option(100, f"{_UNUSED}: `flush_interval` and `max_batch_bytes` divide batches.")
+    buffer_timeout: timedelta = option(timedelta(seconds=10), f"{_UNUSED}: see `flush_interval` of the sink.")
+
+    @property
+    def format(self) -> FileSettings:
+        """The settings with which the readers of files read an object."""
+        return FileSettings(path="", codec=self.codec, compression=self.compression)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require one way to find objects."""
+        if (self.scan is None) == (self.sqs is None):
+            yield "", "name how objects are found: either `sqs` or `scan`"
+        elif self.notification_type and self.sqs is None:
+            yield "notification_type", "`sqs` is missing"

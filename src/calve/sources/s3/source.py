@@ -1,0 +1,225 @@
+"""The driver's side of the s3 source: plans objects that are new, each content once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from calve.errors import PositionLostError, SettingsError
+from calve.object_store import StateFolder
+from calve.observe.log import Log
+from calve.sources.file.codec import codec_of, divisible, ranges
+from calve.sources.file.processed_files import finished_in
+from calve.sources.file.storage import Found
+from calve.sources.file.stream import compression_of
+from calve.sources.s3.inbox import Inbox
+from calve.sources.s3.listing import Listing
+from calve.sources.s3.objects import S3Object, opened, remove
+from calve.sources.s3.queue import Queue
+from calve.sources.s3.reader import S3Reader, object_of
+from calve.sources.s3.settings import S3SourceSettings
+from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+
+__all__ = ["PART_BYTES", "S3Source", "check", "open"]
+
+PART_BYTES = 64 << 20
+"""Larger objects are divided, if their codec allows it, so that several tasks read them."""
+
+
+_REMEMBERED_NS = 30 * 86_400 * 1_000_000_000
+_FORGET_SECONDS = 3600.0
+
+
+def open(settings: S3SourceSettings, folder: StateFolder, pipeline: str) -> S3Source:
+    """Create the source of a pipeline; it reads nothing before `start`."""
+    return S3Source(settings, folder, pipeline)
+
+
+class S3Source:
+    """Plans objects in the order in which they were written.
+
+    The objects that were read are in two lists: those of uncommitted batches in the ledger, those of acknowledged
+    batches in the source's folder.
+
+    Args:
+        settings: The source's options.
+        folder: The folder with the list of objects that have been read.
+        pipeline: The name of the pipeline, for messages.
+    """
+
+    def __init__(self, settings: S3SourceSettings, folder: StateFolder, pipeline: str) -> None:
+        self.reader = S3Reader(settings)
+        self._settings, self._folder, self._pipeline = settings, folder, pipeline
+        self._log = Log(pipeline)
+        self._finished = finished_in(folder)
+        self._finder = _finder(settings, pipeline)
+        self._once = False
+        self._next_forget = 0.0
+        self._waiting: dict[str, S3Object] = {}
+        self._taken: dict[str, int] = {}
+        self._planned: dict[int, Planned] = {}
+
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
+        """Load the list of read objects, and find new ones; with `once`, these are all.
+
+        Raises:
+            SourceError: A bucket does not exist, or may not be listed.
+            SourceUnavailableError: The store does not answer.
+        """
+        self._once = once
+        self._taken = {file.path: file.modified for file in self._finished.load()}
+        begun: dict[str, int] = {}
+        for planned in pending:
+            objects = _objects(planned)
+            begun |= {one.identity: one.modified for one in objects}
+            self._planned[_count(planned.position) - len(objects)] = planned
+        self._taken |= begun
+        self._finder.start(once, begun)
+        self._find()
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Return how much waits; look for new objects when it is due."""
+        self._find()
+        waiting = [one.size_bytes for one in self._waiting.values()]
+        handed_out = [planned for start, planned in list(self._planned.items()) if start >= _count(position)]
+        waiting += [split.size_bytes for planned in handed_out for split in planned.splits]
+        return Backlog(-1, sum(waiting) or 1) if waiting else Backlog()
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Return whole objects up to `max_bytes`, at least one.
+
+        Raises:
+            PositionLostError: Objects have been read, but the list of them is lost.
+        """
+        count = _count(position)
+        if count in self._planned:
+            return self._planned[count]
+        if self._settings.scan and count > len(self._taken):
+            raise PositionLostError(
+                f"Objects read: {count:,}, but the list of them in {self._folder} is missing or old",
+                step="read",
+                target=self._pipeline,
+                hint="Restore the folder; or use a new --state, and move the objects that were read away",
+            )
+        chosen: list[S3Object] = []
+        left = max_bytes
+        for one in self._waiting.values():
+            left -= one.size_bytes
+            if chosen and left < 0:
+                break
+            chosen.append(one)
+        if not chosen:
+            return None
+        splits = [split for one in chosen for split in self._split(one)]
+        for one in chosen:
+            del self._waiting[one.identity]
+        self._taken |= {one.identity: one.modified for one in chosen}
+        more = tuple(one.path for one in list(self._waiting.values())[:1])
+        self._planned[count] = Planned(splits, {"objects": count + len(chosen)}, more)
+        return self._planned[count]
+
+    def begin_at(self, beginning: Beginning) -> Position:
+        """Return the position of a beginning: older objects count as read from now on.
+
+        Raises:
+            SettingsError: It has offsets, which objects do not have.
+            SourceUnavailableError: The store does not answer.
+        """
+        if beginning.offsets is not None or beginning.at == "group":
+            text = "Objects have no offsets"
+            hint = "Choose with --start-timestamp which of them count as read, by the time they were written"
+            raise SettingsError(text, step="rebuild", target="s3", hint=hint)
+        if self._settings.sqs and beginning.at != "earliest":
+            text = "A queue has only new messages; objects that were read before are not known"
+            raise SettingsError(text, step="rebuild", target="s3", hint="Use --from earliest, or purge the queue first")
+        objects = [] if beginning.at == "earliest" else self._finder.find((), 0, once=True)
+        if beginning.timestamp_ms is not None:
+            objects = [one for one in objects if one.modified < beginning.timestamp_ms * 1_000_000]
+        self._finish(objects)
+        self._finished.close()
+        return {"objects": len(objects)}
+
+    def acknowledge(self, planned: Planned) -> None:
+        """Record the objects of a committed batch as read, and delete them if it is asked for; may be repeated.
+
+        Raises:
+            SourceError: The disk or the store refused.
+        """
+        objects = _objects(planned)
+        self._finish(objects)
+        if self._settings.delete_s3_objects_on_read:
+            for one in objects:
+                remove(self._settings.aws, one)
+        self._finder.acknowledge({one.identity for one in objects})
+        self._planned.pop(_count(planned.position) - len(objects), None)
+
+    def stop(self) -> None:
+        """Stop receiving messages, and close the list of read objects."""
+        self._finder.stop()
+        self._finished.close()
+
+    def _finish(self, objects: Sequence[S3Object]) -> None:
+        self._finished.add(Found(one.identity, one.size_bytes, one.modified) for one in objects)
+
+    def _find(self) -> None:
+        self._forget()
+        for one in self._finder.find(self._taken.keys() | self._waiting.keys(), len(self._waiting), self._once):
+            if self._settings.scan and codec_of(one.key, self._settings.format) is None:
+                self._taken[one.identity] = one.modified
+                self._log.warning(f"{one.path} is not read: its key has no known extension; set `codec`")
+            else:
+                self._waiting[one.identity] = one
+
+    def _forget(self) -> None:
+        """Forget objects whose messages cannot come again: SQS keeps them for 14 days."""
+        if self._settings.sqs and time.monotonic() >= self._next_forget:
+            before = time.time_ns() - _REMEMBERED_NS
+            self._finished.forget(before)
+            begun = {one.identity for planned in list(self._planned.values()) for one in _objects(planned)}
+            self._taken = {name: at for name, at in self._taken.items() if at >= before or name in begun}
+            self._next_forget = time.monotonic() + _FORGET_SECONDS
+
+    def _split(self, found: S3Object) -> list[Split]:
+        """Divide an object; the parts are the same in every plan."""
+        parts = [(0, found.size_bytes)]
+        codec = codec_of(found.key, self._settings.format)
+        if found.size_bytes > PART_BYTES and codec and divisible(codec, self._compression(found)):
+            parts = ranges(found.size_bytes, PART_BYTES)
+        return [Split({"object": asdict(found), "start": start, "end": end}, end - start) for start, end in parts]
+
+    def _compression(self, found: S3Object) -> str:
+        def magic() -> bytes:
+            try:
+                with opened(self._settings.aws, found) as file:
+                    return bytes(file.read(4))
+            except OSError:
+                return b""  # the reader has the same error, and reports it
+
+        return compression_of(found.key, self._settings.compression, magic)
+
+
+def check(settings: S3SourceSettings) -> None:
+    """Check that the queue answers; no message is received.
+
+    Raises:
+        SourceError: It does not exist, or may not be read.
+        SourceUnavailableError: It does not answer.
+    """
+    assert settings.sqs
+    Queue(settings.sqs, settings.aws).check()
+
+
+def _finder(settings: S3SourceSettings, pipeline: str) -> Inbox | Listing:
+    if settings.sqs:
+        return Inbox(settings.sqs, settings, pipeline)
+    assert settings.scan
+    return Listing(settings.scan, settings.aws)
+
+
+def _count(position: Position | None) -> int:
+    return int((position or {}).get("objects", 0))
+
+
+def _objects(planned: Planned) -> list[S3Object]:
+    return [object_of(split) for split in planned.splits if split.body["start"] == 0]

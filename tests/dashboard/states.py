@@ -1,0 +1,135 @@
+"""State folders as pipelines leave them, for tests and screenshots: healthy, lagging, failing, empty and hostile."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from math import sin
+from pathlib import Path
+
+from calve.dashboard.history import History, Sample
+from calve.errors import CommitError, SourceUnavailableError
+from calve.observe.report import TableFiles
+from calve.observe.status import BatchCounts, PipelineStatus
+from calve.observe.status_file import STATUS_FILE, read_report
+
+HOSTILE = "</td><script>alert(1)</script>\"'&{{7*7}}\x1b[2J\u202e"
+"""A name and a value that would do harm if it were not escaped."""
+PATTERNS = (("orders", "shop.orders"), ("clicks", "shop.page_views"))
+
+
+def healthy(state: Path) -> None:
+    """Two pipelines that keep up."""
+    for at, (name, table) in enumerate(PATTERNS):
+        status = _running(name, table, rows=482_110_040 // (at + 1))
+        status.lag(600, 600 * 180)
+        rejects = {table: {"NOT_COERCIBLE": 12}, "": {"MALFORMED": 3}}
+        status.batch_written(BatchCounts(2, 30, 900, rejects=rejects), 0.4)
+        status.table_files(table, _files(420, 61 << 30, 12_000))
+        save(state, status)
+    _letters(state, "orders", "amount", "'12,50' is not a valid double", '{"id": 7, "amount": "12,50"}')
+    _write_history(
+        state,
+        {name: (lambda x: 18_000 + 4_000 * sin(x * 9), lambda x: 700.0 + 500.0 * sin(x * 31)) for name, _ in PATTERNS},
+    )
+
+
+def lagging(state: Path) -> None:
+    """A pipeline whose events arrive faster than they are written, into a table with many small files."""
+    status = _running("orders", "shop.orders", rows=109_104_220)
+    status.lag(4_812_000, 4_812_000 * 180)
+    status.freshness(412.0)
+    status.table_files("shop.orders", _files(18_440, 3 << 30, 2_400_000, snapshots=17_280, is_maintained=False))
+    save(state, status)
+    _write_history(state, {"orders": (lambda x: 21_000.0, lambda x: 4_812_000 * max(0.0, x - 0.3) / 0.7)})
+
+
+def failing(state: Path) -> None:
+    """A pipeline whose source does not answer, with a dropped table, and one that is paused."""
+    status = _running("orders", "shop.orders", rows=52_120_400)
+    hint = "Start it, or correct bootstrap_servers; Calve tries again"
+    status.trouble(SourceUnavailableError("Kafka at kafka:9092 does not answer", step="read", hint=hint))
+    dropped = "The table shop.refunds was dropped and created again, and the staged files belong to the old one"
+    hint = "Restore the old table, or let it go: calve state forget shop.refunds"
+    status.trouble(CommitError(dropped, step="commit", hint=hint), table="shop.refunds")
+    status.staged(3, 1 << 20)
+    save(state, status)
+    other = _running("clicks", "shop.page_views", rows=50_008_000)
+    other.paused(True)
+    save(state, other)
+    falls: Callable[[float], float] = lambda x: 15_000.0 if x < 0.8 else 0.0  # noqa: E731
+    _write_history(state, {name: (falls, lambda x: 0.0) for name, _ in PATTERNS})
+
+
+def empty(state: Path) -> None:
+    """A state folder that no pipeline has used."""
+    state.mkdir(parents=True)
+
+
+def hostile(state: Path) -> None:
+    """Names, reasons and events that would do harm on a page that does not escape them."""
+    status = _running("orders", HOSTILE, rows=1)
+    status.batch_written(BatchCounts(2, 3, 90, rejects={HOSTILE: {HOSTILE: 2}}), 0.4)
+    status.trouble(CommitError(HOSTILE, step="commit", hint=HOSTILE), table=HOSTILE)
+    save(state, status)
+    _letters(state, "orders", HOSTILE, HOSTILE, HOSTILE * 3, table=HOSTILE, code=HOSTILE)
+
+
+ALL = {one.__name__: one for one in (healthy, lagging, failing, empty, hostile)}
+
+
+def save(state: Path, status: PipelineStatus) -> None:
+    """Write the status of a pipeline."""
+    folder = state / status.name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / STATUS_FILE).write_text(json.dumps(status.report().to_dict()))
+
+
+def _running(name: str, table: str, rows: int) -> PipelineStatus:
+    status = PipelineStatus(name)
+    status.batch_written(BatchCounts(1, rows, rows * 180), 0.5)
+    at = datetime.now(UTC).replace(microsecond=0)
+    for number in range(5, 0, -1):
+        status.table_committed(table, rows // 5, 7_000_000_000 + number, at - timedelta(seconds=5 * number))
+    status.freshness(2.4)
+    status.set_state("running")
+    return status
+
+
+def _files(count: int, size_bytes: int, deletes: int, snapshots: int = 212, is_maintained: bool = True) -> TableFiles:
+    maintained = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
+    return TableFiles(count, size_bytes, 8, deletes, snapshots, maintained if is_maintained else None)
+
+
+def _letters(
+    state: Path,
+    pipeline: str,
+    name: str,
+    reason: str,
+    event: str,
+    table: str = "shop.orders",
+    code: str = "NOT_COERCIBLE",
+) -> None:
+    folder = state / pipeline / "dlq"
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = {"timestamp": "2026-11-22T09:15:02.120Z", "pipeline": pipeline, "table": table, "code": code}
+    line = json.dumps({**entry, "field": name, "reason": reason, "event": event})
+    (folder / "1.ndjson").write_text(f"{line}\n" * 3)
+
+
+def _write_history(state: Path, curves: dict[str, tuple[Callable[[float], float], Callable[[float], float]]]) -> None:
+    """Write an hour of samples: the rate and the lag as functions of the part of the hour."""
+    file = state / "_dashboard" / "history.json"
+    history, now = History(file), time.time()
+    for name, (rate, lag) in curves.items():
+        parts = [number / 360 for number in range(360)]
+        report = read_report(str(state), name)
+        assert report is not None
+        events, samples = report.events - 10 * sum(map(rate, [*parts, 1.0])), []
+        for number, x in enumerate(parts):
+            events += 10 * rate(x)
+            samples.append(Sample(now - 3600 + 10 * number, int(events), int(lag(x)), 0, 2.4 + lag(x) / 12_000))
+        history.fill(name, samples)
+    history.save()

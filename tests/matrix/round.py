@@ -1,0 +1,167 @@
+"""A round of the matrix: one pipeline with a sink of each write mode, killed several times; then all is counted."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from calve.object_store import StoreFolder
+from calve.stop_point import VARIABLE
+from matrix.feeds import Feed
+from running import Calve
+from services.opensearch import OpenSearch
+
+__all__ = ["ANY_TIME", "MODES", "Counts", "Round"]
+
+MODES = ("equality-delete", "copy-on-write", "merge-on-read")
+ANY_TIME = "any time"
+REACH_SECONDS = 240
+HTTP_REACH_SECONDS = 30
+START_SECONDS = 7.0
+QUICK = {"commit_interval": "100ms", "auto_create": True}
+COLUMNS = [{"name": "id", "type": "long"}, {"name": "v", "type": "long"}]
+LOG = [{"name": "n", "type": "long"}, *COLUMNS]
+
+
+@dataclass
+class Counts:
+    """What a round found.
+
+    Attributes:
+        kills: By point.
+        missed: Points that a process did not reach before it had done its work.
+        events: How many events or changes there were.
+        lost: What is missing, by table.
+        duplicated: What is there too often, by table.
+        besides: What else happened.
+    """
+
+    kills: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    events: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+    duplicated: Counter[str] = field(default_factory=Counter)
+    besides: Counter[str] = field(default_factory=Counter)
+
+
+class Round:
+    """One folder with a pipeline `p`, its state and its tables.
+
+    Args:
+        folder: A new folder.
+        feed: Gives the events; its source is the pipeline's.
+        spark: Reads the tables.
+        state: An address on an object store with the variables to reach it; or empty, for a folder.
+        opensearch: A server that gets the changes as well.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        feed: Feed,
+        spark: SparkSession,
+        state: tuple[str, dict[str, str]] | None = None,
+        opensearch: OpenSearch | None = None,
+    ) -> None:
+        self._feed, self._opensearch = feed, opensearch
+        self._is_mirror = "iceberg" in feed.source
+        self._index = f"matrix-{folder.name}".lower()
+        self._state, self._environment = state or ("", {})
+        self._arguments = ("--state", self._state) if state else ()
+        self._calve = Calve(folder, json.dumps({"p": {"source": feed.source, "sink": self._sinks()}}), spark)
+        self.counts = Counts()
+
+    def _sinks(self) -> list[dict[str, Any]]:
+        operation = '${getMetadata("iceberg_operation")}' if self._is_mirror else "${/op}"
+        keyed = {"operation": operation, "identifier_columns": ["id"], **QUICK}
+        sinks: list[dict[str, Any]] = []
+        for mode in MODES:
+            more = {} if self._is_mirror else {"include_keys": ["id", "v"], "schema": {"columns": COLUMNS}}
+            sinks.append({"iceberg": {"table_identifier": _table(mode), "write_mode": mode, **keyed, **more}})
+        if not self._is_mirror:
+            sinks.append({"iceberg": {"table_identifier": "to.log", "schema": {"columns": LOG}, **QUICK}})
+        if self._opensearch:
+            keys = ('getMetadata("document_id")', 'getMetadata("bulk_action")') if self._is_mirror else ("/id", "/do")
+            key, action = (f"${{{one}}}" for one in keys)
+            index = {"hosts": [self._opensearch.address], "index": self._index, "document_id": key, "action": action}
+            sinks.append({"opensearch": index})
+        return sinks
+
+    def strike(self, point: str, chance: random.Random) -> None:
+        """Give events, start a process, and let it die at a point; at one of a task its worker dies, and it ends."""
+        self._feed.give(self._calve)
+        environment = dict(self._environment)
+        if point != ANY_TIME:
+            environment[VARIABLE] = f"{point}:{chance.randint(1, len(MODES)) if point.startswith('commit.') else 1}"
+        once = ("--once",) if self._feed.is_once else ()
+        patience = "1ms" if point.startswith("task.") else "2s"  # before events are suspected of the worker's death
+        process = self._calve.start(*once, "--give-up-after", patience, *self._arguments, environment=environment)
+        try:
+            if point == ANY_TIME:
+                process.wait(chance.uniform(1, START_SECONDS))
+            else:
+                process.wait(REACH_SECONDS if once else HTTP_REACH_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._calve.kill()
+            self.counts.kills[ANY_TIME] += 1
+            if point != ANY_TIME:
+                self.counts.missed[point] += 1
+            return
+        is_dead = process.returncode < 0 or (process.returncode == 1 and point.startswith("task."))
+        (self.counts.kills if is_dead else self.counts.missed)[point] += 1
+
+    def finish(self) -> Counts:
+        """Work off what is left without a kill, and count."""
+        if not self._feed.is_once:
+            self._run_until_accepted()
+        code = self._calve.start("--once", *self._arguments, environment=self._environment).wait(600)
+        assert code == 0, self._calve.said()[-4000:]
+        changes = self._feed.changes
+        self.counts.events = changes.numbers + changes.bad.total()
+        spark = self._calve.shared_spark()
+        for mode in MODES:
+            rows = spark.table(f"lakehouse.{_table(mode)}").select("id", "v").collect()
+            self._compare(mode, Counter((row.id, row.v) for row in rows), Counter(changes.rows.items()))
+        if not self._is_mirror:
+            numbers = Counter(row.n for row in spark.table("lakehouse.to.log").select("n").collect())
+            self._compare("append", numbers, Counter(range(changes.numbers)))
+            self._compare("dead letters", Counter(one["event"] for one in self._dead_letters()), changes.bad)
+        if self._opensearch:
+            documents = self._opensearch.documents(self._index)
+            found = Counter((int(key), one["v"]) for key, one in documents.items())
+            self._compare("opensearch", found, Counter(changes.rows.items()))
+        return self.counts
+
+    def _compare(self, name: str, found: Counter[Any], expected: Counter[Any]) -> None:
+        self.counts.lost[name] += (expected - found).total()
+        self.counts.duplicated[name] += (found - expected).total()
+
+    def _run_until_accepted(self) -> None:
+        self._feed.give(self._calve)  # so that the process listens when it is stopped
+        process = self._calve.start(*self._arguments, environment=self._environment)
+        self._feed.end()
+        assert process.poll() is None, f"{process.returncode}: {self._calve.said()[-4000:]}"
+        assert self._calve.stop() == 0, self._calve.said()[-4000:]
+
+    def _dead_letters(self) -> list[dict[str, Any]]:
+        if not self._state:
+            return self._calve.dead_letters("p")
+        folder = StoreFolder.at(f"{self._state}/p/dlq")
+        names = [name for name in folder.names() if name.endswith(".ndjson") and not name.startswith(("_", "."))]
+        contents = [found.content for name in names if (found := folder.get(name))]
+        return [json.loads(line) for content in contents for line in content.splitlines()]
+
+    def end(self) -> None:
+        """Leave nothing running."""
+        self._calve.end()
+
+
+def _table(mode: str) -> str:
+    return f"to.{mode.replace('-', '_')}"

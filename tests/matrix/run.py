@@ -1,0 +1,230 @@
+"""Kills pipelines at every point and at any time, and counts what is lost: `make crash ROUNDS=100 SEED=1`.
+
+With `--databases` the rounds are those of `matrix.databases`.
+
+A round is one pipeline, from one of the sources, with a sink of each write mode; its state is a folder or on an object
+store. It is killed eight times, each time with new events, at points that take turns or at any time. Then it works off
+what is left, and every table, dead letter and document is compared with what was sent. All that is needed is started
+here. A round that is not exact keeps its folder, and is played again by `--round N` with the same seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from calve.catalog.catalog import embedded
+from calve.engine import session
+from matrix import databases
+from matrix.feeds import Feed, FileFeed, HttpFeed, KafkaFeed, TableFeed
+from matrix.round import ANY_TIME, Counts, Round
+from services.kafka import Kafka
+from services.objects import ObjectStore
+from services.opensearch import OpenSearch
+from services.process import free_ports
+
+FOLDER = Path(__file__).parents[2] / "build" / "crash"
+SOURCES = ("file", "kafka", "iceberg", "http")
+STATES = ("local", "s3")
+KILLS_OF_A_ROUND = 8
+PATH = (
+    "catalog.after-create",
+    "task.in-write",
+    "ledger.before-begin",
+    "ledger.after-begin",
+    "ledger.before-stage",
+    "ledger.after-stage",
+    "pipeline.after-publish",
+    "pipeline.after-stage",
+    "commit.before-swap",
+    "commit.after-swap",
+    "commit.after-table",
+    "pipeline.after-acknowledge",
+    "ledger.before-committed",
+    "ledger.after-committed",
+    ANY_TIME,
+    ANY_TIME,
+)
+MORE = {"iceberg": ("spool.before-publish", "catalog.after-evolve")}
+ONLY_FIRST = "catalog.after-create"
+"""Tables are made once, so this point comes first in a round or not at all."""
+
+
+class Servers:
+    """What the rounds share, started when it is first asked for."""
+
+    def __init__(self, folder: Path, with_opensearch: bool) -> None:
+        self._stack = contextlib.ExitStack()
+        self.spark: SparkSession = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}, needs_s3=True)
+        self._stack.callback(session.stop, self.spark)
+        self.kafka = self._stack.enter_context(Kafka(folder / "kafka"))
+        self.objects = self._stack.enter_context(ObjectStore(folder / "objects"))
+        self.opensearch = self._stack.enter_context(OpenSearch(folder / "opensearch")) if with_opensearch else None
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def main() -> int:
+    """Play the rounds, or until a signal; return 1 if anything was lost or duplicated."""
+    for wish in (signal.SIGINT, signal.SIGTERM):  # a shell has what it starts in the background ignore the first
+        signal.signal(wish, signal.default_int_handler)
+    asked = _arguments()
+    shutil.rmtree(asked.folder, ignore_errors=True)
+    asked.folder.mkdir(parents=True)
+    if asked.databases:
+        return _play_databases(asked)
+    servers = Servers(asked.folder / "servers", asked.opensearch)
+    found: dict[tuple[str, str], list[Counts]] = {}
+    failed, began = 0, time.monotonic()
+    try:
+        for number in [asked.round] if asked.round is not None else range(asked.rounds):
+            source, state = SOURCES[number % len(SOURCES)], STATES[number // len(SOURCES) % len(STATES)]
+            counts = _play(number, asked, servers, source, state)
+            found.setdefault((source, state), []).append(counts)
+            wrong = counts.lost.total() + counts.duplicated.total()
+            failed += bool(wrong)
+            print(
+                f"round {number}: {source}, state {state}: {counts.kills.total()} kills, {counts.events} events, "
+                f"{counts.lost.total()} lost, {counts.duplicated.total()} duplicated ({time.monotonic() - began:.0f} s)",
+                flush=True,
+            )
+    except KeyboardInterrupt:
+        print("ended; the table has the rounds before", flush=True)
+    finally:
+        servers.close()
+        _write(asked, found)
+    return 1 if failed else 0
+
+
+def _play_databases(asked: argparse.Namespace) -> int:
+    found: dict[tuple[str, str], list[Counts]] = {}
+    failed, began = 0, time.monotonic()
+    try:
+        for number in [asked.round] if asked.round is not None else range(asked.rounds):
+            kind, counts = databases.play(number, asked.seed, asked.folder / f"round-{number}")
+            found.setdefault((kind, "local"), []).append(counts)
+            lost, duplicated = counts.lost.total(), counts.duplicated.total()
+            failed += bool(lost + duplicated)
+            besides = ", ".join(f"{many} {what}" for what, many in counts.besides.items())
+            print(
+                f"round {number}: {kind}: {counts.kills.total()} kills, {besides}; {lost} lost, {duplicated} too many "
+                f"({time.monotonic() - began:.0f} s)",
+                flush=True,
+            )
+    except KeyboardInterrupt:
+        print("ended; the table has the rounds before", flush=True)
+    finally:
+        _write(asked, found)
+    return 1 if failed else 0
+
+
+def _write(asked: argparse.Namespace, found: dict[tuple[str, str], list[Counts]]) -> None:
+    table = "\n".join(_table(found))
+    (asked.folder / "matrix.md").write_text(table + "\n")
+    told = {f"{source}, {state}": [vars(one) for one in each] for (source, state), each in found.items()}
+    (asked.folder / "matrix.json").write_text(json.dumps({"seed": asked.seed, "rounds": told}, indent=1))
+    print(table)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--round", type=int, help="play only this round of the seed")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--opensearch", action="store_true", help="write to an OpenSearch as well")
+    parser.add_argument("--databases", action="store_true", help="kill sources of databases instead")
+    return parser.parse_args()
+
+
+def _play(number: int, asked: argparse.Namespace, servers: Servers, source: str, state: str) -> Counts:
+    chance = random.Random(f"{asked.seed}-{number}")
+    folder = asked.folder / f"round-{number}"
+    feed = _feed(source, chance, folder, servers, number)
+    place = (servers.objects.place(f"{asked.seed}-{number}"), servers.objects.environment()) if state == "s3" else None
+    with _exported(place[1] if place else {}):
+        played = Round(folder, feed, servers.spark, place, servers.opensearch)
+        try:
+            for point in _points(source, number, chance):
+                played.strike(point, chance)
+            counts = played.finish()
+        finally:
+            played.end()
+    if not counts.lost.total() + counts.duplicated.total():
+        shutil.rmtree(folder)
+    return counts
+
+
+def _points(source: str, number: int, chance: random.Random) -> list[str]:
+    """Choose the points of a round: over the rounds of a source they take turns."""
+    points = [*PATH, *MORE.get(source, ())]
+    first = number // len(SOURCES) * KILLS_OF_A_ROUND
+    chosen = [points[(first + each) % len(points)] for each in range(KILLS_OF_A_ROUND)]
+    chance.shuffle(chosen)
+    return sorted(chosen, key=lambda point: point != ONLY_FIRST)
+
+
+def _feed(source: str, chance: random.Random, folder: Path, servers: Servers, number: int) -> Feed:
+    if source == "file":
+        return FileFeed(chance)
+    if source == "kafka":
+        return KafkaFeed(chance, servers.kafka, f"matrix-{number}")
+    if source == "http":
+        return HttpFeed(chance, free_ports(1)[0])
+    lakehouse = folder / "lakehouse"
+    lakehouse.mkdir(parents=True)
+    spark = servers.spark.newSession()
+    for key, value in embedded(lakehouse).items():
+        spark.conf.set(f"spark.sql.catalog.lakehouse.{key}", value)
+    spark.conf.set("spark.sql.catalog.lakehouse", "org.apache.iceberg.spark.SparkCatalog")
+    return TableFeed(chance, spark, "db.source", {"name": "lakehouse", **embedded(lakehouse)})
+
+
+@contextlib.contextmanager
+def _exported(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables, which this process needs as well to read a state."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _table(found: dict[tuple[str, str], list[Counts]]) -> Iterator[str]:
+    """Give the matrix in Markdown: kills by point and combination, and below them what was lost and duplicated."""
+    cells = {
+        name: (
+            sum((one.kills for one in each), Counter()),
+            sum(one.events for one in each),
+            sum((one.lost for one in each), Counter()),
+            sum((one.duplicated for one in each), Counter()),
+        )
+        for name, each in sorted(found.items())
+    }
+    yield "| killed at | " + " | ".join(f"{source}, {state}" for source, state in cells) + " | all |"
+    yield "|---|" + "---:|" * (len(cells) + 1)
+    for point in sorted({point for kills, *_ in cells.values() for point in kills}):
+        numbers = [kills[point] for kills, *_ in cells.values()]
+        yield f"| `{point}` | " + " | ".join(str(one or "") for one in numbers) + f" | {sum(numbers)} |"
+    for name, number in (("**kills**", 0), ("events", 1), ("**lost**", 2), ("**duplicated**", 3)):
+        totals = [cell[number] if isinstance(cell[number], int) else cell[number].total() for cell in cells.values()]
+        yield f"| {name} | " + " | ".join(map(str, totals)) + f" | {sum(totals)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""What kills a source of a database again and again, and compares the rows with the database at the end."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from calve.sources.database.connection import ClosedError, ServerError
+from running import until
+from sources.database import pipeline
+
+KILLS = int(os.environ.get("CALVE_KILLS", "6"))
+
+
+class Writer(threading.Thread, ABC):
+    """Changes rows in transactions of all sizes, and rolls some of them back."""
+
+    def __init__(self, connect: Callable[[], Any], seed: int) -> None:
+        super().__init__(daemon=True)
+        self._connect = connect
+        self.random = random.Random(seed)
+        self.enough = threading.Event()
+
+    def run(self) -> None:
+        while not self.enough.is_set():
+            try:
+                with self._connect() as connection:
+                    while not self.enough.is_set():
+                        for statement in self.transaction():
+                            connection.query(statement)
+                        time.sleep(0.02)
+            except (ClosedError, ServerError):
+                time.sleep(0.05)
+
+    @abstractmethod
+    def transaction(self) -> list[str]:
+        """Give the statements of a transaction."""
+
+
+class Process:
+    """The pipeline, killed and started again on the same folder."""
+
+    def __init__(self, folder: Path, kind: str, port: int, database: str) -> None:
+        self.folder = folder
+        self._command = [sys.executable, pipeline.__file__, str(folder), kind, str(port), database]
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    @property
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def commit(self, store: pipeline.Store, count: int) -> None:
+        """Wait until so many batches are committed."""
+        before = store.commits
+        until(
+            lambda: store.commits >= before + count or not self.runs,
+            f"{count} batches are committed",
+            every_seconds=0.002,  # a load of small ranges is over soon
+        )
+
+    def kill(self) -> None:
+        assert self.runs, (self.folder / "log").read_text()[-3000:]
+        self.process.kill()
+        self.process.wait()
+
+
+def killed(process: Process, seed: int, writers: list[Writer], shake: Callable[[int], None]) -> None:
+    """Kill the process at random moments of the load and of the stream; then let the writers end.
+
+    Args:
+        process: The pipeline.
+        seed: Of the moments.
+        writers: They run all the time.
+        shake: Called after each kill with its number, to do something to the database.
+    """
+    moments = random.Random(seed)
+    store = pipeline.Store(process.folder)
+    for writer in writers:
+        writer.start()
+    loaded = 0
+    for number in range(KILLS):
+        process.start()
+        if number >= KILLS / 2:
+            until(lambda: store.is_loaded or not process.runs, "the load is committed")
+        process.commit(store, moments.randrange(1, 9) if number else 1)
+        time.sleep(moments.uniform(0, 0.3) if number else 0)  # anywhere in a batch
+        process.kill()
+        loaded += not store.is_loaded
+        shake(number)
+    assert 0 < loaded <= KILLS / 2, "some kills are for the load, and some for the stream"
+    process.start()
+    for writer in writers:
+        writer.enough.set()
+        writer.join()
+
+
+def same_in_the_end(process: Process, expected: dict[str, dict[str, dict]], seed: int) -> None:
+    """Wait until the rows are those of the database, and end the process."""
+    store = pipeline.Store(process.folder)
+
+    def same() -> bool:
+        assert process.runs, (process.folder / "log").read_text()[-3000:]
+        return all(_complete(store.rows(name)) == rows for name, rows in expected.items())
+
+    try:
+        until(same, f"the rows are those of the database (seed {seed})")
+    finally:
+        process.kill()
+
+
+def _complete(rows: dict[str, dict]) -> dict[str, dict]:
+    """Give rows that were written before the column was added a NULL in it, as in the database."""
+    return {
+        key: row if "v" not in row or "large" not in row else {**row, "extra": row.get("extra")}
+        for key, row in rows.items()
+    }

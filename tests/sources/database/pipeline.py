@@ -1,0 +1,141 @@
+"""A process with a source of a database and the smallest honest pipeline behind it, to be killed.
+
+Rows are in SQLite. As in the ledger, a batch is written down before it is read, and its rows and its position are
+committed together; only then it is acknowledged. An INSERT of a row that is there fails.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from calve.errors import CalveError, Verdict
+from calve.event.columns import TYPED
+from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.mysql import load as mysql_load
+from calve.sources.mysql import source as mysql
+from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.postgres import load as postgres_load
+from calve.sources.postgres import source as postgres
+from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.source import Planned, Position, Split
+
+CHUNK_PAGES, CHUNK_BYTES = 2, 1 << 16
+BATCH_BYTES = 1 << 16
+SCHEMA = """
+create table if not exists row_of(name text, key text, value text, primary key (name, key));
+create table if not exists state(name text primary key, value text);
+"""
+
+
+class Store:
+    """The target, and the ledger."""
+
+    def __init__(self, folder: Path) -> None:
+        self._db = sqlite3.connect(folder / "rows.db")
+        self._db.execute("pragma synchronous = off")
+        self._db.executescript(SCHEMA)
+
+    def state(self, name: str):
+        found = self._db.execute("select value from state where name = ?", [name]).fetchone()
+        return json.loads(found[0]) if found else None
+
+    def set(self, name: str, value: object) -> None:
+        self._db.execute("insert or replace into state values (?, ?)", [name, json.dumps(value)])
+
+    @property
+    def commits(self) -> int:
+        return self.state("commits") or 0
+
+    @property
+    def is_loaded(self) -> bool:
+        return "segment" in (self.state("position") or {})
+
+    def begin(self, planned: Planned) -> None:
+        with self._db:
+            self.set("begun", asdict(planned))
+
+    def pending(self) -> list[Planned]:
+        begun = self.state("begun")
+        if not begun:
+            return []
+        return [Planned([Split(**split) for split in begun["splits"]], begun["position"])]
+
+    def commit(self, changes: list[tuple[str, str, str, dict]], position: Position) -> None:
+        with self._db:
+            for name, operation, key, row in changes:
+                if operation == "delete":
+                    self._db.execute("delete from row_of where name = ? and key = ?", [name, key])
+                else:
+                    verb = "insert or replace" if operation == "update" else "insert"
+                    self._db.execute(f"{verb} into row_of values (?, ?, ?)", [name, key, json.dumps(row)])
+            self.set("position", position)
+            self.set("commits", self.commits + 1)
+            self.set("begun", None)
+
+    def rows(self, name: str) -> dict[str, dict]:
+        found = self._db.execute("select key, value from row_of where name = ?", [name])
+        return {key: json.loads(value) for key, value in found}
+
+
+def changes_of(opened, planned: Planned) -> list[tuple[str, str, str, dict]]:
+    found = []
+    for split in planned.splits:
+        for batch in opened.reader.read(split):
+            columns = [batch[name].to_pylist() for name in ("table_name", "operation", "document_id", TYPED)]
+            found += zip(*columns)
+    return found
+
+
+def again(action):
+    """Repeat an action while the server is away."""
+    while True:
+        try:
+            return action()
+        except CalveError as error:
+            if error.verdict is not Verdict.AGAIN:
+                raise
+            time.sleep(0.1)
+
+
+def run(folder: Path, settings: DatabaseSettings) -> None:
+    """Follow the tables until killed."""
+    postgres_load._CHUNK_PAGES, mysql_load._CHUNK_BYTES = CHUNK_PAGES, CHUNK_BYTES
+    store = Store(folder)
+    source = postgres if isinstance(settings, PostgresSettings) else mysql
+    opened = source.open(settings, folder / "source", "p")
+    again(lambda: opened.start(store.state("position"), False, store.pending()))
+    print("started", flush=True)
+    while True:
+        position = store.state("position")
+        planned = next(iter(store.pending()), None) or opened.plan(position, BATCH_BYTES)
+        if planned is None:
+            opened.backlog(position)
+            time.sleep(0.005)
+            continue
+        store.begin(planned)
+        store.commit(again(lambda planned=planned: changes_of(opened, planned)), planned.position)
+        opened.acknowledge(planned)
+
+
+def settings_of(kind: str, port: int, database: str, **more) -> DatabaseSettings:
+    shared = {
+        "host": "127.0.0.1",
+        "port": port,
+        "password": "open sesame",
+        "tables": Tables(include=["app.*"]),
+        "ssl_mode": "disable",
+        "min_free_bytes": 0,
+        **more,
+    }
+    if kind == "postgres":
+        return PostgresSettings(**shared, username="postgres", database=database)
+    return MysqlSettings(**shared, username="root")
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), settings_of(sys.argv[2], int(sys.argv[3]), sys.argv[4]))

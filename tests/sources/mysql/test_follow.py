@@ -1,0 +1,241 @@
+"""Types, changes of rows and of tables, on both servers, without Spark."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from calve.errors import CalveError, PositionLostError
+from calve.sources.database.epochs import Epochs
+from calve.sources.mysql import source
+from running import until
+from services.mysql import MARIADB, MYSQL, Kind, MySql
+from sources.mysql.edges import EDGES, ODD, sent, told
+from sources.mysql.follow import Follower, settings_of
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module", params=[MYSQL, MARIADB], ids=lambda kind: kind.name)
+def server(request: pytest.FixtureRequest) -> Iterator[MySql]:
+    kind: Kind = request.param
+    with MySql(kind) as running:
+        yield running
+
+
+def test_every_type_has_the_values_of_the_database_from_the_load_and_from_the_log(
+    server: MySql, tmp_path: Path
+) -> None:
+    columns = {f"c{number}": kind for number, kind in enumerate(EDGES)}
+    most = max(map(len, EDGES.values())) + 1
+    fields = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    lines = [
+        f"({number}, {', '.join((*values, *['NULL'] * most)[number] for values in EDGES.values())})"
+        for number in range(most)
+    ]
+    insert = f"insert into kinds values {', '.join(lines)}"
+    server.create_database("types")
+    server.run(f"create table kinds (id int primary key, {fields}) row_format = dynamic", insert, database="types")
+    follower = Follower(settings_of(server, "types"), tmp_path)
+    loaded = dict(follower.read()["kinds"])
+    server.run("update kinds set id = id + 100", insert, database="types")
+    streamed = follower.read()["kinds"]
+    select = ", ".join(sent(kind, name) for name, kind in columns.items())
+    for number, *row in server.run(f"select id, {select} from kinds", database="types"):
+        expected = dict(zip(columns, row, strict=True))
+        for name, kind in columns.items():
+            if kind.startswith(("float", "double")) and expected[name] is not None:
+                expected[name] = struct.pack(">d", float(expected[name]))
+        typed = streamed[str(number)]
+        assert {name: told(kind, typed[name]) for name, kind in columns.items()} == expected
+        if int(number or 0) < 100:
+            assert repr(typed) == repr(loaded[str(number)])
+
+
+def test_values_without_a_place_keep_their_texts(server: MySql, tmp_path: Path) -> None:
+    server.create_database("odd")
+    fields = ", ".join(f"c{number} {kind}" for number, kind in enumerate(ODD))
+    rows = [(number, at, value) for number, values in enumerate(ODD.values()) for at, value in enumerate(values)]
+    inserts = [f"insert into odd (id, c{number}) values ({10 * number + at}, {value})" for number, at, value in rows]
+    server.run(f"create table odd (id int primary key, {fields})", *inserts, database="odd")
+    follower = Follower(settings_of(server, "odd"), tmp_path)
+    loaded = dict(follower.read()["odd"])
+    server.run("update odd set id = id + 100", *inserts, database="odd")
+    streamed = follower.read()["odd"]
+    for number, at, value in rows:
+        for found in (loaded, streamed):
+            assert str(found[str(10 * number + at)][f"c{number}"]).startswith(value.strip("'"))
+
+
+DDL_TABLES = (
+    "create table t (id int primary key, a int, b varchar(10) character set latin1, c int, g bigint as (a + 1) virtual)",
+    "insert into t (id, a, b, c) values (1, 1, 'ä', 1), (2, 2, 'b', 2)",
+    "create table other (id int primary key)",
+    "create table gone (id int primary key)",
+    "insert into gone values (1)",
+)
+DDL_CHANGES = (
+    "update t set a = a + 1",
+    "alter table t change column a c2 bigint, change c a int, drop column b",
+    "update t set a = 7 where id = 1",
+    "alter table t add column e enum('x', 'y') first, add d decimal(5,1) default 2.5",
+    "insert into t (id, c2, a, e) values (3, 9000000000, 3, 'y')",
+    "alter table t modify e enum('new', 'x', 'y')",
+    "insert into t (id, e) values (4, 'y')",
+    "begin",
+    "insert into other values (1), (2)",
+    "update t set id = 20 where id = 2",
+    "commit",
+    "create table no_key (id int)",
+    "insert into no_key values (1)",
+    "drop table gone",
+)
+
+
+def test_tables_change_and_rows_follow(server: MySql, tmp_path: Path) -> None:
+    server.create_database("ddl")
+    server.run(*DDL_TABLES, database="ddl")
+    follower = Follower(settings_of(server, "ddl"), tmp_path)
+    follower.read()
+    later = "create table later (id int primary key)" + (" select 5 as id" if server.kind == MARIADB else "")
+    server.run(*DDL_CHANGES, later, "insert into later values (6)", database="ddl")
+    found = follower.read()
+    expected = server.run("select id, c2, a, e, g, d from t", database="ddl")
+    assert {int(row[0] or 0): row[1:5] for row in expected} == {
+        row["id"]: [None if row.get(name) is None else str(row[name]) for name in ("c2", "a", "e", "g")]
+        for row in found["t"].values()
+    }
+    assert {key: str(row.get("d")) for key, row in found["t"].items()} == {
+        "1": "None",  # the default was added later, and the log has no trace of it
+        "20": "2.5",
+        "3": "2.5",
+        "4": "2.5",
+    }
+    assert set(found["other"]) == {"1", "2"}
+    assert set(found["later"]) == ({"5", "6"} if server.kind == MARIADB else {"6"})
+    assert "no_key" not in found
+    _check_what_comes_again(server, follower, tmp_path)
+
+
+def _check_what_comes_again(server: MySql, follower: Follower, folder: Path) -> None:
+    server.run("insert into t (id) values (5)", "alter table t change c2 c3 bigint", database="ddl")
+    follower.read()
+    (folder / "seen.json").unlink()  # as after a crash: the insert comes again, with a description that is older
+    before = sorted((folder / "tables").iterdir())
+    server.run("insert into t (id, c3) values (6, 6)", database="ddl")
+    assert follower.read()["t"]["6"]["c3"] == 6
+    assert sorted((folder / "tables").iterdir()) == before, "nothing was described again"
+    server.run("create table gone (id int primary key)", "insert into gone values (2)", database="ddl")
+    follower.read()
+    assert stopped_in(folder) == {"ddl.no_key": "it has no key", "ddl.gone": "it was dropped and created again"}
+
+
+def stopped_in(folder: Path) -> dict[str, str]:
+    epochs = Epochs(folder)
+    epochs.load()
+    return {table.full_name: table.stopped for table in epochs.tables.values() if table.stopped}
+
+
+STOPS = [
+    (["truncate table t"], "it was truncated"),
+    (["alter table t drop primary key, add primary key (id, n)", "insert into t values (3, 3)"], "its key has other"),
+    (["alter table t drop primary key", "insert into t values (3, 3)"], "its key has other columns now"),
+    (["alter table t modify n varchar(9)", "insert into t values (3, 3)"], "the type of n changed from int to string"),
+    (["rename table t to renamed", "insert into renamed values (3, 3)"], "it is now called stops.renamed"),
+    (["create or replace table t (id int primary key)", "insert into t values (3)"], "dropped and created again"),
+    (["set session binlog_format = statement", "insert into t values (3, 3)"], "binlog_format = STATEMENT"),
+    (["set session binlog_row_image = minimal", "update t set n = 9"], "all columns"),
+    (["set global binlog_row_metadata = minimal", "alter table t add m int", "update t set n = 9"], "not describe"),
+]
+XA = ["xa start 'x'", "insert into t values (3, 3)", "xa end 'x'", "xa prepare 'x'", "xa rollback 'x'"]
+
+
+@pytest.fixture
+def follower(server: MySql, tmp_path: Path) -> Follower:
+    """Give what has read a database with two tables."""
+    server.run(
+        "set global binlog_row_metadata = full",
+        "drop database if exists stops",
+        "create database stops",
+        "create table stops.t (id int primary key, n int not null)",
+        "create table stops.other (id int primary key, n int not null)",
+        "insert into stops.t values (1, 1)",
+        "insert into stops.other values (1, 1)",
+    )
+    found = Follower(settings_of(server, "stops"), tmp_path)
+    found.read()
+    return found
+
+
+@pytest.mark.parametrize(("statements", "why"), STOPS, ids=[why for _, why in STOPS])
+def test_what_cannot_be_followed_stops_its_table_alone_after_everything_before_it(
+    server: MySql, follower: Follower, tmp_path: Path, statements: list[str], why: str
+) -> None:
+    if server.kind != MARIADB and "or replace" in statements[0]:
+        statements = ["drop table t", statements[0].replace("or replace ", ""), *statements[1:]]
+    server.run("insert into t values (2, 2)", *statements, database="stops")
+    server.run("set global binlog_row_metadata = full", "insert into stops.other values (2, 2)")
+    for _ in range(2):  # it stays stopped
+        follower.read()
+        assert set(follower.rows["t"]) == {"1", "2"}
+        assert why in stopped_in(tmp_path)["stops.t"]
+    server.run("update stops.other set n = 3")
+    assert {key: row["n"] for key, row in follower.read()["other"].items()} == {"1": 3, "2": 3}
+
+
+def test_a_log_without_the_rows_of_any_table_stops_after_everything_before_it(
+    server: MySql, follower: Follower
+) -> None:
+    server.run("insert into t values (2, 2)", *XA, database="stops")
+    with pytest.raises(CalveError, match="XA"):
+        follower.read()
+    assert set(follower.rows["t"]) == {"1", "2"}
+
+
+def test_a_table_that_changes_during_the_load_is_stopped_alone(server: MySql, tmp_path: Path) -> None:
+    server.run(
+        "drop database if exists early",
+        "create database early",
+        "create table early.t (id int primary key, n int)",
+        "create table early.other (id int primary key)",
+        "insert into early.t values (1, 1)",
+        "insert into early.other values (1)",
+    )
+    follower = Follower(settings_of(server, "early"), tmp_path)
+    follower.before_first_plan = lambda: server.run("alter table early.t drop column n")
+    follower.read()
+    assert set(follower.rows) == {"other"}
+    assert "it changed during the load" in stopped_in(tmp_path)["early.t"]
+
+
+def test_a_log_that_was_reset_is_told_or_all_tables_are_loaded_anew(server: MySql, tmp_path: Path) -> None:
+    server.run(
+        "drop database if exists lost",
+        "create database lost",
+        "create table lost.t (id int primary key, gone int, n int)",
+        "create table lost.cut (id int primary key)",
+        "insert into lost.t values (1, 1, 1), (2, 2, 2)",
+        "insert into lost.cut values (1)",
+    )
+    follower = Follower(settings_of(server, "lost"), tmp_path)
+    follower.read()
+    server.run("truncate lost.cut", "insert into lost.cut values (3)")
+    follower.read()
+    server.run("flush binary logs", "insert into lost.t values (3, 3, 3)")
+    server.run("delete from lost.t where id = 1", "alter table lost.t drop column gone", "reset master")
+    with pytest.raises(PositionLostError, match="Set on_lost_position: reload"):
+        follower.read()
+    follower.settings = settings_of(server, "lost", on_lost_position="reload")
+    opened = source.open(follower.settings, tmp_path, "p")
+    opened.start(follower.position, True)
+    until(lambda: opened.backlog(follower.position) and opened.to_clear is not None, "the loss is noticed")
+    opened.stop()  # as if it was killed
+    assert follower.read() == {"t": {"2": {"id": 2, "n": 2}, "3": {"id": 3, "n": 3}}, "cut": {"3": {"id": 3}}}
+    assert stopped_in(tmp_path) == {}
+    server.run("update lost.t set n = 4 where id = 2", "insert into lost.cut values (4)")
+    found = follower.read()
+    assert found["t"]["2"] == {"id": 2, "n": 4}
+    assert set(found["cut"]) == {"3", "4"}

@@ -1,0 +1,369 @@
+"""A real database into Iceberg tables, by the command: rows, types, changes, and what stops with clear words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from calve.stop_point import VARIABLE
+from running import Calve
+from services.postgres import PASSWORD, Postgres
+from sources.postgres.exact import sent, told
+
+pytestmark = [pytest.mark.services, pytest.mark.spark]
+
+YAML = """
+shop:
+  source:
+    postgres:
+      host: 127.0.0.1
+      port: {port}
+      database: {database}
+      username: {user}
+      password: "{password}"
+      slot: slot_{database}
+      {more}
+  sink:
+    - iceberg:
+        table_identifier: "shop.${{getMetadata(\\"table_name\\")}}"
+        auto_create: true
+        schema_evolution: true
+"""
+EDGES: dict[str, list[str]] = {
+    "boolean": ["true", "false"],
+    "smallint": ["-32768", "32767"],
+    "integer": ["-2147483648", "2147483647"],
+    "bigint": ["-9223372036854775808", "9223372036854775807"],
+    "oid": ["0", "4294967295"],
+    "real": ["3.4028235e38", "-1.17549435e-38", "0.1", "'-0'", "'NaN'", "'Infinity'"],
+    "double precision": ["1.7976931348623157e308", "5e-324", "0.1", "'-0'", "'NaN'", "'-Infinity'"],
+    "numeric(12,2)": ["9999999999.99", "-0.01"],
+    "numeric(38,10)": ["9999999999999999999999999999.9999999999", "0.0000000001"],
+    "numeric(5,0)": ["99999", "-1"],
+    "numeric(3,-2)": ["12300", "99900"],
+    "numeric": ["1.50", "123456789012345678901234567890123456789012345678901234567890.5", "'NaN'", "'Infinity'"],
+    "text": ["''", "'NULL'", "'\\N'", "E'line\\nline\\t\"q\" \\\\ ,'", "'ünï 𝄞'", "repeat('a', 100000)"],
+    "varchar(10)": ["''", "'ab  '"],
+    "char(5)": ["'ab'"],
+    "name": ["'n'"],
+    "bytea": ["''", "'\\x00ff'", "'abc'"],
+    "date": ["'0001-01-01'", "'1969-12-31'", "'9999-12-31'"],
+    "timestamp": ["'0001-01-01 00:00:00'", "'1969-12-31 23:59:59.999999'", "'9999-12-31 23:59:59.5'"],
+    "timestamptz": ["'0001-01-02 00:00:00+00'", "'2024-03-31 02:30:00.000001+02'", "'9999-12-31 23:59:59+00'"],
+    "time": ["'00:00:00'", "'24:00:00'", "'12:34:56.789'"],
+    "timetz": ["'12:34:56+02:30'"],
+    "interval": ["'1 year 2 mons -3 days 04:05:06.7'", "'0'", "'-1 mon'"],
+    "uuid": ["'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
+    "json": ["'{\"a\":  1}'", "'null'"],
+    "jsonb": ["'{\"b\": [1, 2.50]}'"],
+    "inet": ["'10.0.0.1/8'", "'::1'"],
+    "cidr": ["'10.0.0.0/8'"],
+    "macaddr": ["'08:00:2b:01:02:03'"],
+    "money": ["'-12.34'"],
+    "bit(5)": ["B'10101'"],
+    "varbit": ["B'1'", "B''"],
+    "point": ["'(1,2)'"],
+    "box": ["'(1,1),(0,0)'"],
+    "int4range": ["'[1,5)'", "'empty'"],
+    "xml": ["'<a>1</a>'"],
+    "tsvector": ["'a:1 b:2'"],
+    "mood": ["'happy, \"very\"'", "'sad'"],
+    "positive": ["1"],
+    "address": ["row('a b', 1)"],
+    "integer[]": ["'{}'", "'{1,NULL,-3}'"],
+    "text[]": ["ARRAY['', 'NULL', NULL, 'a,b', E'q\"\\\\', '{}']"],
+    "numeric(5,1)[]": ["'{1.5,NULL}'"],
+    "timestamptz[]": ["'{2024-01-01 00:00:00+00}'"],
+    "bytea[]": ["ARRAY['\\x00'::bytea]"],
+    "mood[]": ["'{sad}'"],
+}
+"""The types and their values; every column has a NULL too."""
+PREPARE = (
+    "create type mood as enum ('sad', 'happy, \"very\"')",
+    "create domain positive as int check (value > 0)",
+    "create type address as (street text, number int)",
+)
+ODD = {
+    "date": ["'infinity'", "'0044-03-15 BC'", "'10000-01-01'"],
+    "timestamp": ["'-infinity'", "'0044-03-15 00:00:00 BC'", "'294276-12-31 23:59:59'"],
+    "timestamptz": ["'infinity'"],
+    "numeric(12,2)": ["'NaN'"],
+    "integer[]": ["'{{1,2},{3,4}}'", "'[0:1]={1,2}'"],
+}
+"""Values that have no place in the Iceberg type: they become NULL, and this is told."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with Postgres() as running:
+        yield running
+
+
+def yaml(server: Postgres, database: str, more: str = "", user: str = "postgres") -> str:
+    return YAML.format(port=server.port, database=database, user=user, password=PASSWORD, more=more)
+
+
+def once(running: Calve) -> str:
+    """Run to the end of what is there; give what was said."""
+    before = len(running.said())
+    assert running.once() == 0, running.said()[-4000:]
+    return running.said()[before:]
+
+
+def rows(running: Calve, table: str) -> dict[Any, dict[str, Any]]:
+    found = running.shared_spark().table(f"lakehouse.{table}").toArrow().to_pylist()
+    assert len(found) == len({row["id"] for row in found})
+    return {row["id"]: row for row in found}
+
+
+def test_every_type_has_the_values_of_the_database_after_load_and_stream(
+    server: Postgres, calve: Callable[..., Calve]
+) -> None:
+    database = server.create_database("types")
+    columns = {f"c{number}": kind for number, kind in enumerate(EDGES)}
+    most = max(map(len, EDGES.values())) + 1
+    fields = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    lines = [
+        f"({number}, {', '.join((*values, *['NULL'] * most)[number] for values in EDGES.values())})"
+        for number in range(most)
+    ]
+    insert = f"insert into kinds values {', '.join(lines)}"
+    server.run(*PREPARE, f"create table kinds (id int primary key, {fields})", insert, database=database)
+    running = calve(yaml(server, database))
+    once(running)
+    loaded = rows(running, "shop.kinds")
+    server.run("update kinds set id = id + 100", insert, database=database)
+    said = once(running)
+    assert "NULL" not in said
+    assert running.status("shop")["source"].startswith("slot slot_types: ")
+    streamed = rows(running, "shop.kinds")
+    for number, row in loaded.items():
+        assert repr(row | {"id": number + 100}) == repr(streamed[number + 100])
+        assert repr(row) == repr(streamed[number])
+    select = ", ".join(sent(kind, name) for name, kind in columns.items())
+    for row in server.run(f"set intervalstyle = iso_8601; select id, {select} from kinds", database=database):
+        found = streamed[int(row[0] or 0)]
+        assert {name: told(kind, found[name]) for name, kind in columns.items()} == dict(
+            zip(columns, row[1:], strict=True)
+        )
+
+
+def test_values_without_a_place_become_null_and_are_told(server: Postgres, calve: Callable[..., Calve]) -> None:
+    database = server.create_database("odd")
+    columns = {f"c{number}": kind for number, kind in enumerate(ODD)}
+    fields = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    server.run(f"create table odd (id int primary key, note text, {fields})", database=database)
+    inserts = [
+        f"insert into odd (id, note, {name}) values ({10 * number + at}, 'n', {value})"
+        for number, (name, values) in enumerate(zip(columns, ODD.values()))
+        for at, value in enumerate(values)
+    ]
+    server.run(*inserts, database=database)
+    running = calve(yaml(server, database))
+    said = once(running)
+    server.run("update odd set id = id + 1000", *inserts, database=database)
+    said += once(running)
+    found = rows(running, "shop.odd")
+    assert len(found) == 2 * len(inserts)
+    assert all(row["note"] == "n" and all(row[name] is None for name in columns) for row in found.values())
+    assert all(f"of {name} became NULL" in said for name in columns)
+
+
+def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable[..., Calve]) -> None:
+    database = server.create_database("changes")
+    server.run(
+        "create table t (id int primary key, n int, large text, gone text)",
+        "alter table t alter large set storage external",
+        "insert into t select g, g, repeat(md5(g::text), 200), 'g' from generate_series(1, 100) g",
+        "create table parted (id int, at date, primary key (id, at)) partition by range (at)",
+        "create table parted_a partition of parted for values from ('2024-01-01') to ('2025-01-01')",
+        "create table parted_b partition of parted for values from ('2025-01-01') to ('2026-01-01')",
+        "insert into parted values (1, '2024-05-05'), (2, '2025-05-05')",
+        database=database,
+    )
+    running = calve(yaml(server, database))
+    once(running)
+    assert set(rows(running, "shop.parted")) == {1, 2}
+    server.run(
+        "update t set n = n + 1 where id <= 10",  # the large value is not sent
+        "update t set id = id + 1000 where id <= 3",
+        "alter table t add column extra numeric(6,2), alter column n type bigint, drop column gone",
+        "alter table t rename column n to renamed",
+        "insert into t values (5000, 9000000000, 'new', 1.25)",
+        "update t set extra = 2.5 where id = 50",
+        "delete from t where id = 60",
+        "begin; delete from t where id = 61; rollback",
+        "update parted set at = '2024-06-06' where id = 2",
+        "insert into parted values (3, '2025-01-02')",
+        database=database,
+    )
+    once(running)
+    found = rows(running, "shop.t")
+    expected = server.run("select row_to_json(t) from t", database=database)
+    assert {
+        row["id"]: {**row, "extra": str(row["extra"])} for row in (json.loads(one[0] or "") for one in expected)
+    } == {
+        number: {
+            **{name: row[name] for name in ("id", "renamed", "large")},
+            "extra": str(row["extra"].normalize() if row["extra"] is not None else None),
+        }
+        for number, row in found.items()
+    }
+    assert {number: str(row["at"]) for number, row in rows(running, "shop.parted").items()} == {
+        1: "2024-05-05",
+        2: "2024-06-06",
+        3: "2025-01-02",
+    }
+
+
+STOPS = {
+    "cut": ("truncate cut", "it was truncated"),
+    "typed": ("alter table typed alter column n type text", "the type of n changed from int to string"),
+    "keyed": ("alter table keyed drop constraint keyed_pkey, add primary key (id, n)", "its key has other columns now"),
+    "bare": ("alter table bare drop constraint bare_pkey", "its key has other columns now"),
+    "named": ("alter table named rename to other_name", "it is now called public.other_name"),
+    "made": ("drop table made; create table made (id int primary key, n int)", "it was dropped and created again"),
+}
+
+
+def test_what_cannot_be_followed_stops_its_table_alone_after_everything_before_it(
+    server: Postgres, calve: Callable[..., Calve]
+) -> None:
+    database = server.create_database("stops")
+    for name in (*STOPS, "fine"):
+        table = f"create table {name} (id int primary key, n int not null)"
+        server.run(table, f"insert into {name} values (1, 1)", database=database)
+    server.run("create publication calve_shop for all tables", database=database)
+    running = calve(yaml(server, database))
+    once(running)
+    for name, (statement, _) in STOPS.items():
+        now = "other_name" if name == "named" else name
+        after = f"insert into {now} values (3, 3)"
+        server.run(
+            f"insert into {name} values (2, 2)", statement, after, "update fine set n = n + 1", database=database
+        )
+    said = once(running)
+    for name, (_, why) in STOPS.items():
+        assert f"public.{name} is stopped, and the other tables go on: {why}" in said
+        assert set(rows(running, f"shop.{name}")) == {1, 2}
+    assert {key: row["n"] for key, row in rows(running, "shop.fine").items()} == {1: 1 + len(STOPS)}
+    assert "is stopped (" in running.status("shop")["source"]
+    server.run("insert into typed values (4, 'x')", "insert into fine values (4, 4)", database=database)
+    assert "public.typed is stopped, and is not read: the type of n changed" in once(running)
+    assert set(rows(running, "shop.typed")) == {1, 2}
+    assert set(rows(running, "shop.fine")) == {1, 4}
+    _check_that_all_are_loaded_anew(server, running, database)
+
+
+def _check_that_all_are_loaded_anew(server: Postgres, running: Calve, database: str) -> None:
+    listed = running.call("source", "tables", "pipelines.yaml", "--state", "calve-state").output
+    assert "public.cut    stopped: it was truncated" in listed
+    assert "public.fine   streaming" in listed
+    server.run("drop table bare", "delete from fine where id = 1", database=database)
+    asked = running.call("source", "reload", "pipelines.yaml", "--state", "calve-state", "--yes").output
+    assert asked == "shop: all tables are loaded anew, now or when the pipeline starts\n"
+    assert "all tables are loaded anew: somebody has asked for it" in once(running)
+    listed = running.call("source", "tables", "pipelines.yaml", "--state", "calve-state").output
+    assert [line for line in listed.splitlines() if "stopped" in line] == [
+        "public.keyed       stopped: its key has other columns now; drop its target table, then reload again",
+        "public.typed       stopped: the type of n changed from int to string; drop its target table, then reload again",
+    ]
+    assert set(rows(running, "shop.cut")) == {3}
+    assert set(rows(running, "shop.fine")) == {4}
+    server.run("insert into cut values (5, 5)", "delete from fine", database=database)
+    assert "loaded anew" not in once(running)
+    assert set(rows(running, "shop.cut")) == {3, 5}
+    assert rows(running, "shop.fine") == {}
+    running.shared_spark().sql("drop table lakehouse.shop.typed")
+    running.call("source", "reload", "pipelines.yaml", "--state", "calve-state", "--yes")
+    once(running)
+    assert {key: row["n"] for key, row in rows(running, "shop.typed").items()} == {1: "1", 2: "2", 3: "3", 4: "x"}
+
+
+def test_what_the_database_lacks_is_told_with_the_sql_that_mends_it(
+    server: Postgres, calve: Callable[..., Calve]
+) -> None:
+    database = server.create_database("rights")
+    server.run(
+        "create table t (id int primary key)",
+        "create table no_key (a int)",
+        "create table float_key (f float8 primary key)",
+        f"create role reader login replication password '{PASSWORD}'",
+        database=database,
+    )
+    running = calve(yaml(server, database, user="reader"))
+    told = running.call("validate", "--connect", "pipelines.yaml").output
+    for expected in (
+        "public.no_key has no primary key",
+        'ALTER TABLE "public"."no_key" ADD PRIMARY KEY',
+        "f of public.float_key is a double precision, which cannot be a key in Iceberg",
+        'GRANT SELECT ON "public"."float_key", "public"."no_key", "public"."t" TO "reader"',
+    ):
+        assert expected in told
+    server.run("grant select on t to reader", database=database)
+    running.configure(yaml(server, database, "tables: {include: [public.t]}", "reader"))
+    assert running.call("validate", "--connect", "pipelines.yaml").exit_code == 0
+    assert running.once() == 1
+    assert 'CREATE PUBLICATION "calve_shop" FOR TABLE "public"."t"' in running.said()
+    server.run("create publication calve_shop for table t", "insert into t values (7)", database=database)
+    once(running)
+    assert set(rows(running, "shop.t")) == {7}
+    wrong = running.call("validate", "--connect", "pipelines.yaml")
+    running.configure(yaml(server, database, user="nobody"))
+    wrong = running.call("validate", "--connect", "pipelines.yaml")
+    assert "password authentication failed" in wrong.output
+
+
+def test_a_source_that_is_dropped_leaves_nothing_in_the_database(server: Postgres, calve: Callable[..., Calve]) -> None:
+    database = server.create_database("dropped")
+    server.run("create table t (id int primary key)", database=database)
+    running = calve(yaml(server, database))
+    once(running)
+    assert running.call("source", "drop", "pipelines.yaml", "--yes").output.splitlines() == [
+        "the slot slot_dropped was dropped",
+        "the publication calve_shop was dropped",
+    ]
+    left = (
+        "select slot_name from pg_replication_slots where database = 'dropped' union select pubname from pg_publication"
+    )
+    assert server.run(left, database=database) == []
+    assert "does not exist" in running.call("source", "drop", "pipelines.yaml", "--yes").output
+
+
+def test_a_lost_slot_is_told_and_all_tables_can_be_loaded_anew_even_if_that_is_killed(
+    server: Postgres, calve: Callable[..., Calve]
+) -> None:
+    database = server.create_database("lost")
+    server.run(
+        "create table t (id int primary key)",
+        "insert into t values (1)",
+        "create table kept (id int primary key)",
+        "insert into kept values (1)",
+        database=database,
+    )
+    running = calve(yaml(server, database))
+    once(running)
+    server.run("select pg_drop_replication_slot('slot_lost')", database=database)
+    assert running.once() == 1
+    assert "The slot slot_lost" in running.said()
+    assert "does not exist any more" in running.said()
+    assert "Set on_lost_position: reload" in running.said()
+    server.run(
+        "insert into t select generate_series(2, 50)",
+        "delete from t where id = 1",
+        "alter table kept add column more text",
+        "update kept set id = 9, more = 'x'",
+        database=database,
+    )
+    running.configure(yaml(server, database, "on_lost_position: reload"))
+    running.start("--once", environment={VARIABLE: "pipeline.after-clear:1"}).wait(240)
+    said = once(running)
+    assert "removed all rows of 2 tables" in said
+    assert set(rows(running, "shop.t")) == set(range(2, 51))
+    server.run("update kept set more = 'y'", "insert into t values (51)", database=database)
+    once(running)
+    assert list(rows(running, "shop.kept").values()) == [{"id": 9, "more": "y"}]
+    assert set(rows(running, "shop.t")) == set(range(2, 52))

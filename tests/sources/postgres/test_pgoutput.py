@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calve.sources.database.change import Values
+from calve.sources.database.table import Column, Table
+from calve.sources.postgres import pgoutput
+from calve.sources.postgres.large import complete, lacks_values
+from calve.sources.postgres.pgoutput import UNCHANGED
+
+VALUES = st.lists(st.one_of(st.none(), st.just(UNCHANGED), st.binary(max_size=20)), min_size=1, max_size=6)
+
+
+def packed(values: Values) -> bytes:
+    """Write a row by the documentation of the protocol."""
+    parts = [struct.pack(">H", len(values))]
+    for value in values:
+        if value is None:
+            parts.append(b"n")
+        elif value is UNCHANGED:
+            parts.append(b"u")
+        else:
+            parts.append(b"t" + struct.pack(">I", len(value)) + value)
+    return b"".join(parts)
+
+
+def update(new: Values, old: Values | None = None, kind: bytes = b"O") -> bytes:
+    return b"U" + struct.pack(">I", 16385) + (kind + packed(old) if old is not None else b"") + b"N" + packed(new)
+
+
+@given(VALUES, st.one_of(st.none(), VALUES))
+def test_a_change_is_read_as_it_was_written(new: Values, old: Values | None) -> None:
+    assert pgoutput.change(update(new, old)) == (b"U", 16385, old, new)
+    assert pgoutput.change(b"I" + struct.pack(">I", 7) + b"N" + packed(new)) == (b"I", 7, None, new)
+    assert pgoutput.change(b"D" + struct.pack(">I", 7) + b"K" + packed(new)) == (b"D", 7, new, None)
+
+
+@given(VALUES, VALUES, st.one_of(st.none(), VALUES))
+def test_another_new_row_changes_nothing_else(new: Values, other: Values, old: Values | None) -> None:
+    assert pgoutput.with_values(update(new, old), other) == update(other, old)
+
+
+def test_a_relation_has_its_columns_and_its_key() -> None:
+    message = b"R" + struct.pack(">I", 9) + b"public\0t\0d" + struct.pack(">H", 2)
+    message += b"\1id\0" + struct.pack(">Ii", 20, -1) + b"\0n\0" + struct.pack(">Ii", 1700, 786438)
+    found = pgoutput.relation(message)
+    assert (found.oid, found.schema, found.name, found.identity) == (9, "public", "t", "d")
+    assert found.columns == (("id", 20, -1, True), ("n", 1700, 786438, False))
+
+
+def test_a_transaction_has_its_commit_and_its_time() -> None:
+    message = b"B" + struct.pack(">QqI", 0x1_0000_0010, 1_000_000, 77)
+    assert pgoutput.begin(message) == (0x1_0000_0010, 946_684_801_000_000, "77")
+    assert pgoutput.commit_end(b"C\0" + struct.pack(">QQq", 5, 9, 0)) == 9
+    assert pgoutput.truncated(b"T" + struct.pack(">IBII", 2, 0, 4, 5)) == [4, 5]
+
+
+TABLE = Table(
+    "d",
+    16385,
+    "public",
+    "t",
+    (Column("id", 1, "long", "bigint", 20, -1, True), Column("x", 2, "string", "text", 25, -1)),
+)
+
+
+class Answers:
+    """A session that has the current rows of a table with the key `id` and the value `x`."""
+
+    def __init__(self, rows: dict[str, str]) -> None:
+        self.rows = rows
+        self.asked: list[str] = []
+
+    def query(self, sql: str) -> list[list[str | None]]:
+        if "pg_class" in sql:
+            return [["public", "t", "1", "id"], ["public", "t", "2", "x"]]
+        self.asked.append(sql)
+        return [[key, value] for key, value in self.rows.items() if f"'{key}'" in sql]
+
+
+def completed(session: Answers, *messages: bytes) -> list[Values | None]:
+    found = list(messages)
+    lacking = {at: change for at, message in enumerate(found) if (change := lacks_values(message))}
+    complete(found, lacking, {TABLE.oid: TABLE}, session)
+    return [pgoutput.change(message).new for message in found]
+
+
+def test_an_unchanged_large_value_comes_from_the_old_row_if_the_server_sends_it() -> None:
+    session = Answers({})
+    assert completed(session, update([b"1", UNCHANGED], [b"1", b"long"])) == [[b"1", b"long"]]
+    assert not session.asked
+
+
+def test_an_unchanged_large_value_comes_from_the_table_else_and_one_query_reads_many() -> None:
+    session = Answers({"1": "one", "2": "two"})
+    messages = update([b"1", UNCHANGED]), update([b"2", UNCHANGED], [b"9", None], b"K"), update([b"3", b"sent"])
+    assert completed(session, *messages) == [[b"1", b"one"], [b"2", b"two"], [b"3", b"sent"]]
+    assert len(session.asked) == 1
+
+
+def test_the_large_value_of_a_row_that_is_gone_is_null() -> None:
+    assert completed(Answers({}), update([b"1", UNCHANGED])) == [[b"1", None]]

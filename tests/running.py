@@ -29,7 +29,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.cli.main import calve
 from calve.engine import session
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 LITTLE = ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
 """For a process that reads tables: these are too small for compiling harder to pay."""
 
@@ -155,7 +155,7 @@ class Calve:
         before = len(self.said())
         self.process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(10)
+            self.process.wait(PATIENCE_SECONDS)
         return self.said()[before:]
 
     def catalog(self) -> SqlCatalog:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from running import LITTLE, Calve
+from running import LITTLE, PATIENCE_SECONDS, Calve
 
 YAML = """\
 crm:
@@ -75,7 +75,7 @@ def test_what_a_pipeline_writes_can_be_followed_and_ctrl_c_ends_it(spark: SparkS
             ]
             following.send_signal(signal.SIGINT)
             assert following.stdout.read() == ""
-            assert following.wait(60) == 0
+            assert following.wait(PATIENCE_SECONDS) == 0
             assert following.stderr.read() == ""
         finally:
             following.kill()

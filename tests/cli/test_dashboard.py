@@ -14,6 +14,7 @@ import pytest
 
 from calve.dashboard.beside import Beside
 from calve.observe.pause import is_paused
+from running import PATIENCE_SECONDS
 
 from .conftest import Shell
 
@@ -63,7 +64,7 @@ def test_it_serves_until_it_is_asked_to_end(tmp_path: Path) -> None:
         assert refused.value.code == 401
         refused.value.close()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
     assert not (tmp_path / "calve-state").exists()
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from running import PATIENCE_SECONDS
+
 PROGRAM = """
 import signal, sys, threading
 from calve.cli.signals import run_until_asked
@@ -59,13 +61,13 @@ def test_the_first_signal_drains_and_ends_well(tmp_path: Path) -> None:
         with running("begun", tmp_path) as process:
             process.send_signal(number)
             assert "stopping: committing what was read" in said(process)
-            output, _ = process.communicate("", timeout=20)
+            output, _ = process.communicate("", timeout=PATIENCE_SECONDS)
             assert (output, process.returncode) == ("stopping\n", 0)
 
 
 def test_a_signal_that_another_thread_receives_is_noticed(tmp_path: Path) -> None:
     with running("another thread", tmp_path) as process:
-        output, _ = process.communicate("go\n", timeout=20)
+        output, _ = process.communicate("go\n", timeout=PATIENCE_SECONDS)
         assert (output, process.returncode) == ("stopping\n", 0)
 
 
@@ -75,12 +77,12 @@ def test_the_second_signal_says_how_to_force_it(tmp_path: Path) -> None:
         assert "stopping: " in said(process)
         process.send_signal(signal.SIGINT)
         assert f"kill -9 {process.pid}" in said(process)
-        process.communicate("", timeout=20)
+        process.communicate("", timeout=PATIENCE_SECONDS)
         assert process.returncode == 0
 
 
 def test_while_nothing_has_begun_a_signal_ends_it_at_once_and_quietly(tmp_path: Path) -> None:
     with running("starting", tmp_path) as process:
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=PATIENCE_SECONDS)
         assert (output, errors, process.returncode) == ("", "", 130)

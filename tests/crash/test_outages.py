@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from running import Calve, post, until
+from running import PATIENCE_SECONDS, Calve, post, until
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.process import free_ports
@@ -103,7 +103,7 @@ def test_kafka_may_be_away_at_the_start_and_in_mid_stream(calve, tmp_path):
         broker.create_topic("events", partitions=2)
         calve.configure(KAFKA.format(address=broker.address))
         broker.kill()
-        assert calve.start("--once", "--give-up-after", "2s").wait(60) == 1
+        assert calve.start("--once", "--give-up-after", "2s").wait(PATIENCE_SECONDS) == 1
         assert "does not answer" in calve.said()
         assert "Given up" in calve.said()
         calve.start()
@@ -133,7 +133,7 @@ def test_a_stop_commits_what_was_accepted_and_a_killed_driver_leaves_no_process(
         process = calve.start()
         _send(port, number * 90, (number + 1) * 90)
         process.send_signal(wish)
-        assert process.wait(60) == 0, calve.said()[-1500:]
+        assert process.wait(PATIENCE_SECONDS) == 0, calve.said()[-1500:]
         assert _ids(calve.catalog()) == Counter(range((number + 1) * 90))
         assert calve.status("web")["lag_bytes"] == 0
 

@@ -21,7 +21,7 @@ import pytest
 from calve.ledger.lease import HEAD, LEASE_VARIABLE, Head
 from calve.ledger.records import decoded
 from calve.object_store import StoreFolder
-from running import Calve, until
+from running import PATIENCE_SECONDS, Calve, until
 from services.objects import ObjectStore
 from services.relay import Relay
 
@@ -92,7 +92,7 @@ class Driver(Calve):
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGCONT)
             self.relay.mend()
-            assert self.process.wait(60) == 1
+            assert self.process.wait(PATIENCE_SECONDS) == 1
             assert "Another driver took over this pipeline" in self.said()
 
 

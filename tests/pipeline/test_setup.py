@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from catalog.test_diagnose import HTML, server
-from running import Calve
+from running import PATIENCE_SECONDS, Calve
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark
@@ -108,7 +108,7 @@ def test_a_catalog_that_cannot_be_opened_ends_the_run(calve: Any, catalog: dict[
 def test_a_master_that_is_away_is_told_at_once(tmp_path: Any) -> None:
     made = Calve(tmp_path, "")
     job(lambda _: made)
-    assert made.start("--once", "--master", "spark://127.0.0.1:1").wait(60) == 1
+    assert made.start("--once", "--master", "spark://127.0.0.1:1").wait(PATIENCE_SECONDS) == 1
     assert "Error: No Spark master answers at spark://127.0.0.1:1" in made.said()
     assert not (tmp_path / "calve-state").exists()
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from running import Calve, post, until
+from running import PATIENCE_SECONDS, Calve, post, until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark
@@ -40,7 +40,7 @@ def test_a_taken_port_is_told_and_ends_the_pipeline(calve):
         taken.listen()
         port = taken.getsockname()[1]
         calve.configure(YAML.format(port=port))
-        assert calve.start().wait(60) == 1
+        assert calve.start().wait(PATIENCE_SECONDS) == 1
     assert str(port) in calve.said()
     assert "Traceback" not in calve.said()
 

@@ -23,7 +23,7 @@ from typing import Any
 from services import packages
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_ANSWER_SECONDS = 30.0
+_ANSWER_SECONDS = 120.0
 _AXE = "axe-playwright-python==0.1.8"
 """A package of PyPI that contains axe-core."""
 

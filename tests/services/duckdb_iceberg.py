@@ -16,7 +16,7 @@ from services import packages
 
 VERSION = "1.5.5"
 PACKAGES = ("duckdb", "duckdb-extension-iceberg", "duckdb-extension-avro")
-ANSWER_SECONDS = 60.0
+ANSWER_SECONDS = 240.0
 PROGRAM = """
 import json, os, sys
 from importlib.util import find_spec

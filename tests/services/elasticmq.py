@@ -15,7 +15,7 @@ from services import jars, process
 VERSION = "1.6.14"
 COORDINATES = (f"org.elasticmq:elasticmq-server_2.13:{VERSION}",)
 QUICK = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-START_SECONDS = 120.0
+START_SECONDS = 240.0
 CONFIGURATION = """\
 include classpath("application.conf")
 node-address {{ protocol = http, host = "127.0.0.1", port = {port}, context-path = "" }}

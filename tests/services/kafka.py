@@ -19,7 +19,7 @@ COORDINATES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple
 JAVA_OPTIONS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 QUICK = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 STEADY = ("-Xms256m", "-Xmx512m", "-XX:+UseG1GC")
-ANSWER_SECONDS = 30
+ANSWER_SECONDS = 120
 PRODUCE_ROWS = 10_000
 PRODUCE_QUEUE = 500_000
 

@@ -26,7 +26,7 @@ COORDINATES = (
 JAVA_OPTIONS = ("-Xms512m", "-Xmx512m", "-Dlog4j2.disable.jmx=true")
 START_SECONDS = 240
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-ANSWER_SECONDS = 30
+ANSWER_SECONDS = 120
 
 
 def fetch() -> Path:

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-START_SECONDS = 60.0
-STOP_SECONDS = 20.0
+START_SECONDS = 240.0
+STOP_SECONDS = 60.0
 PR_SET_PDEATHSIG = 1
 _PORTS = (11_000, 22_000)
 _claims: list[socket.socket] = []

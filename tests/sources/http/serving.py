@@ -16,6 +16,7 @@ from calve.settings import Size
 from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
 from calve.sources.source import Planned, Position
+from running import PATIENCE_SECONDS
 
 Answer = tuple[int, str, dict[str, str]]
 
@@ -31,7 +32,7 @@ class Serving:
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Send one request on a connection of its own."""
-        client = http.client.HTTPConnection(*self.source.address, timeout=20)
+        client = http.client.HTTPConnection(*self.source.address, timeout=PATIENCE_SECONDS)
         try:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
             client.request(method, path, body, names)
@@ -47,7 +48,7 @@ class Serving:
 
     def connect(self) -> socket.socket:
         """Open a bare connection."""
-        return socket.create_connection(self.source.address, timeout=20)
+        return socket.create_connection(self.source.address, timeout=PATIENCE_SECONDS)
 
     def talk(self, data: bytes) -> bytes:
         """Send bytes, say that no more will come, and give all that comes back."""
@@ -84,7 +85,7 @@ def everything(client: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
+def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for a condition, with a bound."""
     end = time.monotonic() + seconds
     while not condition():
@@ -100,14 +101,14 @@ def stalled(serving: Serving) -> Iterator[None]:
 
     def slow(data: bytes) -> None:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE_SECONDS)
         write(data)
 
     tail.write = slow  # type: ignore[method-assign]
     client = threading.Thread(target=lambda: answers.append(serving.post([{"a": "first"}])))
     client.start()
     try:
-        assert begun.wait(20)
+        assert begun.wait(PATIENCE_SECONDS)
         yield
     finally:
         tail.write = write  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ import pytest
 from calve.settings import Size
 from sources.http.serving import Serve, everything, stalled, until
 
-QUICK = timedelta(milliseconds=200)
+QUICK = timedelta(seconds=3)
 EVENT = b'[{"a":1}]'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -40,12 +41,13 @@ def test_objects_are_received_hidden_extended_redelivered_and_deleted(
     world = Announced(object_store, tmp_path, server)  # type: ignore[arg-type]
     check(S3SourceSettings(aws=world.aws, sqs=Sqs(queue_url=server.url)))
     world.announce("a.ndjson", "b.ndjson")
-    killed = world.start(once=False, times={"visibility_timeout": timedelta(seconds=4)})
+    killed = world.start(once=False, times={"visibility_timeout": timedelta(seconds=9)})
     planned = world.plan(killed)
     assert sorted(world.names(planned)) == ["a.ndjson", "b.ndjson"]
-    until(lambda: len(extended) > 1, "it is hidden for as long as its batch runs")
+    until(lambda: extended, "it is hidden for as long as its batch runs")
     until(lambda: server.counts() == (0, 1), "it is hidden")
     killed.stop()
+    until(lambda: "calve-sqs" not in [one.name for one in threading.enumerate()], "its last long poll has ended")
     server.ask("ChangeMessageVisibility", ReceiptHandle=extended[-1].handle, VisibilityTimeout=0)
     again = world.start(planned.position, once=False, pending=(planned,))
     until(lambda: server.counts() == (0, 1), "it is delivered again")

@@ -184,7 +184,7 @@ def test_objects_are_not_lost_when_a_message_beside_them_cannot_be_deleted(
 
 def test_messages_are_hidden_as_long_as_their_batch_runs(world: Announced) -> None:
     name = world.announce("a.ndjson")
-    opened = world.start(once=False, times={"visibility_timeout": timedelta(seconds=2)})
+    opened = world.start(once=False, times={"visibility_timeout": timedelta(seconds=6)})
     world.plan(opened)
     until(lambda: world.queue.extended.count(name) > 2, "the timeout is extended")
     assert world.queue.received == [name]

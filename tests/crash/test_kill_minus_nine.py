@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from running import Calve, post
+from running import PATIENCE_SECONDS, Calve, post
 from services.process import free_ports
 
 KILLS = int(os.environ.get("CALVE_KILLS", "4"))
@@ -111,7 +111,7 @@ def test_nothing_is_lost_and_nothing_doubled_when_the_process_group_is_killed_ag
         calve.start()
         calve.until(lambda: "maintained crash.intake: " in calve.said(), "its files are joined")
         client.ended.set()
-        client.join(120)
+        client.join(PATIENCE_SECONDS)
         calve.until(lambda: post(port, [], timeout=2) in (200, 400), "the source listens again")
         assert calve.stop() == 0, calve.said()[-2000:]
         assert calve.once() == 0, calve.said()[-2000:]

@@ -111,7 +111,7 @@ class Drivers:
         driver.log = self._folder / f"driver-{len(self.all)}.log"
         driver.relay = Relay(urlsplit(self._environment["AWS_ENDPOINT_URL"]).port or 0)
         self.all.append(driver)
-        environment = self._environment | {"AWS_ENDPOINT_URL": driver.relay.endpoint, LEASE_VARIABLE: "3"}
+        environment = self._environment | {"AWS_ENDPOINT_URL": driver.relay.endpoint, LEASE_VARIABLE: "10"}
         driver.start("--state", self._state, "--standby", environment=environment)
         return driver
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from calve.cli.main import calve
 from calve.dashboard.actions import Actions
 from dashboard.conftest import Visit, Visitor
+from running import until
 
 ECHO = [sys.executable, "-c", "import sys; print(sys.argv[1:]); sys.exit(len(sys.argv) == 2)"]
 WAIT = [sys.executable, "-c", "import sys, time; print('waits', flush=True); time.sleep(60)"]
@@ -18,10 +18,7 @@ WAIT = [sys.executable, "-c", "import sys, time; print('waits', flush=True); tim
 
 def ended(actions: Actions | None) -> str:
     assert actions is not None
-    deadline = time.monotonic() + 20
-    while actions.jobs[0].code is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: actions.jobs[0].code is not None, "the action has ended")
     return actions.jobs[0].output
 
 

@@ -1,10 +1,11 @@
-import time
+import threading
 
 import pytest
 
 from calve.pipeline.spark_job import TASK_BYTES, divide
 from calve.sources.source import Split
 from calve.task.prefetch import ahead
+from running import until
 
 
 def splits(*sizes):
@@ -43,13 +44,8 @@ def test_an_error_while_reading_ahead_comes_in_its_place():
 
 
 def test_a_reader_that_is_left_early_ends_its_thread():
-    import threading
-
-    before = threading.active_count()
+    before = set(threading.enumerate())
     items = ahead([iter(range(10**9))])
     next(items)
     items.close()
-    deadline = time.monotonic() + 5
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    until(lambda: set(threading.enumerate()) <= before, "its thread has ended")

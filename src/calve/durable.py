@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from calve import structs
 from calve.errors import CalveError, InvariantError, SetupError, WriteError
 
 __all__ = [
@@ -92,7 +93,7 @@ def read_as(file: Path, kind: type[T]) -> T | None:
     Raises:
         InvariantError: It is damaged.
     """
-    return _read(file, msgspec.json.Decoder(kind).decode)
+    return _read(file, structs.decoder(kind).decode)
 
 
 def _read(file: Path, decode: Callable[[bytes], T]) -> T | None:

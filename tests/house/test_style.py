@@ -151,3 +151,10 @@ def test_java_files_are_in_the_package() -> None:
 def test_every_line_of_the_log_names_its_pipeline_as_one_module_writes_them():
     found = {name for name, path in MODULES.items() if "logging.getLogger(" in path.read_text()}
     assert found == {"observe/log.py", "engine/session.py"}  # the second one makes py4j quiet
+
+
+def test_structs_are_read_by_one_module():
+    """`structs` says why; values of Python's own types need no care."""
+    typed = re.compile(r"msgspec\.convert\(|json\.(?:decode\(.*type=|Decoder\()[\w\[, ]*(?:[A-Z]|kind)")
+    found = {name for name, path in MODULES.items() if typed.search(path.read_text().replace("msgspec.Raw", "raw"))}
+    assert found == {"structs.py"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from calve import durable
+from calve import durable, structs
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
 
@@ -98,7 +98,7 @@ class History:
         if self._file is None:
             return {}
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=dict[str, list[Sample]])
+            return structs.decode(self._file.read_bytes(), dict[str, list[Sample]])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:

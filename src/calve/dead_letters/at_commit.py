@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from pyiceberg.io import FileIO, load_file_io
 
-from calve import durable
+from calve import durable, structs
 from calve.durable import local_path
 from calve.errors import WriteError
 from calve.event.dead_letter import line
@@ -100,7 +100,7 @@ def counted(path: str, io_properties: Mapping[str, str]) -> Counter[str]:
         text = _read_remote(load_file_io(dict(io_properties), path), path) if local is None else _read_local(local)
     except OSError as error:
         raise _refused(path, error) from error
-    return Counter(msgspec.json.decode(each, type=_Coded).code for each in text.splitlines())
+    return Counter(structs.decode(each, _Coded).code for each in text.splitlines())
 
 
 def _read_local(file: Path) -> bytes:

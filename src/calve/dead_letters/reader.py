@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow.fs as pafs
 
+from calve import structs
 from calve.dead_letters.table import LetterTable, Look, tables_in
 from calve.errors import SourceError
 from calve.observe.state_folder import Folder
@@ -85,7 +86,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         return datetime.fromtimestamp(self.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-_DECODER = msgspec.json.Decoder(DeadLetter)
+_DECODER = structs.decoder(DeadLetter)
 
 
 @dataclass(frozen=True)

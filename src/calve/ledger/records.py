@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from calve import structs
 from calve.errors import InvariantError, SettingsError
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
@@ -125,7 +126,7 @@ def decoded(name: str, content: bytes, kind: Any = Any) -> Any:
         InvariantError: It is damaged.
     """
     try:
-        return msgspec.json.decode(content, type=kind)
+        return structs.decode(content, kind)
     except (ValueError, msgspec.DecodeError) as error:
         raise InvariantError(
             f"{name} is damaged: {error}",

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from calve import structs
+
 __all__ = ["CommitReport", "PipelineReport", "RunReport", "State", "TableFiles", "TableReport", "Trouble", "now"]
 
 State = Literal["starting", "running", "waiting", "draining", "stopped", "failed", "holding"]
@@ -209,7 +211,7 @@ class PipelineReport:
         Raises:
             ValueError: It is something else.
         """
-        return msgspec.convert(data, PipelineReport)
+        return structs.convert(data, PipelineReport)
 
 
 def now() -> datetime:

@@ -17,8 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from calve import structs
 from calve.errors import CalveError
 from calve.observe import tally
 from calve.observe.batch_counts import BatchCounts
@@ -297,7 +296,7 @@ def _locations(dlq: str | Sequence[str]) -> list[str]:
 
 def _trouble(error: CalveError) -> Trouble:
     at = now()
-    return msgspec.convert({**error.to_dict(), "since": at, "last": at}, Trouble)
+    return structs.convert({**error.to_dict(), "since": at, "last": at}, Trouble)
 
 
 def _again(old: Trouble | None, new: Trouble) -> Trouble:

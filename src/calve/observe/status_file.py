@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from calve import structs
 from calve.errors import CalveError, SourceError
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
@@ -80,7 +81,7 @@ def read_replay(state: str, pipeline: str) -> PipelineReport | None:
 
 def _read(folder: Folder, pipeline: str) -> PipelineReport | None:
     try:
-        return msgspec.json.decode(folder.read(STATUS_FILE), type=PipelineReport)
+        return structs.decode(folder.read(STATUS_FILE), PipelineReport)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-import msgspec
 from pyspark.sql import SparkSession
 
+from calve import structs
 from calve.engine.jvm import java_errors
 from calve.record.receipt import Failure, Receipt
 from calve.sources.source import Reader, Split
@@ -17,7 +17,7 @@ from calve.task.task import hand_on, run_tasks
 
 __all__ = ["count_rows", "divide", "run_job"]
 
-_REPORTS = msgspec.json.Decoder(Receipt | Failure)
+_REPORTS = structs.decoder(Receipt | Failure)  # type: ignore[arg-type]
 TASK_BYTES = 16 << 20
 """The bytes per task: small batches have few tasks, and so few files."""
 

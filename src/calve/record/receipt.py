@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from calve import structs
 from calve.columns.infer import Inferred
 from calve.errors import CalveError
 from calve.record.target import TableRef
@@ -101,7 +102,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, tag="failure"):
     @staticmethod
     def of(error: CalveError) -> Failure:
         """Convert an error to data."""
-        return msgspec.convert(error.to_dict(), Failure)
+        return structs.convert(error.to_dict(), Failure)
 
     def to_error(self) -> CalveError:
         """Rebuild the error."""

@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
+from calve import structs
 from calve.record.target import Role, Stream, TableRef
 
 __all__ = ["Shuffle", "opened"]
 
 _LENGTH_BYTES = 4
-_STREAM = msgspec.json.Decoder(Stream)
+_STREAM = structs.decoder(Stream)
 
 
 class Shuffle:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
+from calve import structs
 from calve.dead_letters.reader import DeadLetter
 from calve.dead_letters.table import LetterTable
 from calve.errors import SourceError, SourceUnavailableError
@@ -66,7 +66,7 @@ class RejectsReader:
         letters: list[tuple[str, DeadLetter]] = []
         size = 0
         for where, line in _lines(part):
-            letters.append((where, msgspec.json.decode(line, type=DeadLetter)))
+            letters.append((where, structs.decode(line, DeadLetter)))
             size += len(line)
             if len(letters) >= READ_ROWS or size >= READ_BYTES:
                 yield self._batch(letters, part.sink)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from calve import structs
 from calve.event.reject import encodable
 from calve.event.validate_json import without_half_surrogates
 
@@ -94,7 +95,7 @@ def text_of(field: Field) -> str:
 
 def field_of(text: str) -> Field:
     """Read the result of `text_of`."""
-    return msgspec.json.decode(text, type=Field)
+    return structs.decode(text, Field)
 
 
 def _small(number: Any) -> int:

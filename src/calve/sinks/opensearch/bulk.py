@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from calve import structs
 from calve.arrays import RowNumbers, text_buffers
 from calve.backoff import delay
 from calve.errors import SinkUnavailableError
@@ -162,7 +163,7 @@ class Bulk:
                 self._part(path, lines, half, sent)
             return rows[:0], ""
         if self._brief and answer.status < 300:
-            asked, self._details = self._details, msgspec.json.decode(answer.data, type=_Head).errors
+            asked, self._details = self._details, structs.decode(answer.data, _Head).errors
             if self._details and not asked:
                 return self._once(path, lines, rows, sent)
         return _outcome(answer, rows, sent)
@@ -213,10 +214,10 @@ def _outcome(answer: Answer, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, 
     if answer.status >= 300:
         sent.refused += [Refused(int(row), _plain(answer)) for row in rows]
         return rows[:0], ""
-    if not msgspec.json.decode(answer.data, type=_Head).errors:
+    if not structs.decode(answer.data, _Head).errors:
         return rows[:0], ""
     again, why = [], ""
-    items = msgspec.json.decode(answer.data, type=_Answer).items
+    items = structs.decode(answer.data, _Answer).items
     for row, ((action, item),) in zip(rows.tolist(), (named.items() for named in items), strict=True):
         if item.error is None:
             continue

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from calve import structs
 from calve.errors import SinkUnavailableError
 from calve.sinks.opensearch.bulk import Bulk, Refused
 
@@ -124,7 +125,7 @@ class Reviser:
             return
         asked = [{"_id": id_, **({"routing": routing} if routing else {})} for id_, routing in keys]
         answer = self._bulk.ask("POST", self._path, msgspec.json.encode({"docs": asked}))
-        docs = msgspec.json.decode(answer.data, type=_Documents).docs if answer.status == 200 else []
+        docs = structs.decode(answer.data, _Documents).docs if answer.status == 200 else []
         wrong = next((one.error["type"] for one in docs if one.error.get("type", _NO_INDEX) != _NO_INDEX), "")
         if wrong or len(docs) != len(keys):
             raise SinkUnavailableError(

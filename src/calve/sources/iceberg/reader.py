@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 from pyarrow import parquet
 from pyiceberg.io import load_file_io
 
+from calve import structs
 from calve.errors import SourceError, SourceUnavailableError
 from calve.event.columns import EVENT, SCHEMA, TYPED
 from calve.event.typed import with_decimals_as_strings
@@ -70,7 +70,7 @@ class IcebergReader:
         """
         if "://" not in self.folder:
             return Path(self.folder, spool, part), Spools(Path(self.folder)).table(spool)
-        about = msgspec.json.decode(self._content(f"{spool}/{ABOUT}"), type=SourceTable)
+        about = structs.decode(self._content(f"{spool}/{ABOUT}"), SourceTable)
         return pa.BufferReader(self._content(f"{spool}/{part}")), about
 
     def _content(self, name: str) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 from pyspark.sql import SparkSession
 
-from calve import durable
+from calve import durable, structs
 from calve.changes.plan import Planner
 from calve.errors import PositionLostError
 from calve.object_store import StateFolder, StoreFolder, s3_file_io
@@ -175,7 +175,7 @@ class IcebergSource:
         if not isinstance(self._folder, StoreFolder):
             return durable.read(self._folder / _BEGUN)
         found = self._folder.get(_BEGUN)
-        return msgspec.json.decode(found.content, type=Position) if found else None
+        return structs.decode(found.content, Position) if found else None
 
     def _offsets(self, found: Position | None) -> dict[str, TableOffset]:
         """Return the offset of each table, after all steps that change no row, and replaced if it is lost."""

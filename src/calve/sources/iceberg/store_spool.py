@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from calve import structs
 from calve.errors import SourceError
 from calve.object_store import StoreFolder
 from calve.sources.iceberg.spool import ABOUT, Part, row_bytes, write_parquet
@@ -107,7 +108,7 @@ class StoreSpools:
             found = folder.get(ABOUT)
             if found is None:
                 return None
-            table = msgspec.json.decode(found.content, type=SourceTable)
+            table = structs.decode(found.content, SourceTable)
             sizes = folder.get(_SIZES)
             parts = msgspec.json.decode(sizes.content, type=dict[str, int]) if sizes else _sizes(folder)
             self._known[name] = _About(table, parts)

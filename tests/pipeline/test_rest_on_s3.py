@@ -46,6 +46,18 @@ def test_a_rest_catalog_on_s3_works_with_nothing_changed_but_the_catalog(object_
     _changes_reach_the_mirror_beside_maintenance(there, theirs)
 
 
+def test_a_warehouse_that_is_missing_stops_the_pipeline_and_rejects_nothing(object_store: ObjectStore, calve) -> None:
+    """The catalog says of each table that its namespace is missing; that is not the fault of the events."""
+    theirs = object_store.rest_catalog() | {"warehouse": "s3://elsewhere/"}
+    sink = {"table_identifier": "out.${/kind}", "auto_create": True, "catalog": theirs}
+    job = calve(json.dumps({"p": {"source": {"file": {"path": "in.ndjson"}}, "sink": [{"iceberg": sink}]}}))
+    (job.folder / "in.ndjson").write_text('{"kind": "a"}\n')
+    ended = job.call("run", "pipelines.yaml", "--once", "--give-up-after", "1s", "--metrics-port", "0")
+    assert ended.exit_code == 1
+    assert "correct `warehouse` in `catalog:`" in ended.output
+    assert not job.dead_letters("p")
+
+
 def _changes_reach_the_mirror_beside_maintenance(there: Calve, theirs: dict[str, str]) -> None:
     """A load, then changes whose snapshots are expired by then; the rejects of the table are sent again."""
     flags = [word for key, value in theirs.items() for word in ("--catalog", f"{key}={value}")]

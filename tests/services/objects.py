@@ -8,6 +8,9 @@ from pathlib import Path
 from subprocess import Popen
 
 from pyarrow import fs
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
+from requests import RequestException
 
 from services import process
 
@@ -59,6 +62,7 @@ class ObjectStore:
         for name in ("s3", "s3.port.iceberg"):
             process.wait_for_port(self._process, self._ports[name], log)
         process.wait_until(self._serves, "the bucket answers")
+        process.wait_until(self._has_warehouse, "the warehouse of the catalog answers")
         return self
 
     def stop(self) -> None:
@@ -116,6 +120,14 @@ class ObjectStore:
         except OSError:  # not yet; `wait_until` has the bound
             return False
         return bool(found.type == fs.FileType.Directory)
+
+    def _has_warehouse(self) -> bool:
+        """Return whether the catalog has its warehouse: a store that is killed earlier never has one."""
+        try:
+            load_catalog("rest", **self.rest_catalog()).list_namespaces()
+        except (NoSuchNamespaceError, RESTError, RequestException):
+            return False
+        return True
 
     def _end(self, kill: bool) -> None:
         if self._process:

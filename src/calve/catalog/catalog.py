@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from calve.catalog import namespaces
 from calve.catalog.attempt import Attempt, table_of
 from calve.catalog.diagnose import disk_explained, not_opened
+from calve.catalog.namespaces import unless
 from calve.catalog.probe import try_storing
 from calve.catalog.retry import retried
 from calve.catalog.storage import for_executors
@@ -28,14 +30,13 @@ from calve.engine.compiled import java_class
 from calve.engine.jvm import java_errors, unforeseen_errors
 from calve.engine.local_files import spare_processes
 from calve.engine.pyspark_private import hadoop_configuration, jvm_of
-from calve.errors import CalveError, NoTargetError, SchemaConflictError
+from calve.errors import CalveError, NoTargetError, SchemaConflictError, SinkRefusedError
 from calve.stop_point import reach
 from calve.table.loaded import Table
 
 __all__ = ["Catalog", "embedded"]
 
 _STEP = "catalog"
-_EXISTS = ("org.apache.iceberg.exceptions.AlreadyExistsException",)
 _MISSING = (
     "org.apache.iceberg.exceptions.NoSuchTableException",
     "org.apache.iceberg.exceptions.NoSuchNamespaceException",
@@ -158,7 +159,7 @@ class Catalog:
             NoTargetError: There is no such table.
         """
         with java_errors(_STEP, identifier):
-            java = _unless(_MISSING, lambda: self._attempts.begin(self._java, _named(identifier)))
+            java = unless(_MISSING, lambda: self._attempts.begin(self._java, _named(identifier)))
         return Attempt(identifier, _existing(identifier, java))
 
     def tables(self) -> list[str]:
@@ -170,6 +171,15 @@ class Catalog:
                 found += [] if namespace.isEmpty() else [str(one) for one in self._java.listTables(namespace)]
                 left += list(self._java.listNamespaces(namespace))
         return sorted(found)
+
+    def check_warehouse(self) -> None:
+        """Check that the catalog has its warehouse; a user who may not list namespaces is not told.
+
+        Raises:
+            CalveError: The warehouse is missing, or the catalog does not answer.
+        """
+        with contextlib.suppress(SinkRefusedError), java_errors("look at the catalog", self.name):
+            namespaces.list_namespaces(self._jvm, self._java)
 
     def create(
         self,
@@ -198,11 +208,9 @@ class Catalog:
             self._check_types(identifier, schema, properties or {})
             builder = self.table_builder(identifier, schema, properties, location)
             builder = builder.withPartitionSpec(self._spec(schema, partition_fields))
-            with (
-                self._lock
-            ):  # tables are created in parallel; each database has its own error for a duplicate namespace
-                self._create_namespaces(identifier)
-            java_table = _unless(_EXISTS, builder.create) or self._load(identifier)
+            with self._lock:  # each database has its own error for a namespace that is created twice in parallel
+                namespaces.create(self._jvm, self._java, _named(identifier).split(".")[:-1])
+            java_table = unless(namespaces.EXISTS, builder.create) or self._load(identifier)
             reach("catalog.after-create")
             return self._describe(identifier, java_table)
 
@@ -223,13 +231,12 @@ class Catalog:
     def namespace(self, name: str) -> Iterator[None]:
         """Create a namespace if it is missing, and drop it again at the end of the block."""
         with java_errors("try the catalog", self.name):
-            made = self._create_namespaces(f"{name}.calve_probe")
+            made = namespaces.create(self._jvm, self._java, name.split("."))
         try:
             yield
         finally:
             with java_errors("try the catalog", self.name):
-                for namespace in reversed(made):
-                    self._java.dropNamespace(namespace)
+                namespaces.drop(self._java, made)
 
     def schema(self, schema_json: str) -> Any:
         """Return the Java `Schema` of a text."""
@@ -282,7 +289,7 @@ class Catalog:
 
     def _load(self, identifier: str) -> Any:
         """The Java table or None; one call instead of `tableExists` and a load."""
-        return _unless(_MISSING, lambda: self._java.loadTable(self._identifier(identifier)))
+        return unless(_MISSING, lambda: self._java.loadTable(self._identifier(identifier)))
 
     def _identifier(self, identifier: str) -> Any:
         return self._names.identifier(_named(identifier))
@@ -319,23 +326,6 @@ class Catalog:
             add = getattr(builder, "alwaysNull" if kind == "void" else kind)
             builder = add(column, int(width.rstrip("]"))) if width else add(column)
         return builder.build()
-
-    def _create_namespaces(self, identifier: str) -> list[Any]:
-        """Create the missing levels of a namespace, parents first, and return them."""
-        namespaces = self._jvm.java.lang.Class.forName("org.apache.iceberg.catalog.SupportsNamespaces")
-        made: list[Any] = []
-        if not namespaces.isInstance(self._java):
-            return made
-        levels = identifier.split(".")
-        for depth in range(1, len(levels)):
-            namespace = self._identifier(".".join(levels[: depth + 1])).namespace()
-            if not self._java.namespaceExists(namespace):
-                made += _unless(_EXISTS, partial(self._made, namespace)) or []
-        return made
-
-    def _made(self, namespace: Any) -> list[Any]:
-        self._java.createNamespace(namespace)
-        return [namespace]
 
     def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
         update, schema, added = java_table.updateSchema(), java_table.schema(), 0
@@ -387,13 +377,3 @@ def _existing(identifier: str, java: Any) -> Any:
         hint = "It was dropped or renamed; restore it, set another table, or give up events: `calve state forget`"
         raise NoTargetError(f"The table {identifier} does not exist", step=_STEP, target=identifier, hint=hint)
     return java
-
-
-def _unless(classes: tuple[str, ...], action: Callable[[], Any]) -> Any:
-    """Call `action`, or return None when Java raises an exception of one of these classes (full names)."""
-    try:
-        return action()
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getName() not in classes:
-            raise
-        return None

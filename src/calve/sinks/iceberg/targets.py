@@ -196,6 +196,8 @@ class SinkTargets:
         """
         if self._static is not None:
             return False
+        if isinstance(error, NoTargetError):
+            self.catalog.check_warehouse()
         if isinstance(error, (NoTargetError, SchemaConflictError, SettingsError)):  # e.g. no column for `partition_by`
             return True
         if not isinstance(error, CommitError) or error.verdict is not Verdict.ASK:

@@ -2,17 +2,20 @@
 
 Rounds are played one after the other in a process of their own, on one Spark session, so that a round which hangs or
 kills its process is a finding too. A round with a finding is kept in a folder, with its events made as few as may be;
-`--case FOLDER` plays it again, `--round N` one round of a seed.
+`--case FOLDER` plays it again, `--round N` one round of a seed. `--http` plays rounds of requests to the http source
+instead, which needs no Spark.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fuzz import http_play
 from fuzz.check import Finding
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
@@ -44,6 +48,8 @@ def main() -> int:
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
+    if asked.http:
+        return without_spark(asked, first, end)
     while time.monotonic() < end:
         first = watch(asked, first, end, total)
         if asked.round is not None or asked.case:
@@ -60,7 +66,27 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--round", type=int, help="play only this round of the seed")
     parser.add_argument("--case", type=Path, help="play only the round that a folder keeps")
     parser.add_argument("--kafka", type=int, default=20, help="every so many rounds one reads from Kafka; 0: none")
+    parser.add_argument("--http", action="store_true", help="send bytes to the http source")
     return parser.parse_args()
+
+
+def without_spark(asked: argparse.Namespace, first: int, end: float) -> int:
+    """Play rounds of the http source; return 1 if anything was found."""
+    total = Total(counted=("rounds", "clients", "requests", "bytes"))
+    for number in [asked.round] if asked.round is not None else itertools.count(first):
+        folder = _place(asked, number).with_name(f"http-{asked.seed}-{number}")
+        shutil.rmtree(folder, ignore_errors=True)
+        counts, findings = http_play.of(asked.seed, number, folder)
+        total.counts += counts + Counter(rounds=1)
+        for finding in findings:
+            total.add(finding, str(folder))
+        if not findings:
+            shutil.rmtree(folder, ignore_errors=True)
+        total.tell()
+        if time.monotonic() > end:
+            break
+    print(total.line(), *total.found(), sep="\n")
+    return 1 if total.findings else 0
 
 
 @dataclass
@@ -72,6 +98,7 @@ class Total:
     counts: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     findings: dict[str, list[str]] = field(default_factory=dict)
+    counted: tuple[str, ...] = COUNTED
 
     def take(self, report: dict[str, Any]) -> None:
         """Add the report of a round."""
@@ -96,18 +123,22 @@ class Total:
 
     def line(self) -> str:
         """Return what is printed now and then."""
-        counts = ", ".join(f"{self.counts[name]:,} {name}" for name in COUNTED)
+        counts = ", ".join(f"{self.counts[name]:,} {name}" for name in self.counted)
         codes = " ".join(f"{code} {count:,}" for code, count in self.codes.most_common())
         seconds = time.monotonic() - self.began
-        return f"{seconds:.0f} s: {counts}, {len(self.findings)} kinds of findings; dead letters: {codes or 'none'}"
+        letters = f"; dead letters: {codes or 'none'}" if self.counted is COUNTED else ""
+        return f"{seconds:.0f} s: {counts}, {len(self.findings)} kinds of findings{letters}"
+
+    def found(self) -> list[str]:
+        """Return a line for each kind of finding, with the folder of the first."""
+        return [f"  {len(kept):5} x {alike}\n          {kept[0]}" for alike, kept in self.findings.items()]
 
     def table(self) -> str:
         """Return what is printed at the end."""
-        found = [f"  {len(kept):5} x {alike}\n          {kept[0]}" for alike, kept in self.findings.items()]
         refused = f"{self.counts['refused']} rounds had options that do not go together"
         stops = sum(len(kept) for alike, kept in self.findings.items() if alike.startswith(STOPS))
         differences = sum(map(len, self.findings.values())) - stops
-        return "\n".join([self.line(), refused, f"{stops} stops, {differences} differences", *found])
+        return "\n".join([self.line(), refused, f"{stops} stops, {differences} differences", *self.found()])
 
 
 def watch(asked: argparse.Namespace, first: int, end: float, total: Total) -> int:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import socket
+import tracemalloc
 from datetime import timedelta
 
 import pytest
@@ -88,6 +89,12 @@ def test_an_offer_to_upgrade_is_passed_over(serve: Serve) -> None:
     assert serving.events() == [{"a": 1}, {"a": 1}]
 
 
+def test_very_many_offers_to_upgrade_at_once_are_passed_over(serve: Serve) -> None:
+    serving = serve()
+    offers = post(b"[]", b"Connection: Upgrade", b"Upgrade: h2c") * 2000
+    assert statuses(serving.talk(offers)) == [200] * 2000
+
+
 def test_connect_is_405(serve: Serve) -> None:
     assert statuses(serve().talk(b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\nrest")) == [405]
 
@@ -113,6 +120,31 @@ def test_a_huge_head_is_431(serve: Serve) -> None:
     serving = serve()
     assert statuses(serving.talk(b"POST /log/ingest HTTP/1.1\r\nX: " + b"x" * 400_000)) == [431]
     assert statuses(serving.talk(b"GET /" + b"x" * 400_000)) == [431]
+
+
+@pytest.mark.parametrize("endless", [b"0\r\nX: ", b"4;x="])
+def test_a_huge_trailer_or_extension_of_a_chunk_is_431(serve: Serve, endless: bytes) -> None:
+    serving = serve()
+    head = b"POST /log/ingest HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert statuses(serving.talk(head + endless + b"x" * 800_000)) == [431]
+
+
+def test_a_body_of_very_many_small_chunks_takes_little_memory(serve: Serve) -> None:
+    serving = serve()
+    with serving.connect() as client:
+        client.sendall(b"POST /log/ingest HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[ \r\n")
+        until(lambda: any(each._reading for each in serving.source._server._connections))
+        (connection,) = serving.source._server._connections
+        tracemalloc.start()
+        try:
+            client.sendall(b"2\r\n\n \r\n" * 100_000)
+            until(lambda: connection.held_bytes > 200_000)
+            until(lambda: connection.held_bytes == 200_002)
+            assert tracemalloc.get_traced_memory()[0] < 2 << 20
+        finally:
+            tracemalloc.stop()
+        client.sendall(b"1\r\n]\r\n0\r\n\r\n")
+        assert statuses(client.recv(1000)) == [200]
 
 
 def test_a_slow_client_is_408_and_does_not_hold_others(serve: Serve) -> None:
@@ -194,5 +226,16 @@ def test_no_traceback_reaches_a_client_when_there_is_a_bug(serve: Serve, monkeyp
     status, text, _ = serving.send("POST", "/log/ingest", "[]")
     assert status == 500
     assert "Traceback" not in text
+    monkeypatch.undo()
+    assert serving.post([]) == 200
+
+
+def test_a_bug_while_a_head_is_read_is_500_and_in_the_log(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    serving = serve()
+    monkeypatch.setattr(serving.source._service, "look", lambda request: 1 / 0)
+    assert statuses(serving.talk(post())) == [500]
+    assert "ZeroDivisionError" in caplog.text
     monkeypatch.undo()
     assert serving.post([]) == 200

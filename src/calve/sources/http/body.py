@@ -24,6 +24,8 @@ _encode = msgspec.json.Encoder().encode
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BLANK = b" \t\r\n"
 _GZIP = 31  # zlib's window bits for a gzip header and trailer
+_GZIP_BYTES = 4 << 10
+"""Bytes unpacked at a time: zlib copies what is left behind each member, and a body may have very many."""
 _SURROGATE = re.compile(rb"\\u[dD]")
 """Half of a pair, perhaps: msgspec refuses one that stands alone, and looking closely is slow."""
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -118,21 +120,24 @@ def gunzip(body: bytes, limit: int) -> bytes:
         RefusedError: It is broken (400), or unpacks to more than `limit` bytes (413).
     """
     parts: list[bytes] = []
-    left = limit
+    left, at = limit, 0
+    member = zlib.decompressobj(_GZIP)
     try:
-        while body:
-            member = zlib.decompressobj(_GZIP)
-            parts.append(member.decompress(body, left + 1))
+        while at < len(body):
+            part = body[at : at + _GZIP_BYTES]
+            parts.append(member.decompress(part, left + 1))
             left -= len(parts[-1])
             if left < 0:
                 raise RefusedError(
                     Response(413, f"The unpacked body is longer than max_request_length: {limit} bytes.")
                 )
-            if not member.eof:
-                raise _bad("The gzip body is cut off.")
-            body = member.unused_data
+            at += len(part) - len(member.unused_data)
+            if member.eof and at < len(body):
+                member = zlib.decompressobj(_GZIP)
     except zlib.error as error:
         raise _bad("The body is not gzip.") from error
+    if body and not member.eof:
+        raise _bad("The gzip body is cut off.")
     return b"".join(parts)
 
 

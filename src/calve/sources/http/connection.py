@@ -17,6 +17,7 @@ _MAX_HEAD_BYTES = 64 << 10
 _IDLE_SECONDS = 75.0
 _LINGER_SECONDS = 1.0
 """After an early refusal the server still reads for this time: closing at once could destroy the answer."""
+_BUG = Response(500, "Calve failed on this request; see its log.")
 
 
 class Host(Protocol):
@@ -54,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[Request] = deque()
         self._current: Request | None = None
         self._advancing = False
-        self._head_bytes = 0
+        self._head_bytes = 0  # since a request began, or a part of its body arrived
         self._in_head = True
         self._deaf = False  # later bytes are discarded
         self._ended = False  # the client will send no more
@@ -75,16 +76,25 @@ class Connection(asyncio.Protocol):
         """Receive bytes; called by asyncio."""
         if self._deaf:
             return
-        self._head_bytes += len(data) if self._in_head else 0
+        while data and not self._deaf:
+            data = self._feed(data)
+        if self._head_bytes > _MAX_HEAD_BYTES and not self._deaf:
+            self._refuse(Response(431, f"The head or trailer of the request is longer than {_MAX_HEAD_BYTES} bytes."))
+        self._advance()
+
+    def _feed(self, data: bytes) -> bytes:
+        """Parse bytes; return those that are to be parsed again, because they offered another protocol."""
+        self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._stay(data[upgrade.args[0] :])
+            return self._without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError as error:
+            self._service.lines.warning(f"http request failed: {error.__context__ or error!r}")
+            self._refuse(_BUG)
         except httptools.HttpParserError:
             self._refuse(Response(400, "This is not HTTP/1.1."))
-        if self._in_head and self._head_bytes > _MAX_HEAD_BYTES and not self._deaf:
-            self._refuse(Response(431, f"The head of the request is longer than {_MAX_HEAD_BYTES} bytes."))
-        self._advance()
+        return b""
 
     def eof_received(self) -> bool:
         """Answer complete requests before closing; called by asyncio."""
@@ -148,11 +158,12 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, chunk: bytes) -> None:
         """Add a part of the body."""
+        self._head_bytes = 0
         request = self._reading
         if request is None or self._deaf or request.refusal:
             return
         request.size += len(chunk)
-        request.chunks.append(chunk)
+        request.body += chunk
         if request.size > self._service.max_body:
             self._refuse(self._service.too_large())
 
@@ -166,18 +177,18 @@ class Connection(asyncio.Protocol):
         self._reading = None
         self._in_head, self._head_bytes = True, 0
 
-    def _stay(self, rest: bytes) -> None:
-        """Decline another protocol: handle the request as if it had not been offered.
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """Decline another protocol: return the request as if it had not been offered, to be parsed again.
 
         Java's client offers h2c with every first request; httptools then treats the body as the other protocol.
         """
         request = self._reading
         if request is None or request.refusal:  # CONNECT
             self._refuse(Response(405, "This method does not fit the path."))
-            return
+            return b""
         lines = [b"%s: %s" % line for line in request.headers.items() if line[0] != b"upgrade"]
         self._parser = httptools.HttpRequestParser(self)
-        self.data_received(b"\r\n".join([b"%s %s HTTP/1.1" % (request.method, request.target), *lines, b"", rest]))
+        return b"\r\n".join([b"%s %s HTTP/1.1" % (request.method, request.target), *lines, b"", rest])
 
     # --- the server
 
@@ -216,7 +227,7 @@ class Connection(asyncio.Protocol):
         """Answer before the request is complete, in its order, and stop reading."""
         request = self._reading or Request(self._answer)
         request.refusal, request.keep_alive = response, False
-        request.chunks.clear()
+        request.body.clear()
         self._waiting.append(request)
         self._reading = None
         self._deaf = True
@@ -238,7 +249,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # a bug must not leave the client without an answer
             self._service.lines.warning(f"http request failed: {error!r}")
             if request is self._current:
-                self._answer(request, Response(500, "Calve failed on this request; see its log."))
+                self._answer(request, _BUG)
 
     def _answer(self, request: Request, response: Response) -> None:
         self._current = None

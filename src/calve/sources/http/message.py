@@ -47,6 +47,7 @@ class Request:
 
     Attributes:
         headers: By lower-case name; the last one of a name counts.
+        body: What has arrived of it: one array, because a client may send chunks of a byte.
         size: Bytes of the body that have arrived.
         refusal: The answer that is certain before the body has arrived.
         answer: Sends the response, in the order of the connection's requests.
@@ -56,7 +57,7 @@ class Request:
     target: bytes = b""
     method: bytes = b""
     headers: dict[bytes, bytes] = field(default_factory=dict)
-    chunks: list[bytes] = field(default_factory=list)
+    body: bytearray = field(default_factory=bytearray)
     size: int = 0
     refusal: Response | None = None
     keep_alive: bool = False

@@ -118,8 +118,8 @@ class Service:
         self._answer(request, response)
 
     def _events(self, request: Request) -> Events:
-        data = b"".join(request.chunks)
-        request.chunks.clear()
+        data = bytes(request.body)
+        request.body.clear()
         coding = request.headers.get(b"content-encoding", b"").strip().lower()
         if _CODINGS[coding] or self._settings.compression == "gzip":
             data = body.gunzip(data, self.max_body)

@@ -3,7 +3,7 @@
 Rounds are played one after the other in a process of their own, on one Spark session, so that a round which hangs or
 kills its process is a finding too. A round with a finding is kept in a folder, with its events made as few as may be;
 `--case FOLDER` plays it again, `--round N` one round of a seed. `--http` plays rounds of requests to the http source
-instead, which needs no Spark.
+instead, and `--yaml` configurations; these rounds need no Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzz import http_play
+from fuzz import http_play, yaml_play
 from fuzz.check import Finding
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
@@ -48,7 +48,7 @@ def main() -> int:
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
-    if asked.http:
+    if asked.http or asked.yaml:
         return without_spark(asked, first, end)
     while time.monotonic() < end:
         first = watch(asked, first, end, total)
@@ -67,16 +67,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--case", type=Path, help="play only the round that a folder keeps")
     parser.add_argument("--kafka", type=int, default=20, help="every so many rounds one reads from Kafka; 0: none")
     parser.add_argument("--http", action="store_true", help="send bytes to the http source")
+    parser.add_argument("--yaml", action="store_true", help="validate changed configurations")
     return parser.parse_args()
 
 
 def without_spark(asked: argparse.Namespace, first: int, end: float) -> int:
-    """Play rounds of the http source; return 1 if anything was found."""
-    total = Total(counted=("rounds", "clients", "requests", "bytes"))
+    """Play rounds of the http source or of configurations; return 1 if anything was found."""
+    kind, of = ("http", http_play.of) if asked.http else ("yaml", yaml_play.of)
+    counted = ("clients", "requests", "bytes") if asked.http else ("files", "valid", "refused")
+    total = Total(counted=("rounds", *counted))
     for number in [asked.round] if asked.round is not None else itertools.count(first):
-        folder = _place(asked, number).with_name(f"http-{asked.seed}-{number}")
+        folder = _place(asked, number).with_name(f"{kind}-{asked.seed}-{number}")
         shutil.rmtree(folder, ignore_errors=True)
-        counts, findings = http_play.of(asked.seed, number, folder)
+        counts, findings = of(asked.seed, number, folder)
         total.counts += counts + Counter(rounds=1)
         for finding in findings:
             total.add(finding, str(folder))

@@ -154,3 +154,15 @@ def test_aws_secrets_are_refused_with_the_way_out(complaint: Read) -> None:
 def test_an_environment_variable_that_is_no_text_is_refused(complaint: Read) -> None:
     expected = "the environment variable A is not UTF-8 text"
     assert complaint("path: '${env:A}'", {"A": b"\xff".decode(errors="surrogateescape")}) == expected
+
+
+def test_aliases_do_not_hide_how_deep_a_file_is(refused: Read) -> None:
+    steps = "\n".join(f"a{n}: &a{n} {'[' * 10}*a{n - 1}{']' * 10}" for n in range(1, 200))
+    (line,) = refused(f"a0: &a0 x\n{steps}\np: *a199")
+    assert "nested more than 40 levels deep" in line
+
+
+def test_long_keys_above_very_many_values_are_refused(refused: Read) -> None:
+    keys = "".join(f"{' ' * depth}? {'k' * 10_000}\n{' ' * depth}:\n" for depth in range(9))
+    (line,) = refused(f"{keys}{' ' * 9}[{', '.join(['1'] * 2_000)}]")
+    assert "keys that are too long for so many values below them" in line

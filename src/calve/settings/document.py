@@ -5,7 +5,7 @@ rejects duplicate keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +19,8 @@ __all__ = ["Document", "substitute"]
 
 MAX_DEPTH = 40
 MAX_NODES = 50_000
+MAX_PATH_CHARACTERS = 32 << 20
+"""Of all key paths together, because each is kept; many values below long keys would fill the memory."""
 _SUBSTITUTED = re.compile(r"\$\{(env|file):([^}]*)\}?")
 _USAGE = {"env": "write ${env:NAME} or ${env:NAME:-default}", "file": "write ${file:PATH}"}
 _MAX_FILE_BYTES = 64 << 10
@@ -92,13 +94,16 @@ class Document:
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 self._refuse(where, f"the alias *{event.anchor} has no anchor before it")
-            return self._anchors[event.anchor]
-        if depth > MAX_DEPTH:
-            self._refuse(where, f"nested more than {MAX_DEPTH} levels deep")
+            node = self._anchors[event.anchor]
+            self._check_depth(where, depth + node.height)
+            return node
+        self._check_depth(where, depth)
         self._read += 1
         node = self._value(event, where, depth)
         if max(node.size, self._read) > MAX_NODES:
             self._refuse(where, f"more than {MAX_NODES:,} values")
+        if node.path_characters > MAX_PATH_CHARACTERS:
+            self._refuse(where, "keys that are too long for so many values below them")
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
@@ -116,7 +121,8 @@ class Document:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             item = self._node(event, depth + 1)
             items.append(replace(item, at=item.where))
-        return Node(where, items, where, size=1 + sum(item.size for item in items))
+        paths = sum(item.path_characters + item.size * len(f"[{index}]") for index, item in enumerate(items))
+        return _container(where, items, items, {}, paths)
 
     def _map(self, where: Location, depth: int) -> Node:
         items: dict[str, Node] = {}
@@ -133,7 +139,8 @@ class Document:
             else:
                 items[key.text] = replace(child, at=key_at)
                 keys[key.text] = key_at
-        return Node(where, items, where, keys=keys, size=1 + sum(child.size for child in items.values()))
+        paths = sum(child.path_characters + child.size * (len(key) + 1) for key, child in items.items())
+        return _container(where, items, items.values(), keys, paths)
 
     def _scalar(self, event: Any, where: Location) -> Node:
         text: str = event.value
@@ -152,6 +159,10 @@ class Document:
         if event.tag not in (None, "!") and event.tag.rpartition(":")[2] not in ("str", "map", "seq"):
             self._note(where, f"the YAML tag {shown(event.tag)} is not supported")
 
+    def _check_depth(self, where: Location, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            self._refuse(where, f"nested more than {MAX_DEPTH} levels deep")
+
     def _note(self, where: Location, message: str) -> None:
         self.problems.append(Problem(where, "", message))
 
@@ -169,6 +180,18 @@ class Document:
         line = self._text.split("\n")[mark.line : mark.line + 1] if mark else []
         hint = "; text with ${…} needs quotes here" if line and "${" in line[0] else ""
         return f"this is not YAML: {what}{hint}"
+
+
+def _container(
+    where: Location,
+    value: list[Node] | dict[str, Node],
+    children: Collection[Node],
+    keys: dict[str, Location],
+    path_characters: int,
+) -> Node:
+    size = 1 + sum(child.size for child in children)
+    height = 1 + max((child.height for child in children), default=0)
+    return Node(where, value, where, keys=keys, size=size, height=height, path_characters=path_characters)
 
 
 def substitute(text: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> str:

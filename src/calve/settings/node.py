@@ -33,6 +33,8 @@ class Node:
         from_environment: `value` is text from the environment or a file, so it may stand for a number or a boolean.
         broken: A problem with it has been reported already.
         size: How many nodes there are below, itself counted; aliases count each time.
+        height: How many levels there are below.
+        path_characters: Length of the key paths of all nodes below, from here on.
     """
 
     where: Location
@@ -43,6 +45,8 @@ class Node:
     from_environment: bool = False
     broken: bool = False
     size: int = 1
+    height: int = 0
+    path_characters: int = 0
 
     @property
     def location(self) -> Location:

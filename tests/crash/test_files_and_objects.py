@@ -42,7 +42,7 @@ traces:
         commit_interval: 400ms
 objects:
   source:
-    s3: {{sqs: {{queue_url: "{queue}", visibility_timeout: 5s}}, codec: {{ndjson: {{}}}}, aws: {aws}}}
+    s3: {{sqs: {{queue_url: "{queue}", visibility_timeout: 30s}}, codec: {{ndjson: {{}}}}, aws: {aws}}}
   sink:
     - iceberg:
         table_identifier: logs.objects

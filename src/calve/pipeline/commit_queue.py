@@ -47,14 +47,12 @@ class _Table:
         is_urgent: Whether it is due at once: this run has not committed to it yet and it is one of the run's first
             tables, or its files were written again.
         is_taken: Whether a commit of it is running.
-        is_rewriting: Whether this commit writes files again.
     """
 
     is_urgent: bool
     entries: dict[int, Entries] = field(default_factory=dict)
     retry: Retry = field(default_factory=Retry)
     is_taken: bool = False
-    is_rewriting: bool = False
 
     @property
     def is_held(self) -> bool:
@@ -107,10 +105,10 @@ class CommitQueue:
             self._is_draining, self._moved = True, now
 
     def is_stuck(self, since: float) -> bool:
-        """Return whether only held tables are left, or no table has been committed or rewritten since then."""
+        """Return whether only held tables are left, or nothing is being committed and nothing was since then."""
         with self._lock:
             left = [table for _, table in self._left()]
-            is_late = self._moved < since and not any(table.is_rewriting for table in left)
+            is_late = self._moved < since and not any(table.is_taken for table in left)
             return bool(self._batches) and (is_late or (bool(left) and all(table.is_held for table in left)))
 
     def errors(self) -> list[CalveError]:
@@ -160,11 +158,6 @@ class CommitQueue:
             table.retry.failed(error, now)
             return not is_known
 
-    def rewriting(self, name: BranchRef) -> None:
-        """Record that files of a table are written again, which takes long; `failed` or `rewritten` ends it."""
-        with self._lock:
-            self._tables[name].is_rewriting = True
-
     def rewritten(self, name: BranchRef, batches: Mapping[int, Entries], now: float) -> None:
         """Replace the entries that wait for a table."""
         with self._lock:
@@ -198,7 +191,7 @@ class CommitQueue:
     def _returned(self, name: BranchRef, now: float) -> _Table:
         """End a commit; the interval begins after the last table's commit."""
         table = self._tables[name]
-        table.is_taken = table.is_rewriting = False
+        table.is_taken = False
         if self._takes_all:
             self._interval_began = now
         return table

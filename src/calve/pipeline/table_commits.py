@@ -146,7 +146,6 @@ class TableCommits:
             outcome = append(catalog, target, mark, files, summary, losses.keep)
             rejects = losses.counted()
         except UnprocessableError as error:
-            self._queue.rewriting(table)
             rewritten = self._hooks.rewrite(catalog, target, mark, entries, error)
             self._reject(name, {batch: one.rejects for batch, one in rewritten.items()})
             self._queue.rewritten(table, {batch: one.entries for batch, one in rewritten.items()}, self._now())

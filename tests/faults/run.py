@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calve.object_store import StoreFolder
-from faults import streams
+from faults import leaders, streams
 from faults.streams import SERVERS, STATE, Stream
 from faults.trial import Giver, Observed, Status, Trial, parsed
 from running import Calve
@@ -159,6 +159,8 @@ def main() -> int:
     asked = _arguments()
     shutil.rmtree(asked.folder, ignore_errors=True)
     asked.folder.mkdir(parents=True)
+    if asked.leaders:
+        return leaders.run(asked.folder, asked.leaders)
     chance, observed = random.Random(asked.seed), list[Observed]()
     counts: dict[str, tuple[int, int, int]] = {}
     with setting(asked.folder, asked.servers) as made:
@@ -197,6 +199,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10.0, help="how long a fault lasts, 30 %% more or less")
     parser.add_argument("--servers", nargs="+", choices=SERVERS, default=list(SERVERS))
     parser.add_argument("--fault", help="only faults with this in their name")
+    parser.add_argument("--leaders", type=int, default=0, help="move leaders on three Kafka brokers so often instead")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     return parser.parse_args()
 

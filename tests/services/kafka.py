@@ -89,12 +89,20 @@ class Kafka:
         return self._process.pid if self._process else 0
 
     def start(self) -> Kafka:
-        """Start the broker and wait until it answers; formats the folder the first time."""
-        log = self.folder / "kafka.log"
+        """Start the broker and wait until it answers."""
+        self.launch()
+        return self.wait()
+
+    def launch(self) -> None:
+        """Start the broker; formats the folder the first time."""
         if not (self.folder / "data" / "meta.properties").exists():
             self._format()
-        self._process = process.start(self._java("kafka.Kafka", str(self._properties)), log)
-        process.wait_for_port(self._process, self.port, log)
+        self._process = process.start(self._java("kafka.Kafka", str(self._properties)), self._log)
+
+    def wait(self) -> Kafka:
+        """Wait until the broker answers."""
+        assert self._process
+        process.wait_for_port(self._process, self.port, self._log)
         process.wait_until(self._answers, "the broker answers")
         return self
 
@@ -194,16 +202,23 @@ class Kafka:
         if left:
             raise TimeoutError(f"{left} messages did not arrive")
 
+    def settings(self) -> str:
+        """Return the broker's settings."""
+        ports = {"port": self.port, "controller_port": self.controller_port}
+        behind = {"inner_port": self.inner_port, "proxy_port": self.proxy_port}
+        return PROPERTIES.format(data=(self.folder / "data").absolute(), **ports, **behind)
+
     @property
     def _properties(self) -> Path:
         return self.folder / "server.properties"
 
+    @property
+    def _log(self) -> Path:
+        return self.folder / "kafka.log"
+
     def _format(self) -> None:
-        data = self.folder / "data"
-        data.mkdir(parents=True, exist_ok=True)
-        ports = {"port": self.port, "controller_port": self.controller_port}
-        behind = {"inner_port": self.inner_port, "proxy_port": self.proxy_port}
-        self._properties.write_text(PROPERTIES.format(data=data.absolute(), **ports, **behind))
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        self._properties.write_text(self.settings())
         command = self._java("kafka.tools.StorageTool", "format", "-t", "calveTestCluster00000A")
         done = run([*command, "-c", str(self._properties)], capture_output=True, text=True, check=False)
         if done.returncode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 __all__ = ["Cluster", "OffsetRange", "Topic"]
 
 ANSWER_SECONDS = 5.0
+BROKERS_SECONDS = 2.0
 MISSING_SECONDS = 3.0
 """How long a topic must be missing: a broker that just started may not know it yet."""
 
@@ -129,10 +131,20 @@ class Cluster:
 
     def _failed(self, error: Exception | None, what: str) -> SourceError:
         """Return Calve's error; only `_describe_patiently`, which asks again, may find that a topic does not exist."""
+        self._find_brokers()
         self._admin.poll(0)  # delivers the client's errors
         if isinstance(error, KafkaException) and _code(error) not in GONE:
             return translate(error, what, self._trouble)
         return self._trouble.unavailable(what)
+
+    def _find_brokers(self) -> None:
+        """Ask any broker which brokers there are.
+
+        librdkafka sends these queries to the controller that it knows, and would ask a dead one for five minutes
+        (`topic.metadata.refresh.interval.ms`). The list of all topics creates none, unlike a query for one.
+        """
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=BROKERS_SECONDS)
 
 
 def _code(error: Exception) -> int | None:

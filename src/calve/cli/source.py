@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from calve.cli.help import Group
 from calve.errors import SettingsError
 from calve.observe.humanize import harmless
 from calve.settings import only, parse
+
+if TYPE_CHECKING:
+    from calve.sources.database.settings import DatabaseSettings
 
 __all__ = ["drop_source", "list_tables", "reload_source", "source"]
 
@@ -21,7 +25,7 @@ def source() -> None:
 
     Examples:
       calve source tables shop.yaml
-      calve source reload shop.yaml
+      calve source reload shop.yaml public.orders
       calve source drop shop.yaml
     """
 
@@ -50,40 +54,63 @@ def list_tables(path: Path, pipeline: str | None, state: str) -> None:
 
 @source.command("reload")
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("tables", nargs=-1)
 @options.only_pipeline
 @options.state
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.debug
-def reload_source(path: Path, pipeline: str | None, state: str, yes: bool) -> None:
-    """Load all tables of a `postgres` or `mysql` source anew, also those that are stopped.
+def reload_source(path: Path, tables: tuple[str, ...], pipeline: str | None, state: str, yes: bool) -> None:
+    """Load TABLES (`schema.table`) of a `postgres` or `mysql` source anew, also those that are stopped. Default: all.
 
     A running pipeline does it within seconds, another one when it starts. It commits what it has, removes all rows of
-    the target tables in one snapshot each, and loads the tables into them. Readers see empty tables at first.
+    the target tables in one snapshot each, and loads the tables into them. Readers see empty tables at first. Changes
+    of the other tables wait in the state folder until the load is read; nothing is lost, and their rows stay.
 
     Examples:
+      calve source reload shop.yaml public.orders
       calve source reload shop.yaml
       calve source reload pipelines/ --pipeline shop --state /var/lib/calve --yes
     """
-    from calve.sources.database import anew
+    from calve.sources.database import anew, reload
     from calve.sources.database.overview import load_of
 
-    name, folder = _database(path, pipeline, state)
+    name, folder, settings = _database(path, pipeline, state)
+    if unknown := [table for table in tables if not settings.selected.has(*_split(table))]:
+        raise SettingsError(f"{name} does not read {', '.join(unknown)}: `tables` does not select it")
     load = load_of(folder)
+    shown = ", ".join(tables) or "all tables"
+    targets = "the target tables of" + (f" {shown} in" if tables else "")
     if not yes:
-        click.confirm(f"Remove all rows of the target tables of {name}, and load all tables anew?", abort=True)
-    anew.request(folder, load)
-    click.echo(f"{name}: all tables are loaded anew, now or when the pipeline starts")
+        click.confirm(f"Remove all rows of {targets} {name}, and load {shown} anew?", abort=True)
+    if tables:
+        reload.request(folder, load, dict.fromkeys(tables))
+    else:
+        anew.request(folder, load)
+    verb = "is" if len(tables) == 1 else "are"
+    click.echo(f"{name}: {shown} {verb} loaded anew, now or when the pipeline starts")
 
 
-def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, Path]:
-    """Return the name of a pipeline that reads a database, and the folder of its source."""
+def _split(table: str) -> tuple[str, str]:
+    """Return the schema and the name of a table.
+
+    Raises:
+        SettingsError: It has no schema.
+    """
+    schema, dot, name = table.partition(".")
+    if not dot:
+        raise SettingsError(f"{table} has no schema (MySQL: database); write e.g. shop.{table}")
+    return schema, name
+
+
+def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, Path, DatabaseSettings]:
+    """Return the name of a pipeline that reads a database, the folder of its source, and the source's settings."""
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve source --help` needs no Spark
     from calve.sources.database.settings import DatabaseSettings
 
     one = only(parse(path, PLUGINS).pipelines, pipeline)
     if not isinstance(one.source.value, DatabaseSettings):
         raise SettingsError(f"The source {one.source.name} of {one.name} reads no database")
-    return one.name, Path(state) / one.name / one.source.name
+    return one.name, Path(state) / one.name / one.source.name, one.source.value
 
 
 @source.command("drop")

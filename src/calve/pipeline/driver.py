@@ -228,18 +228,17 @@ class Driver:
         return planned
 
     def _begin_anew(self) -> bool:
-        """Remove the rows of a source that has to begin anew, after everything from before is committed."""
+        """Remove the rows of tables that a source loads anew, after everything from before is committed."""
         source = self._wiring.source
         if not isinstance(source, Reloads) or (tables := source.to_clear) is None:
             return False
         self._commit_all()
         ledger = self._ledger
-        cleared = self._wiring.clear(
-            tables, Mark(self._wiring.name, ledger.state_id, ledger.last_staged, ledger.confirm)
-        )
+        mark = Mark(self._wiring.name, ledger.state_id, ledger.last_staged, ledger.confirm)
+        cleared, is_complete = self._wiring.clear(tables, source.to_keep, mark)
         self._log.warning(f"removed all rows of {many(len(cleared), 'table')}, which are loaded anew", tables=cleared)
         reach("pipeline.after-clear")
-        source.cleared()
+        source.cleared(is_complete)
         return True
 
     def _is_paused(self) -> bool:

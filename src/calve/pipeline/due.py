@@ -46,7 +46,7 @@ class Due:
             return False
         now = self._clock()
         self.since = self.since or now
-        self.behind = self.behind or backlog.size_bytes >= _BACKLOG_BATCHES * max_bytes
+        self.behind = self.behind or backlog.is_urgent or backlog.size_bytes >= _BACKLOG_BATCHES * max_bytes
         has_waited = not 0 <= now - self.since < self._interval_seconds  # a negative time: the clock was set back
         return self.behind or backlog.size_bytes >= max_bytes or has_waited
 

@@ -191,18 +191,29 @@ class Wiring:
         for sink in self._sinks:
             sink.begin_batch(tables)
 
-    def clear(self, tables: Sequence[SourceTable], mark: Mark) -> list[str]:
-        """Remove all rows of the targets of source tables, which may be repeated safely; return their names.
+    def clear(self, tables: Sequence[SourceTable], kept: Sequence[SourceTable], mark: Mark) -> tuple[list[str], bool]:
+        """Remove all rows of the targets of source tables; may be repeated safely.
+
+        Args:
+            tables: The source tables.
+            kept: Other ones; a target that has their rows, too, is not emptied.
+            mark: Who commits.
+
+        Returns:
+            The names of the targets, and whether they are all: no target has rows of the tables any more.
 
         Raises:
             CalveError: A target cannot be changed.
         """
-        targets = [ref for sink in self._tables.values() for ref in sink.targets_of(tables)]
+        shared = {ref for sink in self._tables.values() for ref in sink.targets_of(kept)}
+        own = [sink.targets_of([table]) for sink in self._tables.values() for table in tables]
+        is_complete = all(refs and not shared.intersection(refs) for refs in own)
+        targets = [ref for refs in own for ref in refs if ref not in shared]
         found = [one for one in dict.fromkeys(targets) if self.catalogs[one.catalog].load(one.table) is not None]
         for one in found:
             clear(self.catalogs[one.catalog], CommitTarget(one.table, "", one.branch), mark)
             self.refresh(one.catalog, one.table)
-        return [one.table for one in found]
+        return [one.table for one in found], is_complete
 
     def refresh(self, catalog: str, table: str, found: Table | None = None) -> None:
         """Take a table as a commit left it, or load it again."""

@@ -60,10 +60,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Backlog:
-    """The events after a position: rows (-1: unknown) and bytes (possibly estimated)."""
+    """The events after a position: rows (-1: unknown) and bytes (possibly estimated).
+
+    Attributes:
+        is_urgent: Whether they are read at once, however few they are.
+    """
 
     rows: int = 0
     size_bytes: int = 0
+    is_urgent: bool = False
 
     def __bool__(self) -> bool:
         return self.rows != 0 or self.size_bytes != 0
@@ -210,15 +215,24 @@ class OfTables(Protocol):
 
 @runtime_checkable
 class Reloads(Protocol):
-    """A source that may have to begin anew, with empty targets."""
+    """A source that may have to load tables anew, into empty targets."""
 
     @property
     def to_clear(self) -> list[SourceTable] | None:
         """The tables whose rows are to be removed from their targets; None: nothing has to be done."""
         ...
 
-    def cleared(self) -> None:
-        """Begin anew: every batch is committed, and then the rows were removed. May be repeated after a crash."""
+    @property
+    def to_keep(self) -> list[SourceTable]:
+        """The tables whose rows stay; a target with rows of both is not emptied."""
+        ...
+
+    def cleared(self, is_complete: bool) -> None:
+        """Load the tables: every batch is committed, and then the rows were removed. May be repeated after a crash.
+
+        Args:
+            is_complete: Whether all targets were emptied; otherwise the loaded rows replace those with the same key.
+        """
         ...
 
 

@@ -13,7 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from calve.sources.database import reload
 from calve.sources.database.connection import ClosedError, ServerError
+from calve.sources.database.overview import states
+from calve.stop_point import VARIABLE
 from running import until
 from sources.database import pipeline
 
@@ -52,9 +55,10 @@ class Process:
         self.folder = folder
         self._command = [sys.executable, pipeline.__file__, str(folder), kind, str(port), database]
 
-    def start(self) -> None:
+    def start(self, stop_at: str = "") -> None:
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            environment = {**os.environ, VARIABLE: stop_at}
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment)
 
     @property
     def runs(self) -> bool:
@@ -103,6 +107,40 @@ def killed(process: Process, seed: int, writers: list[Writer], shake: Callable[[
     for writer in writers:
         writer.enough.set()
         writer.join()
+
+
+POINTS = ("reload.after-note", "reload.after-epoch", "pipeline.after-clear", "reload.after-begun")
+"""Where a reload of some tables is killed: each time it is between two durable steps."""
+
+
+def reloaded(process: Process, writers: list[Writer], truncate: Callable[[], None]) -> None:
+    """Load tables anew while writers go on, and kill that at every step; `truncate` stops `app.pair`."""
+    store, folder = pipeline.Store(process.folder), process.folder / "source"
+    for writer in writers:
+        writer.start()
+    process.start()
+    until(lambda: store.is_loaded or not process.runs, "the load is committed")
+    truncate()
+    until(lambda: overview(folder)["app.pair"].startswith("stopped: it was truncated"), "the table is stopped")
+    process.kill()
+    for number, point in enumerate(POINTS):
+        store.spoil("item")
+        reload.request(folder, 0, ["app.item", "app.pair"] if number % 2 else ["app.item"])
+        process.start(point)
+        until(lambda: not process.runs, f"it is killed at {point}")
+    for _ in range(2):  # amid chunks, and what follows them
+        process.start()
+        process.commit(store, 3)
+        process.kill()
+    process.start()
+    until(lambda: set(overview(folder).values()) == {"streaming"}, "everything is loaded")
+    for writer in writers:
+        writer.enough.set()
+        writer.join()
+
+
+def overview(folder: Path) -> dict[str, str]:
+    return dict(states(folder))
 
 
 def same_in_the_end(process: Process, expected: dict[str, dict[str, dict]], seed: int) -> None:

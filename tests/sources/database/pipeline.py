@@ -23,6 +23,8 @@ from calve.sources.postgres import load as postgres_load
 from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import Planned, Position, Split
+from calve.stop_point import reach
+from running import PATIENCE_SECONDS
 
 CHUNK_PAGES, CHUNK_BYTES = 2, 1 << 16
 BATCH_BYTES = 1 << 16
@@ -36,7 +38,7 @@ class Store:
     """The target, and the ledger."""
 
     def __init__(self, folder: Path) -> None:
-        self._db = sqlite3.connect(folder / "rows.db")
+        self._db = sqlite3.connect(folder / "rows.db", timeout=PATIENCE_SECONDS)
         self._db.execute("pragma synchronous = off")
         self._db.executescript(SCHEMA)
 
@@ -71,11 +73,26 @@ class Store:
                 if operation == "delete":
                     self._db.execute("delete from row_of where name = ? and key = ?", [name, key])
                 else:
+                    self._check_time(name, key, row)
                     verb = "insert or replace" if operation == "update" else "insert"
                     self._db.execute(f"{verb} into row_of values (?, ?, ?)", [name, key, json.dumps(row)])
             self.set("position", position)
             self.set("commits", self.commits + 1)
             self.set("begun", None)
+
+    def clear(self, names: list[str]) -> None:
+        with self._db:
+            self._db.executemany("delete from row_of where name = ?", [[name] for name in names])
+
+    def spoil(self, name: str) -> None:
+        """Add a row that the database does not have."""
+        with self._db:
+            self._db.execute("insert or replace into row_of values (?, 'wrong', '{}')", [name])
+
+    def _check_time(self, name: str, key: str, row: dict) -> None:
+        """Check that the rows of `tick` never go back."""
+        found = self._db.execute("select value from row_of where name = ? and key = ?", [name, key]).fetchone()
+        assert name != "tick" or found is None or json.loads(found[0])["n"] <= row["n"], (found, row)
 
     def rows(self, name: str) -> dict[str, dict]:
         found = self._db.execute("select key, value from row_of where name = ?", [name])
@@ -102,6 +119,17 @@ def again(action):
             time.sleep(0.1)
 
 
+def looked(opened, position: Position | None) -> Planned | None:
+    opened.backlog(position)
+    return opened.plan(position, BATCH_BYTES)
+
+
+def cleared(opened, store: Store) -> None:
+    store.clear([table.attributes["table_name"] for table in opened.to_clear])
+    reach("pipeline.after-clear")
+    opened.cleared(True)
+
+
 def run(folder: Path, settings: DatabaseSettings) -> None:
     """Follow the tables until killed."""
     postgres_load._CHUNK_PAGES, mysql_load._CHUNK_BYTES = CHUNK_PAGES, CHUNK_BYTES
@@ -112,9 +140,11 @@ def run(folder: Path, settings: DatabaseSettings) -> None:
     print("started", flush=True)
     while True:
         position = store.state("position")
-        planned = next(iter(store.pending()), None) or opened.plan(position, BATCH_BYTES)
+        planned = next(iter(store.pending()), None) or again(lambda position=position: looked(opened, position))
+        if opened.to_clear is not None:
+            again(lambda: cleared(opened, store))
+            continue
         if planned is None:
-            opened.backlog(position)
             time.sleep(0.005)
             continue
         store.begin(planned)

@@ -61,7 +61,7 @@ class Follower:
             opened.backlog(self.position)
             if opened.to_clear is not None:
                 self.rows = {}
-                opened.cleared()
+                opened.cleared(True)
             while planned := opened.plan(self.position, 1 << 22):
                 for split in planned.splits:
                     for batch in opened.reader.read(split):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from pathlib import Path
 
 import pytest
 
 from services.postgres import Postgres
-from sources.database.kills import KILLS, Process, Writer, killed, same_in_the_end
+from sources.database.kills import KILLS, Process, Writer, killed, reloaded, same_in_the_end
 
 pytestmark = [pytest.mark.services, pytest.mark.crash]
 
@@ -78,3 +79,25 @@ def test_after_kills_at_any_moment_the_rows_are_those_of_the_database(tmp_path: 
         killed(process, seed, writers, shake)
         server.run("update app.item set extra = 'e' where id % 3 = 0", database=database)
         same_in_the_end(process, wanted(server, database), seed)
+
+
+class Ticker(PostgresWriter):
+    """Changes a row at a time, and those of `tick`, which only grow."""
+
+    def transaction(self) -> list[str]:
+        time.sleep(0.1)
+        return [self.change(), f"update app.tick set n = n + 1 where id = {self.random.randint(1, 3)}"]
+
+
+def test_tables_are_loaded_anew_while_others_go_on_whatever_is_killed(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    tick = "create table app.tick (id int primary key, n int); insert into app.tick values (1, 0), (2, 0), (3, 0)"
+    with Postgres() as server:
+        database = server.create_database("kills")
+        server.run(TABLES.replace("12000", "3000"), tick, database=database)
+        process = Process(tmp_path, "postgres", server.port, database)
+        writers = [Ticker(lambda: server.connect(database), seed + number) for number in range(2)]
+        reloaded(process, writers, lambda: server.run("truncate app.pair", database=database))
+        ticks = server.run("select id, row_to_json(t) from app.tick t", database=database)
+        expected = {**wanted(server, database), "tick": {row[0] or "": json.loads(row[1] or "") for row in ticks}}
+        same_in_the_end(process, expected, seed)

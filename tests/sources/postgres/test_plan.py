@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 from calve import durable
 from calve.sources.database.settings import Tables
@@ -21,9 +20,8 @@ def test_changes_that_are_planned_before_the_load_is_committed_replace_rows_wher
 ) -> None:
     opened = source.open(SETTINGS, tmp_path, "p")
     durable.replace(tmp_path / "snapshot.json", ["x", UNTIL])
-    opened._chunks = [{"table": 1, "bytes": 1}]
-    monkeypatch.setattr(opened, "_index", SimpleNamespace(plan=lambda *_: CHANGES))
-    monkeypatch.setattr(opened, "_alike", lambda splits: splits)
+    opened._load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
+    monkeypatch.setattr(opened._log, "next", lambda *_: CHANGES)
 
     def until() -> int:
         [split] = opened.plan({"chunk": 1}, 1 << 20).splits

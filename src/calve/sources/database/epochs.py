@@ -6,7 +6,7 @@ Every segment of the log has one epoch, so that a batch has one schema for each 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -39,9 +39,10 @@ class Epochs:
             self.number = max(numbers)
             self.tables = dict(read_epoch(str(self._folder), self.number))
 
-    def add(self, tables: Iterable[Table]) -> None:
-        """Begin an epoch in which these tables are as described; durable on return."""
+    def add(self, tables: Iterable[Table], without: Collection[int] = ()) -> None:
+        """Begin an epoch in which these tables are as described, and some are gone; durable on return."""
         changed = {**self.tables, **{table.oid: table for table in tables}}
+        changed = {oid: table for oid, table in changed.items() if oid not in without}
         durable.make_folder(self._folder / _FOLDER)
         path = _path(str(self._folder), self.number + 1)
         durable.replace_bytes(path, msgspec.json.encode(list(changed.values())))

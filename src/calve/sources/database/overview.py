@@ -7,7 +7,7 @@ from typing import Any
 
 from calve import durable
 from calve.errors import SourceError
-from calve.sources.database import anew
+from calve.sources.database import anew, reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.stopped import marked
 from calve.sources.database.table import Table
@@ -15,6 +15,7 @@ from calve.sources.database.table import Table
 __all__ = ["load_of", "note", "states"]
 
 _BEGUN, _COMMITTED = "begun.json", "committed.json"
+_WAITING = "waiting: it is loaded anew"
 
 
 def note(folder: Path, chunk: int) -> None:
@@ -40,16 +41,19 @@ def states(folder: Path) -> list[tuple[str, str]]:
     begun, epochs = _begun(folder), Epochs(folder)
     epochs.load()
     again = anew.read(folder, begun.get("load", 0)) is not None
+    waiting = reload.waiting(folder, begun)
     committed, unreadable = int(durable.read(folder / _COMMITTED) or 0), marked(folder)
     chunks: dict[int, list[tuple[bool, int]]] = {}
     for number, chunk in enumerate(begun["chunks"]):
+        if number == begun.get("first", 0):
+            chunks = {}  # all before are committed
         chunks.setdefault(chunk["table"], []).append((number < committed, chunk["bytes"]))
-    found = {
-        table.full_name: "waiting: all tables are loaded anew"
-        if again
-        else _state(table, chunks.get(table.oid, []), unreadable.get(table.oid, ""))
-        for table in epochs.tables.values()
-    }
+    found = dict.fromkeys(waiting, _WAITING)
+    for table in epochs.tables.values():
+        if again:
+            found[table.full_name] = "waiting: all tables are loaded anew"
+        elif table.full_name not in waiting:
+            found[table.full_name] = _state(table, chunks.get(table.oid, []), unreadable.get(table.oid, ""))
     return sorted(found.items())
 
 

@@ -113,7 +113,8 @@ class DatabaseReader(ABC):
         table = read_epoch(self.folder, chunk.get("epoch", 0))[chunk["table"]]
         try:
             for may_be_there, texts in self.chunk(table, chunk):
-                stamps = Stamps.of_load(len(texts[0]), _UPDATE if may_be_there else _INSERT)
+                replaces = may_be_there or chunk.get("replaces", False)
+                stamps = Stamps.of_load(len(texts[0]), _UPDATE if replaces else _INSERT)
                 yield from self._batches(table, texts, stamps)
         except UnreadableError as error:  # this table alone is stopped
             mark(Path(self.folder), table.oid, f"it changed during the load: {error}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,31 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from calve import durable
-from calve.errors import PositionLostError, SourceError, SourceUnavailableError
-from calve.observe.humanize import many, size
+from calve.errors import CalveError, PositionLostError, SourceUnavailableError, Verdict
+from calve.observe.humanize import many
 from calve.observe.log import Log as LogLines
-from calve.sources.database import anew, overview
+from calve.sources.database import anew
 from calve.sources.database.anew import Anew
+from calve.sources.database.change_log import ChangeLog
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.follow import fitting
-from calve.sources.database.outbox import Outbox, Waiter
+from calve.sources.database.load import Load, check_database, chunk_of, first_of, log_position
 from calve.sources.database.reader import DatabaseReader
-from calve.sources.database.stopped import WAY_OUT, condition, marked
+from calve.sources.database.reload import Beginning, Reloads, Request
+from calve.sources.database.stopped import condition, marked, stop, tell
 from calve.sources.database.stream import DatabaseStream, Target
-from calve.sources.database.stream_position import DurablePositions, StreamPosition
 from calve.sources.database.table import Table
-from calve.sources.log.index import Index, LogPosition
-from calve.sources.log.log import Limits, Log
-from calve.sources.log.segment import name as segment_name
-from calve.sources.source import Backlog, Planned, Position, SourceTable, Split
+from calve.sources.source import Backlog, Planned, Position, SourceTable
+from calve.stop_point import reach
 
 __all__ = ["ANY", "STEP", "DatabaseSource"]
 
 STEP = "start"
-_BEGUN = "begun.json"
 _WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 ANY = (1 << 63) - 1
@@ -59,23 +53,19 @@ class DatabaseSource(ABC):
         self._pipeline = reader.pipeline
         self._lines = LogLines(self._pipeline)
         self._once = False
-        self._load = 0
+        self._number = 0
         self._anew: Anew | None = None
+        self._replaces = False
         self._reset()
 
     def _reset(self) -> None:
         """Set what a load begins with; nothing is opened."""
-        settings = self._settings
         self._epochs = Epochs(self._folder)
-        self._positions = DurablePositions(self._folder)
-        self._index = Index(self._folder)
-        limits = Limits(settings.max_log_bytes, settings.min_free_bytes)
-        self._log = Log(self._folder, self._index, self._positions, limits, self._pipeline)
-        self._waiter = Waiter()
+        self._log = ChangeLog(self._folder, self._settings, self._pipeline)
+        self._reloads = Reloads(self._folder, self._epochs, self._lines)
         self._stream: DatabaseStream | None = None
-        self._chunks: list[dict[str, Any]] = []
-        self._is_loaded = self._is_noted = False
-        self._planned = 0
+        self._until: int | None = None
+        self._load = Load(self._folder)
         self._unreadable: set[int] = set()
         self._committed: Position | None = None
 
@@ -100,6 +90,15 @@ class DatabaseSource(ABC):
         """Make sure that tasks can read chunks."""
 
     @abstractmethod
+    def _begin_reload(self, settings: Any) -> Beginning:
+        """Check the tables that the settings select, and prepare to load them anew; the stream does not run.
+
+        Raises:
+            SourceError: They cannot be loaded; the hint has the SQL that mends it.
+            SourceUnavailableError: The database does not answer, or they cannot be loaded yet.
+        """
+
+    @abstractmethod
     def _end_load(self) -> None:
         """Clean up, because no chunk is read any more; may be called more than once, by any thread."""
 
@@ -113,9 +112,9 @@ class DatabaseSource(ABC):
         """
         self._once = once
         durable.make_folder(self._folder)
-        begun = durable.read(self._folder / _BEGUN)
-        self._load = begun.get("load", 0) if begun else 0
-        self._anew = anew.read(self._folder, self._load if begun else None)
+        begun = self._load.read()
+        self._number = begun.get("load", 0) if begun else 0
+        self._anew = anew.read(self._folder, self._number if begun else None)
         if begun is None and self._anew is not None:
             return  # nothing is left of before
         self._open(position, begun, pending)
@@ -123,43 +122,39 @@ class DatabaseSource(ABC):
     def _open(self, position: Position | None, begun: dict[str, Any] | None, pending: Sequence[Planned] = ()) -> None:
         """Begin, or go on."""
         position = self._own(position)
-        end: int | None = None
         try:
             if self._anew is None:
-                begun, end = self._prepare(begun)
+                begun, self._until = self._prepare(begun)
         except PositionLostError as error:
             self._lose(error)
         assert begun is not None
         if self._anew is not None:
             self._epochs.load()
-        self._chunks, self._committed = begun["chunks"], None if pending else position
-        is_loading = _chunk(position) < len(self._chunks) or any("chunk" in _first(one) for one in pending)
-        self._is_loaded = not is_loading
-        if is_loading:
+        else:
+            self._reloads.resume(begun)
+        self._committed = None if pending else position
+        self._load.open(begun, position, pending)
+        if not self._load.is_done:
             self._begin_load()
-        self._open_log(position)
-        outbox = Outbox(self._log, self._waiter)
-        target = Target(self._settings, self._pipeline, outbox, self._positions, self._epochs, begun)
-        self._stream = self._follow(target, end if self._once else None)
+        self._log.open(log_position(position))
+        self._stream = self._new_stream()
         if self._anew is not None:
             return
-        self._tell_stopped()
+        tell(self._epochs, self._lines)
         self._stop_unreadable()
         self._stream.start()
+
+    def _new_stream(self) -> DatabaseStream:
+        log, settings = self._log, self._settings
+        target = Target(settings, self._pipeline, log.outbox(), log.positions, self._epochs, self._load.begun)
+        return self._follow(target, self._until if self._once else None)
 
     def _began(
         self, database: str, start: Any, chunks: list[dict[str, Any]], tables: Sequence[Table]
     ) -> dict[str, Any]:
         """Write down where a new state begins: at the first position of the stream, with these tables and chunks."""
-        self._epochs.load()
-        name = f"{database}#{self._load}" if self._load else database  # numbers of columns may be others than before
-        before = {table.full_name: table for table in self._epochs.tables.values()}
-        tables = [fitting(msgspec.structs.replace(each, database=name), before) for each in tables]
-        self._epochs.begin(tables)
-        stopped = {table.oid for table in tables if table.stopped}
-        chunks = [{**chunk, "epoch": self._epochs.number} for chunk in chunks if chunk["table"] not in stopped]
-        begun = {"database": name, "start": start, "chunks": chunks, "load": self._load}
-        durable.replace(self._folder / _BEGUN, begun)
+        new = {"database": database, "start": start, "chunks": chunks}
+        begun = self._load.begin({**new, "load": self._number, "replaces": self._replaces}, self._epochs, tables)
         self._lines.info(f"loads {many(len(tables), 'table')} of {self._settings.shown}, then follows their changes")
         return begun
 
@@ -169,13 +164,7 @@ class DatabaseSource(ABC):
         Raises:
             SourceError: It is of another one.
         """
-        if database != begun["database"].partition("#")[0]:
-            raise SourceError(
-                f"{self._settings.shown} is not the database that this state was begun with",
-                step=STEP,
-                target=self._settings.shown,
-                hint="Correct host and database; for another database use a new --state and an empty target",
-            )
+        check_database(begun, database, self._settings.shown)
         self._epochs.load()
 
     def backlog(self, position: Position | None) -> Backlog:
@@ -185,19 +174,24 @@ class DatabaseSource(ABC):
             CalveError: The stream has ended by itself, and everything before is read.
         """
         position = self._own(position)
-        if self._anew is None and anew.is_requested(self._folder, self._load):
+        if self._anew is None and anew.is_requested(self._folder, self._number):
             self._begin_anew("somebody has asked for it")
         if self._anew is not None:
             return Backlog(-1, 1)
+        self._look_for_reload()
+        if self._reloads.note is not None and not self._log.next(log_position(position), 1, self._before):
+            self._reloads.is_drained = True
+            return Backlog(-1, 1)
         stream = self._running
-        if not self._is_loaded:
+        if not self._load.is_done:
             self._stop_unreadable()
         failed, reached = stream.failed, stream.reached  # before the log is looked at, which may grow meanwhile
-        self._planned = _chunk(position)
-        left = self._chunks[self._planned :]
-        waiting = self._index.backlog(_log_position(position))
+        left = self._load.left(position)
+        waiting = self._log.backlog(log_position(position))
         if left:
-            return Backlog(-1, sum(chunk["bytes"] for chunk in left) + waiting.size_bytes)
+            return Backlog(-1, sum(chunk["bytes"] for chunk in left) + waiting.size_bytes, is_urgent=True)
+        if self._reloads.note is not None:
+            return replace(waiting, is_urgent=True)
         if waiting or reached:
             return waiting
         if isinstance(failed, PositionLostError) and self._settings.on_lost_position == "reload":
@@ -212,42 +206,35 @@ class DatabaseSource(ABC):
         if self._anew is not None:
             return None
         position = self._own(position)
-        first = _chunk(position)
-        if first < len(self._chunks):
-            return self._plan_load(first, max_bytes)
-        at = _log_position(position)
-        planned = self._index.plan(at, max_bytes)
-        if planned is None and self._once:
+        if load := self._load.plan(position, max_bytes):
+            return load
+        planned = self._log.next(log_position(position), max_bytes, self._before)
+        if planned is None and self._once and self._reloads.note is None:
             planned = self._await(position, max_bytes)
         if planned is None:
             return None
-        until = self._loaded_until() if self._is_loaded else ANY
-        splits = self._alike(planned.splits)
-        last = splits[-1].body
-        end = LogPosition(int(Path(last["file"]).stem), last["end"])
-        splits = [replace(split, body={**split.body, "until": until}) for split in splits]
-        return Planned(splits, {"chunk": len(self._chunks), "load": self._load, **end.position()})
+        until = max(self._loaded_until(), self._load.begun.get("until", 0)) if self._load.is_done else ANY
+        splits = [replace(split, body={**split.body, "until": until}) for split in planned.splits]
+        return self._load.planned(Planned(splits, planned.position), len(self._load.chunks))
 
     def tables(self, planned: Planned) -> list[SourceTable]:
         """Return the tables of a batch, as they were then."""
-        body = _first(planned)
-        number = body["chunk"].get("epoch", 0) if "chunk" in body else self._epoch(body["file"])
+        body = first_of(planned)
+        number = body["chunk"].get("epoch", 0) if "chunk" in body else self._log.epoch(body["file"])
         return [table.source_table() for table in self._epochs.of(number) if table.keys]
 
     def acknowledge(self, planned: Planned) -> None:
         """Let the log delete the changes of a committed batch; end the load after its last chunk."""
         if self._own(planned.position) is None:
             return
-        if planned.position["chunk"] >= len(self._chunks):
+        if chunk_of(planned.position) >= len(self._load.chunks) and not self._load.is_done:
             self._stop_unreadable()
-            self._is_loaded = True
             self._end_load()
-        if (at := _log_position(planned.position)) is not None:
-            self._log.release(LogPosition.of(at))
+            self._load.is_done = True
+        if (at := log_position(planned.position)) is not None:
+            self._log.release(at)
         self._committed = planned.position
-        if len(self._chunks) != (chunk := _chunk(planned.position)) or not self._is_noted:
-            overview.note(self._folder, chunk)
-            self._is_noted = chunk == len(self._chunks)
+        self._load.committed(planned.position)
 
     def stop(self) -> None:
         """Stop reading, and close. May be called twice."""
@@ -259,17 +246,82 @@ class DatabaseSource(ABC):
     @property
     def to_clear(self) -> list[SourceTable] | None:
         """See `Reloads`."""
-        return None if self._anew is None else [table.source_table() for table in self._anew.tables if table.keys]
+        if self._anew is None:
+            return self._reloads.to_clear
+        return [table.source_table() for table in self._anew.tables if table.keys]
 
-    def cleared(self) -> None:
+    @property
+    def to_keep(self) -> list[SourceTable]:
         """See `Reloads`."""
-        assert self._anew is not None
+        return self._reloads.to_keep if self._anew is None else []
+
+    def cleared(self, is_complete: bool) -> None:
+        """See `Reloads`."""
+        if self._anew is None:
+            self._add_load(not is_complete)
+            return
         self.stop()
-        self._load, self._anew = self._anew.load, None
+        self._number, self._anew, self._replaces = self._anew.load, None, not is_complete
         anew.wipe(self._folder)
         self._reset()
         self._open(None, None)
         anew.finish(self._folder)
+
+    def _add_load(self, replaces: bool) -> None:
+        """Load tables anew after all changes from before."""
+        begun = self._reloads.loading(self._load.begun, replaces)
+        is_done = len(begun["chunks"]) == len(self._load.chunks)
+        if is_done:
+            self._end_load()
+        else:
+            self._begin_load()
+        self._load.add(begun)
+        self._load.is_done = is_done
+        reach("reload.after-begun")
+        self._reloads.finish()
+
+    def _look_for_reload(self) -> None:
+        """Begin to load tables anew, if somebody asks for it, and nothing is being loaded."""
+        reloads, stream = self._reloads, self._running
+        if reloads.note is None:
+            wanted = reloads.wanted(self._number) if self._load.is_done and stream.failed is None else None
+            if wanted is None:
+                return
+            stream.stop()
+            for oid, why in stream.unreadable():
+                stop(self._epochs, self._epochs.tables[oid], why, self._lines)
+            if not self._reload(*wanted):
+                return
+        if not reloads.is_applied:
+            reloads.apply()
+            self._unreadable.clear()
+            self._restart()
+
+    def _reload(self, name: str, asked: Request) -> bool:
+        """Write down that tables are loaded anew; if they cannot be, go on without.
+
+        Raises:
+            CalveError: In a run with `once`, they cannot be loaded yet.
+        """
+        try:
+            if (until := self._loaded_until()) < ANY:
+                self._load.keep(until)
+                beginning = self._begin_reload(asked.narrowed(self._settings)).of(asked)
+            if until == ANY or (beginning.start, 0) < self._log.positions.last.order:
+                raise SourceUnavailableError(f"{self.system} is not ready to load tables", step=STEP)
+        except CalveError as error:
+            self._restart()
+            if self._once and error.verdict is Verdict.AGAIN:
+                raise
+            self._reloads.failed(name, asked, error)
+            return False
+        self._reloads.begin(name, self._load.begun, beginning)
+        self._until = beginning.end
+        return True
+
+    def _restart(self) -> None:
+        self._stream = self._new_stream()
+        self._stream.start()
 
     def _lose(self, error: PositionLostError) -> None:
         """Decide to begin anew.
@@ -284,20 +336,20 @@ class DatabaseSource(ABC):
 
     def _begin_anew(self, why: str) -> None:
         self._lines.warning(f"all tables are loaded anew: {why}")
-        self._anew = anew.decide(self._folder, self._load + 1, list(self._epochs.tables.values()))
+        self._anew = anew.decide(self._folder, self._number + 1, list(self._epochs.tables.values()))
 
     def _own(self, position: Position | None) -> Position | None:
         """Return a position of this load; None for one of an earlier load."""
-        return position if position and position.get("load", 0) == self._load else None
+        return position if position and position.get("load", 0) == self._number else None
 
     @property
     def condition(self) -> str:
         """How far the load is, and the stream."""
         if self._anew is not None:
             return "all tables are loaded anew"
-        left = sum(chunk["bytes"] for chunk in self._chunks[self._planned :])
-        total = sum(chunk["bytes"] for chunk in self._chunks)
-        load = f"load: {size(total - left)} of {size(total)} read" if left else ""
+        load = self._load.condition
+        if note := self._reloads.note:
+            load = f"{', '.join(note.names)}: loaded anew when everything from before is committed"
         parts = [load, self._running.condition, condition(self._epochs.tables.values())]
         return "; ".join(part for part in parts if part)
 
@@ -306,16 +358,6 @@ class DatabaseSource(ABC):
         assert self._stream is not None
         return self._stream
 
-    def _tell_stopped(self) -> None:
-        """Log at the start which tables are not read."""
-        for table in self._epochs.tables.values():
-            if table.stopped:
-                self._lines.warning(
-                    f"{table.full_name} is stopped, and is not read: {table.stopped}",
-                    table=table.full_name,
-                    hint=WAY_OUT,
-                )
-
     def _stop_unreadable(self) -> None:
         """Stop the tables that tasks could not read."""
         for oid, why in marked(self._folder).items():
@@ -323,44 +365,14 @@ class DatabaseSource(ABC):
                 self._unreadable.add(oid)
                 self._running.stop_table(oid, why)
 
-    def _open_log(self, position: Position | None) -> None:
-        try:
-            self._index.load(_log_position(position))
-            self._positions.load(key for each in self._index.segments for key in each.keys)
-            self._log.open(self._waiter.answered)
-        except OSError as error:
-            raise SourceError(
-                f"the log of changes in {self._folder} cannot be used: {error.strerror}",
-                step=STEP,
-                target=str(self._folder),
-                hint="Check its permissions and the space on its disk",
-            ) from error
-
     def _is_committed(self, position: Position | None) -> bool:
         """Return whether everything before a position is in the target."""
         return self._committed == position
 
-    def _plan_load(self, first: int, max_bytes: int) -> Planned:
-        splits: list[Split] = []
-        left = max_bytes
-        while first < len(self._chunks) and (left > 0 or not splits):
-            chunk = self._chunks[first]
-            splits.append(Split({"chunk": chunk}, chunk["bytes"]))
-            left -= chunk["bytes"]
-            first += 1
-        return Planned(splits, {"chunk": first, "load": self._load})
-
-    def _alike(self, splits: list[Split]) -> list[Split]:
-        """Return the first splits, as long as their epoch is the same."""
-        first = self._epoch(splits[0].body["file"])
-        return list(itertools.takewhile(lambda split: self._epoch(split.body["file"]) == first, splits))
-
-    def _epoch(self, file: str) -> int:
-        """Return the epoch of a segment of the log."""
-        for each in self._index.segments:
-            if segment_name(each.number) == file and each.keys:
-                return StreamPosition.of(each.keys[0][1]).epoch
-        raise SourceError(f"the log has no segment {file}", step="read", target=file)
+    @property
+    def _before(self) -> int | None:
+        """The epoch before which changes are planned, because tables are loaded anew there; None: all are."""
+        return self._reloads.note.epoch if self._reloads.note else None
 
     def _await(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Wait for changes until the stream has reached the end of a run with `once`.
@@ -371,7 +383,7 @@ class DatabaseSource(ABC):
         stream, deadline = self._running, time.monotonic() + _WAIT_SECONDS
         while True:
             failed, reached = stream.failed, stream.reached
-            if planned := self._index.plan(_log_position(position), max_bytes):
+            if planned := self._log.next(log_position(position), max_bytes):
                 return planned
             if reached:
                 return None
@@ -383,16 +395,3 @@ class DatabaseSource(ABC):
             if time.monotonic() > deadline:
                 raise failed or stream.trouble or SourceUnavailableError(f"{self.system} sends nothing", step="read")
             time.sleep(_POLL_SECONDS)
-
-
-def _chunk(position: Position | None) -> int:
-    return int(position["chunk"]) if position else 0
-
-
-def _log_position(position: Position | None) -> Position | None:
-    """Return the part of a position that is about the log; None before the first change."""
-    return position if position and "segment" in position else None
-
-
-def _first(planned: Planned) -> dict[str, Any]:
-    return planned.splits[0].body if planned.splits else {}

@@ -14,11 +14,12 @@ from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.table import Table
 
-__all__ = ["WAY_OUT", "UnreadableError", "condition", "mark", "marked", "stop", "unreadable"]
+__all__ = ["UnreadableError", "condition", "mark", "marked", "stop", "tell", "unmark", "unreadable"]
 
 _FOLDER = "unreadable"
 _SHOWN = 3
-WAY_OUT = "All changes before are written. Exclude the table, or load all tables anew: calve source reload"
+_WAY_OUT = "All changes before are written. Exclude the table, or load it anew: calve source reload <configuration> {}"
+"""The hint of a stopped table, with its name."""
 
 
 class UnreadableError(Exception):
@@ -44,8 +45,21 @@ def stop(epochs: Epochs, table: Table, why: str, lines: Log) -> None:
     """Begin an epoch in which a table is not read any more; nothing may wait for the log."""
     epochs.add([msgspec.structs.replace(table, stopped=why)])
     lines.warning(
-        f"{table.full_name} is stopped, and the other tables go on: {why}", table=table.full_name, hint=WAY_OUT
+        f"{table.full_name} is stopped, and the other tables go on: {why}",
+        table=table.full_name,
+        hint=_WAY_OUT.format(table.full_name),
     )
+
+
+def tell(epochs: Epochs, lines: Log) -> None:
+    """Log which tables are not read."""
+    for table in epochs.tables.values():
+        if table.stopped:
+            lines.warning(
+                f"{table.full_name} is stopped, and is not read: {table.stopped}",
+                table=table.full_name,
+                hint=_WAY_OUT.format(table.full_name),
+            )
 
 
 def mark(folder: Path, oid: int, why: str) -> None:
@@ -58,6 +72,12 @@ def marked(folder: Path) -> dict[int, str]:
     """Return why the load cannot read tables, by their numbers."""
     paths = list((folder / _FOLDER).glob("*.json"))
     return {int(path.stem): str(durable.read(path)) for path in paths}
+
+
+def unmark(folder: Path, oids: Iterable[int]) -> None:
+    """Remove the marks of tables, because they are loaded anew; no task reads chunks."""
+    for oid in oids:
+        (folder / _FOLDER / f"{oid}.json").unlink(missing_ok=True)
 
 
 def condition(tables: Iterable[Table]) -> str:

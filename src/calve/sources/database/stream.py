@@ -203,7 +203,11 @@ class DatabaseSession:
             self._stop_table(table, "it has no key")
             return False
         if known is None:
-            self._lines.warning(f"{table.full_name} is new: its changes are read from now on", table=table.full_name)
+            self._lines.warning(
+                f"{table.full_name} is new: its changes are read from now on",
+                table=table.full_name,
+                hint=f"If it has older rows, load them: calve source reload <configuration> {table.full_name}",
+            )
         self._write()
         self._epochs.add([table])
         self._outbox.begin_epoch()

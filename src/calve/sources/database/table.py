@@ -92,7 +92,8 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         columns: Its columns, in their order in the stream.
         last_number: The highest number that a column had, where the source numbers columns itself.
         is_dropped: Whether it was dropped.
-        since: The position of the last statement that was followed, where statements are.
+        since: Changes and statements up to this position are not read: the table, and the rows of its load, are as
+            after them.
         stopped: Why it is not read any more; empty: it is read.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -12,7 +12,7 @@ from calve.sources.database.table import Column, Table
 from calve.sources.mysql.declared import CODECS, REFUSED_TYPES, decoded, kind_of
 from calve.sources.mysql.events import ENUM, SET, YEAR, Mapped, MappedColumn
 
-__all__ = ["Describer", "renamed", "unreadable"]
+__all__ = ["Describer", "renamed", "renumbered", "unreadable"]
 
 _NAMES = {
     1: "tinyint",
@@ -81,6 +81,7 @@ class Describer:
         table = Table(
             self.database, known.oid if known else oid, mapped.database, mapped.table, tuple(columns), last_number=free
         )
+        table = msgspec.structs.replace(table, since=known.since if known else 0)
         for one in columns:
             if fault := unreadable(one, types.get(one.name, "")):
                 raise conflict(table, f"{one.name} {fault}")
@@ -106,6 +107,26 @@ def unreadable(column: Column, type_name: str) -> str:
     if column.charset and column.charset not in CODECS:
         return f"has the character set {column.charset}, which is not supported"
     return ""
+
+
+def renumbered(tables: Iterable[Table], known: Iterable[Table]) -> list[Table]:
+    """Return tables that the catalog describes, with the numbers that they and their columns have already."""
+    before = {table.full_name: table for table in known}
+    free = max((table.oid for table in before.values()), default=0)
+    found = []
+    for table in tables:
+        old = before.get(table.full_name)
+        free += old is None
+        numbers = {column.name: column.number for column in old.columns} if old else {}
+        last = max([old.last_number if old else 0, *numbers.values()])
+        for column in table.columns:
+            if column.name not in numbers:
+                last += 1
+                numbers[column.name] = last
+        columns = tuple(msgspec.structs.replace(column, number=numbers[column.name]) for column in table.columns)
+        oid = old.oid if old else free
+        found.append(msgspec.structs.replace(table, oid=oid, columns=columns, last_number=last))
+    return found
 
 
 def renamed(table: Table, names: Mapping[str, str]) -> Table:

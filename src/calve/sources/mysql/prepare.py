@@ -16,7 +16,7 @@ from calve.sources.mysql.quote import literal, quoted
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["look"]
+__all__ = ["look", "probe_id"]
 
 _OLDEST_MYSQL, _OLDEST_MARIADB = (8, 0, 1), (10, 5)
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
@@ -60,6 +60,11 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
     return Preparation(tables, sql, faults)
 
 
+def probe_id() -> int:
+    """Return the number of a replica that is nobody's."""
+    return random.SystemRandom().randrange(*_PROBE_IDS)
+
+
 def _versions(database: Database) -> list[str]:
     name, oldest = ("MariaDB", _OLDEST_MARIADB) if database.is_mariadb else ("MySQL", _OLDEST_MYSQL)
     if database.version >= oldest:
@@ -99,7 +104,7 @@ def _rights(database: Database, connection: Connection, settings: MysqlSettings)
 def _may_read_log(settings: MysqlSettings, place: LogPlace) -> bool:
     """Ask for the end of the log, under a number that is nobody's."""
     with connect(settings.address, "calve check") as connection:
-        number = random.SystemRandom().randrange(*_PROBE_IDS)
+        number = probe_id()
         begin_dump(connection, f"check {number}")
         try:
             connection.dump(place.file, place.position, number)

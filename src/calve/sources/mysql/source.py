@@ -7,12 +7,14 @@ from typing import Any
 
 from calve import durable
 from calve.errors import CalveError, SourceError
+from calve.sources.database.reload import Beginning
 from calve.sources.database.source import ANY, STEP, DatabaseSource
 from calve.sources.database.stream import Target
 from calve.sources.mysql import load, prepare
 from calve.sources.mysql.begin import first_place
 from calve.sources.mysql.database import Database
 from calve.sources.mysql.failure import session
+from calve.sources.mysql.follow import renumbered
 from calve.sources.mysql.reader import MysqlReader
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.stream import Stream
@@ -60,6 +62,15 @@ class MysqlSource(DatabaseSource):
         durable.replace(self._folder / _LOADED, end)
         return end
 
+    def _begin_reload(self, settings: MysqlSettings) -> Beginning:
+        with session(self._settings, STEP, f"calve {self._pipeline} reload") as connection:
+            database = Database(connection)
+            found = prepare.look(connection, settings)
+            found.require(self._settings, self.system)
+            start = first_place(database, connection, self._settings.address, prepare.probe_id())
+            tables = renumbered(found.tables, self._epochs.tables.values())
+            return Beginning(start, tables, load.chunks(connection, tables, database.tables()), self._end(database))
+
     def _end(self, database: Database) -> int:
         place = database.place()
         if place is None:
@@ -72,7 +83,8 @@ class MysqlSource(DatabaseSource):
         return place.number
 
     def _begin_load(self) -> None:
-        """Do nothing: every chunk is read in a session of its own."""
+        """Forget where an earlier load ended; every chunk is read in a session of its own."""
+        (self._folder / _LOADED).unlink(missing_ok=True)
 
     def _end_load(self) -> None:
         """Do nothing."""

@@ -178,7 +178,7 @@ class _Session(DatabaseSession):
         table, data, is_whole = events.rows(event)
         if self._is_done(transaction):
             return
-        oid, layout = self._layout(self._tables.get(table))
+        oid, layout = self._layout(self._tables.get(table), transaction)
         if oid is None:
             return
         if not is_whole:
@@ -186,13 +186,17 @@ class _Session(DatabaseSession):
             return
         self._outbox.add(rows.message(oid, kind, layout, data), transaction, self._ordinal)
 
-    def _layout(self, described: Event | None) -> tuple[int | None, bytes]:
+    def _layout(self, described: Event | None, transaction: Transaction) -> tuple[int | None, bytes]:
         """Return the number of a described table, or None if it is not read, and the layout of its rows."""
         if described is None:
             return None, b""
         signature = described.body[8:]
         if signature not in self._resolved:
-            self._resolved[signature] = self._resolve(events.mapped(described, self._catalog.is_mariadb))
+            mapped = events.mapped(described, self._catalog.is_mariadb)
+            known = self._known(mapped.database, mapped.table)
+            if known is not None and transaction.commit <= known.since:
+                return None, b""  # it was loaded anew after the transaction
+            self._resolved[signature] = self._resolve(mapped)
         return self._resolved[signature]
 
     def _resolve(self, mapped: Mapped) -> tuple[int | None, bytes]:
@@ -249,7 +253,7 @@ class _Session(DatabaseSession):
             f"{table.full_name} has a new column {name} with a default, which only rows have that change from now on; "
             "others have NULL in the target",
             table=table.full_name,
-            hint="To send them, change these rows, or load the tables again with a new --state and an empty target",
+            hint=f"To send them, change these rows, or load the table anew: calve source reload … {table.full_name}",
         )
 
     def _known(self, database: str, name: str) -> Table | None:

@@ -144,6 +144,10 @@ class Database:
         """Return a position after every commit that is visible by now."""
         return lsn_of(self._one("select pg_current_wal_insert_lsn()"))
 
+    def flushed(self) -> int:
+        """Return the position of the last change that the server can send."""
+        return lsn_of(self._one("select pg_current_wal_flush_lsn()"))
+
     def tables(self, oids: Iterable[int] | None = None) -> list[Found]:
         """Return the tables with these numbers, or all of users."""
         which = _USERS if oids is None else f"c.oid in ({_joined(oids)})"

@@ -46,7 +46,8 @@ def described(
         declared = by_number[number].declared if number in by_number else kind
         is_key = number in keys if keys else column.in_identity and relation.identity != "f"
         columns.append(Column(column.name, number, kind, declared, column.oid, column.modifier, is_key))
-    table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns))
+    since = known.since if known else 0
+    table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns), since=since)
     if known is not None:
         check(known, table)
     return table

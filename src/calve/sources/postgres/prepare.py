@@ -5,10 +5,11 @@ Everything that is wrong is in one error, with the SQL that mends it.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from calve.errors import PositionLostError, SourceError
+from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.failure import LOAD_AGAIN
@@ -19,11 +20,15 @@ from calve.sources.postgres.quote import literal, qualified, quoted
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.wire import Connection
 
-__all__ = ["NewSlot", "look", "publish", "require_slot", "take_slot", "warn"]
+__all__ = ["NewSlot", "look", "publish", "require_slot", "take_position", "take_slot", "warn"]
 
 _OLDEST = 120_000
 _ROOTS = 130_000
 _NO_RIGHT = "42501"
+_LOCKED = "55P03"
+_LOCK_MILLISECONDS = 5_000
+_LONGEST_PREFIX = 54
+"""The name of a slot has at most 63 characters."""
 _LOST = "lost"
 _STEP = "start"
 
@@ -130,6 +135,29 @@ def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str)
     return NewSlot(slot.confirmed, None)
 
 
+def take_position(connection: Connection, settings: PostgresSettings, pipeline: str) -> NewSlot:
+    """Create a slot for the time of the session, for the sake of its first position and the snapshot of that moment.
+
+    Raises:
+        SourceUnavailableError: A transaction that writes is open for long.
+        ServerError: The server refuses.
+    """
+    name = f"{settings.slot_of(pipeline)[:_LONGEST_PREFIX]}_{uuid.uuid4().hex[:8]}"
+    connection.query(f"SET lock_timeout = {_LOCK_MILLISECONDS}")
+    try:
+        row = connection.query(f"CREATE_REPLICATION_SLOT {quoted(name)} TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT")[0]
+    except ServerError as error:
+        if error.code != _LOCKED:
+            raise
+        raise SourceUnavailableError(
+            "a transaction that writes is open for long, and PostgreSQL waits for its end",
+            step="load",
+            target=settings.shown,
+            hint="pg_stat_activity shows it: SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start",
+        ) from error
+    return NewSlot(lsn_of(row[1] or "0/0"), row[2])
+
+
 def require_slot(database: Database, settings: PostgresSettings, pipeline: str) -> None:
     """Check that the slot of a pipeline that has run before still has its changes.
 
@@ -156,7 +184,8 @@ def warn(preparation: Preparation, settings: PostgresSettings, pipeline: str, lo
         name, tables = quoted(settings.publication_of(pipeline)), preparation.left_out[:SHOWN]
         log.warning(
             f"the publication does not have these selected tables, so they are not read: {', '.join(tables)}",
-            hint=f"To read them: ALTER PUBLICATION {name} ADD TABLE …, and a new --state; or exclude them",
+            hint=f"To read them: ALTER PUBLICATION {name} ADD TABLE …, and calve source reload … <table>; "
+            "or exclude them",
         )
 
 

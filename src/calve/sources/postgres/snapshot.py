@@ -65,7 +65,7 @@ class KeptSnapshot:
     @property
     def is_open(self) -> bool:
         """Whether it is kept."""
-        return self._thread is not None
+        return self._thread is not None and not self._stop.is_set()
 
     def open(self, exported: str | None) -> None:
         """Take over an exported snapshot, or make a new one, and keep it until `close`.
@@ -73,6 +73,9 @@ class KeptSnapshot:
         Raises:
             SourceError: The server does not answer, or refuses.
         """
+        if self._thread is not None:  # of an earlier load, which has ended
+            self._thread.join()
+        self._stop.clear()
         connection = self._begin(exported)
         self._thread = threading.Thread(target=self._keep, args=(connection,), name="calve-snapshot", daemon=True)
         self._thread.start()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from calve.sources.database.reload import Beginning
 from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
 from calve.sources.postgres import load, prepare
-from calve.sources.postgres.database import Database, lsn_of
+from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
@@ -37,7 +38,7 @@ class PostgresSource(DatabaseSource):
             else:
                 self._go_on(begun, database.name)
                 prepare.require_slot(database, self._settings, self._pipeline)
-            return begun, lsn_of(connection.query("select pg_current_wal_flush_lsn()")[0][0] or "0/0")
+            return begun, database.flushed()
 
     def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
         """Begin a new state: the slot first, whose snapshot is exactly where the stream begins."""
@@ -59,6 +60,18 @@ class PostgresSource(DatabaseSource):
     def _begin_load(self) -> None:
         if not self._snapshot.is_open:
             self._snapshot.open(None)
+
+    def _begin_reload(self, settings: PostgresSettings) -> Beginning:
+        name = f"calve {self._pipeline} reload"
+        with explained(settings, STEP), connect(settings.address, name, replication=True) as connection:
+            database = Database(connection)
+            found = prepare.look(database, settings, self._pipeline)
+            found.require(settings, self.system)
+            slot = prepare.take_position(connection, settings, self._pipeline)
+            self._snapshot.close()
+            self._snapshot.open(slot.snapshot)
+            chunks = load.chunks(database, found.tables, int(database.setting("block_size")))
+            return Beginning(slot.start, found.tables, chunks, database.flushed())
 
     def _end_load(self) -> None:
         self._snapshot.close()

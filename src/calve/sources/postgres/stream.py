@@ -11,6 +11,7 @@ from calve.observe.humanize import size
 from calve.sources.database.change import Change
 from calve.sources.database.follow import RECREATED
 from calve.sources.database.stream import READ, DatabaseSession, DatabaseStream, Target
+from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.log.log import Outcome
 from calve.sources.postgres import follow, pgoutput
@@ -63,6 +64,7 @@ class _Session(DatabaseSession):
         self._database = Database(side, target.begun["database"])
         self._relations: dict[int, Relation] = {}
         self._ready: dict[int, bool] = {}
+        self._since = {table.oid: table.since for table in target.epochs.tables.values() if table.since}
         self._lacking: dict[int, Change] = {}
         self._slot = target.settings.slot_of(target.pipeline)
         self._warned = False
@@ -121,12 +123,16 @@ class _Session(DatabaseSession):
     def _change(self, message: bytes) -> None:
         transaction = self._next()
         oid = int.from_bytes(message[1:5], "big")
-        if self._is_done(transaction) or not self._is_read(oid):
+        if self._is_done(transaction) or self._is_loaded(oid, transaction) or not self._is_read(oid):
             return
         lacking = lacks_values(message)
         at = self._outbox.add(message, transaction, self._ordinal)
         if lacking is not None:
             self._lacking[at] = lacking
+
+    def _is_loaded(self, oid: int, transaction: Transaction) -> bool:
+        """Return whether a table was loaded anew after a transaction."""
+        return transaction.commit <= self._since.get(oid, 0)
 
     def _is_read(self, oid: int) -> bool:
         """Return whether changes of a table are read; describes it first if it is new or changed."""
@@ -154,7 +160,8 @@ class _Session(DatabaseSession):
         full_name = f"{relation.schema}.{relation.name}"
         for other in self._epochs.tables.values():
             if known is None and other.full_name == full_name:
-                self._stop_table(other, RECREATED)
+                if self.transaction and not self._is_loaded(other.oid, self.transaction):
+                    self._stop_table(other, RECREATED)
                 return False
         found = self._database.described(self._database.tables([relation.oid]))
         current = found[0] if found else None
@@ -188,7 +195,8 @@ class _Session(DatabaseSession):
         if self._is_done(transaction):
             return
         known = self._epochs.tables
-        self._truncated([known[oid] for oid in oids if oid in known and self._is_read(oid)])
+        later = [oid for oid in oids if oid in known and not self._is_loaded(oid, transaction)]
+        self._truncated([known[oid] for oid in later if self._is_read(oid)])
 
     def _write(self) -> None:
         if not self._outbox:

@@ -1,0 +1,155 @@
+"""The load of a source: its chunks, which of them are read, and where the stream begins; kept in `begun.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from calve import durable
+from calve.errors import SourceError
+from calve.observe.humanize import size
+from calve.sources.database import overview
+from calve.sources.database.epochs import Epochs
+from calve.sources.database.follow import fitting
+from calve.sources.database.table import Table
+from calve.sources.source import Planned, Position, Split
+
+__all__ = ["Load", "check_database", "chunk_of", "first_of", "log_position"]
+
+_BEGUN = "begun.json"
+
+
+class Load:
+    """The chunks of all tables, and after them those of tables that were loaded anew.
+
+    Args:
+        folder: The source's folder.
+
+    Attributes:
+        begun: What is in the file.
+        is_done: Whether everything is committed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.begun: dict[str, Any] = {"chunks": []}
+        self.is_done = False
+        self._is_noted = False
+        self._planned = 0
+
+    def read(self) -> dict[str, Any] | None:
+        """Return what was begun; None: nothing."""
+        begun: dict[str, Any] | None = durable.read(self._folder / _BEGUN)
+        return begun
+
+    def begin(self, begun: dict[str, Any], epochs: Epochs, tables: Sequence[Table]) -> dict[str, Any]:
+        """Write down where a new state begins: at the first position of the stream, with these tables and chunks.
+
+        Args:
+            begun: The database's name, `start`, `chunks`, `load` (its number), and whether its rows replace others.
+            epochs: The descriptions of the tables.
+            tables: The tables.
+        """
+        epochs.load()
+        database, number = begun["database"], begun["load"]
+        name = f"{database}#{number}" if number else database  # numbers of columns may be others than before
+        before = {table.full_name: table for table in epochs.tables.values()}
+        tables = [fitting(msgspec.structs.replace(each, database=name), before) for each in tables]
+        epochs.begin(tables)
+        more = {"epoch": epochs.number, "replaces": begun["replaces"]}
+        kept = {table.oid for table in tables if not table.stopped}
+        chunks = [{**chunk, **more} for chunk in begun["chunks"] if chunk["table"] in kept]
+        begun = {"database": name, "start": begun["start"], "chunks": chunks, "load": number}
+        durable.replace(self._folder / _BEGUN, begun)
+        return begun
+
+    def add(self, begun: dict[str, Any]) -> None:
+        """Go on with more chunks, which are read before all changes that follow; durable on return."""
+        durable.replace(self._folder / _BEGUN, begun)
+        self.begun = begun
+        self._is_noted = False
+
+    def keep(self, until: int) -> None:
+        """Write down up to which position rows may be in the targets because of what was loaded until now."""
+        if until > self.begun.get("until", 0):
+            self.add({**self.begun, "until": until})
+
+    @property
+    def chunks(self) -> list[dict[str, Any]]:
+        """All chunks."""
+        chunks: list[dict[str, Any]] = self.begun["chunks"]
+        return chunks
+
+    def open(self, begun: dict[str, Any], position: Position | None, pending: Sequence[Planned]) -> None:
+        """Go on from a position, with batches that are not committed."""
+        self.begun = begun
+        self.is_done = chunk_of(position) >= len(self.chunks) and not any("chunk" in first_of(one) for one in pending)
+
+    def left(self, position: Position | None) -> list[dict[str, Any]]:
+        """Return the chunks after a position."""
+        self._planned = chunk_of(position)
+        return self.chunks[self._planned :]
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Return the next chunks; None: there are none."""
+        splits: list[Split] = []
+        first, left = chunk_of(position), max_bytes
+        while first < len(self.chunks) and (left > 0 or not splits):
+            chunk = self.chunks[first]
+            splits.append(Split({"chunk": chunk}, chunk["bytes"]))
+            left -= chunk["bytes"]
+            first += 1
+        return self.planned(Planned(splits, log_position(position) or {}), first) if splits else None
+
+    def planned(self, batch: Planned, chunk: int) -> Planned:
+        """Return a batch with the complete position after it."""
+        return replace(batch, position={**batch.position, "chunk": chunk, "load": self.begun.get("load", 0)})
+
+    def committed(self, position: Position) -> None:
+        """Note what is committed, for `calve source tables`."""
+        chunk = chunk_of(position)
+        if chunk != len(self.chunks) or not self._is_noted:
+            overview.note(self._folder, chunk)
+            self._is_noted = chunk == len(self.chunks)
+
+    @property
+    def condition(self) -> str:
+        """How far the load is; empty: everything is read."""
+        left = sum(chunk["bytes"] for chunk in self.chunks[self._planned :])
+        total = sum(chunk["bytes"] for chunk in self.chunks[self.begun.get("first", 0) :])
+        return f"load: {size(total - left)} of {size(total)} read" if left else ""
+
+
+def check_database(begun: dict[str, Any], database: str, shown: str) -> None:
+    """Check that a state is of a database.
+
+    Raises:
+        SourceError: It is of another one.
+    """
+    if database != begun["database"].partition("#")[0]:
+        raise SourceError(
+            f"{shown} is not the database that this state was begun with",
+            step="start",
+            target=shown,
+            hint="Correct host and database; for another database use a new --state and an empty target",
+        )
+
+
+def chunk_of(position: Position | None) -> int:
+    """Return how many chunks are before a position."""
+    return int(position["chunk"]) if position else 0
+
+
+def log_position(position: Position | None) -> Position | None:
+    """Return the part of a position that is about the log; None before the first change."""
+    known = position and {name: position[name] for name in ("segment", "offset") if name in position}
+    return known or None
+
+
+def first_of(planned: Planned) -> dict[str, Any]:
+    """Return the first split of a batch."""
+    return planned.splits[0].body if planned.splits else {}

@@ -1,0 +1,256 @@
+"""Tables that are loaded anew while the others go on; the steps outlast crashes, and each may be repeated.
+
+1. `calve source reload` writes a request.
+2. The stream is halted. The database gives a position from which on the tables can be loaded, and the note is written:
+   from here on the tables have new descriptions, and changes up to that position are not read any more.
+3. What the log has from before is written and committed.
+4. The rows of the targets are removed.
+5. The chunks of the tables are added to those of the load, and the note is removed. They are read before all changes
+   that follow in the log, as those of the first load are.
+"""
+
+from __future__ import annotations
+
+import glob
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from calve import durable
+from calve.backoff import delay
+from calve.errors import CalveError, SourceError, Verdict
+from calve.observe.log import Log
+from calve.sources.database.epochs import Epochs
+from calve.sources.database.follow import fitting
+from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.stopped import unmark
+from calve.sources.database.table import Table
+from calve.sources.source import SourceTable
+from calve.stop_point import reach
+
+__all__ = ["Beginning", "Note", "Reloads", "Request", "read", "request", "requests", "waiting"]
+
+_NOTE, _REQUESTS = "reloading.json", "requests"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What somebody asks for.
+
+    Attributes:
+        load: The load that the tables belong to; if all tables were loaded anew since, nothing is left to do.
+        tables: The tables, as `schema.table`.
+    """
+
+    load: int
+    tables: list[str]
+
+    def narrowed(self, settings: DatabaseSettings) -> DatabaseSettings:
+        """Return settings that select these tables alone, as far as they are selected at all."""
+        names = [name for name in self.tables if settings.selected.has(*name.split(".", 1))]
+        return replace(settings, tables=Tables(include=[glob.escape(name) for name in names]))
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A reload that is under way.
+
+    Attributes:
+        number: How many reloads there were in this load, this one included.
+        epoch: The first epoch with the new descriptions.
+        tables: The new descriptions; stopped, if the target cannot hold them.
+        chunks: Their chunks.
+        request: The name of the request's file.
+    """
+
+    number: int
+    epoch: int
+    tables: list[Table]
+    chunks: list[dict[str, Any]]
+    request: str
+
+    @property
+    def names(self) -> list[str]:
+        """The tables, as `schema.table`."""
+        return [table.full_name for table in self.tables]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where tables can be loaded from.
+
+    Attributes:
+        start: Every commit before is visible to those who read chunks from now on; all others are in the stream.
+        tables: The tables as they are by now.
+        chunks: What is to be read of them.
+        end: The position of the server's last change.
+    """
+
+    start: int
+    tables: list[Table]
+    chunks: list[dict[str, Any]]
+    end: int
+
+    def of(self, asked: Request) -> Beginning:
+        """Return it, if it has all tables of a request.
+
+        Raises:
+            SourceError: It lacks one.
+        """
+        missing = sorted(set(asked.tables) - {table.full_name for table in self.tables})
+        if missing:
+            hint = "`calve validate --connect` shows what can be read"
+            raise SourceError(f"the database has no table {', '.join(missing)} to read", step="start", hint=hint)
+        return self
+
+
+def request(folder: Path, load: int, tables: Iterable[str]) -> None:
+    """Ask a source to load some tables anew; it may be running, in another process."""
+    durable.make_folder(folder / _REQUESTS)
+    path = folder / _REQUESTS / f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
+    durable.replace_bytes(path, msgspec.json.encode(Request(load, list(tables))))
+
+
+def requests(folder: Path, load: int) -> list[tuple[str, Request]]:
+    """Return the requests that wait, oldest first, each with the name of its file."""
+    found = [(path.name, durable.read_as(path, Request)) for path in sorted((folder / _REQUESTS).glob("*.json"))]
+    return [(name, each) for name, each in found if each is not None and each.load == load]
+
+
+def waiting(folder: Path, begun: dict[str, Any]) -> set[str]:
+    """Return the tables that wait for their reload, as `schema.table`; its load has not begun."""
+    note = read(folder, begun)
+    asked = {name for _, one in requests(folder, begun.get("load", 0)) for name in one.tables}
+    return asked.union(note.names if note else ())
+
+
+def read(folder: Path, begun: dict[str, Any]) -> Note | None:
+    """Return the note, unless its chunks are among those of the load already."""
+    note = durable.read_as(folder / _NOTE, Note)
+    return None if note is None or note.number == begun.get("reloads", 0) else note
+
+
+class Reloads:
+    """The reloads of one source, one after the other (the pipeline's thread).
+
+    Args:
+        folder: The source's folder.
+        epochs: The descriptions of its tables.
+        lines: The pipeline's log.
+
+    Attributes:
+        note: The reload that is under way, until its load begins.
+        is_applied: Whether its tables have their new descriptions; until then the stream must not run.
+        is_drained: Whether everything from before it is planned.
+    """
+
+    def __init__(self, folder: Path, epochs: Epochs, lines: Log) -> None:
+        self._folder, self._epochs, self._lines = folder, epochs, lines
+        self.note: Note | None = None
+        self.is_applied = self.is_drained = False
+        self._failures, self._next_try = 0, 0.0
+
+    def resume(self, begun: dict[str, Any]) -> None:
+        """Go on with a reload that an earlier run began; the stream must not run."""
+        self.note = read(self._folder, begun)
+        self.is_applied = self.is_drained = False
+        if self.note is not None:
+            self.apply()
+
+    def wanted(self, load: int) -> tuple[str, Request] | None:
+        """Return the next request, if it is time to begin."""
+        if self.note is not None or time.monotonic() < self._next_try:
+            return None
+        return next(iter(requests(self._folder, load)), None)
+
+    def begin(self, name: str, begun: dict[str, Any], beginning: Beginning) -> None:
+        """Write down that tables are loaded anew; the stream does not run.
+
+        Args:
+            name: The name of the request's file.
+            begun: The load.
+            beginning: Where the tables are loaded from.
+        """
+        before = {table.full_name: table for table in self._epochs.tables.values()}
+        tables = [fitting(_since(table, beginning.start, begun["database"]), before) for table in beginning.tables]
+        kept = {table.oid for table in tables if not table.stopped}
+        epoch = self._epochs.number + 1
+        chunks = [{**chunk, "epoch": epoch} for chunk in beginning.chunks if chunk["table"] in kept]
+        note = Note(begun.get("reloads", 0) + 1, epoch, tables, chunks, name)
+        durable.replace_bytes(self._folder / _NOTE, msgspec.json.encode(note))
+        reach("reload.after-note")
+        self._failures, self._next_try = 0, 0.0
+        self.note, self.is_applied, self.is_drained = note, False, False
+        for table in tables:
+            if table.stopped:
+                self._lines.warning(f"{table.full_name} cannot be loaded anew: {table.stopped}", table=table.full_name)
+            else:
+                self._lines.info(f"loads {table.full_name} anew: somebody has asked for it", table=table.full_name)
+
+    def apply(self) -> None:
+        """Give the tables their new descriptions, and remove the request."""
+        assert self.note is not None
+        note, epochs = self.note, self._epochs
+        if epochs.number < note.epoch:
+            replaced = _replaced(epochs.tables.values(), note.tables)
+            unmark(self._folder, {table.oid for table in note.tables} | replaced)
+            epochs.add(note.tables, replaced)
+        reach("reload.after-epoch")
+        (self._folder / _REQUESTS / note.request).unlink(missing_ok=True)
+        self.is_applied = True
+
+    def failed(self, name: str, asked: Request, error: CalveError) -> None:
+        """Note why a request cannot be fulfilled, now or ever."""
+        names = ", ".join(asked.tables)
+        if error.verdict is not Verdict.AGAIN:
+            (self._folder / _REQUESTS / name).unlink(missing_ok=True)
+            self._lines.warning(f"{names} cannot be loaded anew: {error.message}", hint=error.hint)
+            return
+        if not self._failures:
+            self._lines.warning(f"{names} cannot be loaded anew yet: {error.message}; tries again", hint=error.hint)
+        self._next_try = time.monotonic() + delay(self._failures)
+        self._failures += 1
+
+    @property
+    def to_clear(self) -> list[SourceTable] | None:
+        """The tables whose rows are to be removed from their targets, once everything from before is planned."""
+        if self.note is None or not self.is_drained:
+            return None
+        return [table.source_table() for table in self.note.tables if not table.stopped]
+
+    @property
+    def to_keep(self) -> list[SourceTable]:
+        """All other tables."""
+        names = self.note.names if self.note else []
+        others = [table for table in self._epochs.tables.values() if table.full_name not in names]
+        return [table.source_table() for table in others if table.keys]
+
+    def loading(self, begun: dict[str, Any], replaces: bool) -> dict[str, Any]:
+        """Return the load with the chunks of the tables at its end.
+
+        Args:
+            begun: The load until now.
+            replaces: Whether rows may be in a target, which was not emptied.
+        """
+        assert self.note is not None
+        chunks = begun["chunks"]
+        added = [{**chunk, "replaces": True} if replaces else chunk for chunk in self.note.chunks]
+        return {**begun, "chunks": [*chunks, *added], "first": len(chunks), "reloads": self.note.number}
+
+    def finish(self) -> None:
+        """Remove the note, because the load has the chunks."""
+        (self._folder / _NOTE).unlink(missing_ok=True)
+        self.note, self.is_drained = None, False
+
+
+def _since(table: Table, start: int, database: str) -> Table:
+    return msgspec.structs.replace(table, since=start - 1, database=database, stopped="", is_dropped=False)
+
+
+def _replaced(known: Iterable[Table], tables: Sequence[Table]) -> set[int]:
+    """Return the numbers of tables that were dropped and created again, under which the new ones were not known."""
+    now = {table.full_name: table.oid for table in tables}
+    return {table.oid for table in known if now.get(table.full_name, table.oid) != table.oid}

@@ -85,3 +85,9 @@ def test_several_full_batches_that_come_at_once_are_a_backlog() -> None:
     assert not due.took(Planned([]), waiting(2100), FULL)
     assert due.look(waiting(100), FULL)
     assert due.took(Planned([]), waiting(100), FULL)
+
+
+def test_events_that_something_waits_for_are_read_at_once() -> None:
+    due = caught_up(Clock())
+    assert not due.look(waiting(1), FULL)
+    assert due.look(Backlog(-1, 1, is_urgent=True), FULL)

@@ -39,14 +39,14 @@ from calve.record.receipt import Misfit
 from calve.record.target import BranchRef, TableRef
 from calve.record.written import TableFiles
 from calve.settings import PipelineSettings, SinkEntry
-from calve.sinks.sink import CatalogOf, CommitSettings, Opening, Order, Sink
+from calve.sinks.sink import CatalogOf, CommitSettings, Opening, Order, Sink, SinkTables
 from calve.sources.source import OfTables, Planned, Source, SourceTable
 from calve.stop_point import meet
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 from calve.task.job import Job
 
-__all__ = ["Wiring", "dead_letter_locations", "replay_name", "sink_labels", "sink_paths"]
+__all__ = ["Wiring", "dead_letter_locations", "own_targets", "replay_name", "sink_labels", "sink_paths"]
 
 _POOL = 8
 _AT_ONCE = CommitSettings(0.0, 0)
@@ -205,10 +205,7 @@ class Wiring:
         Raises:
             CalveError: A target cannot be changed.
         """
-        shared = {ref for sink in self._tables.values() for ref in sink.targets_of(kept)}
-        own = [sink.targets_of([table]) for sink in self._tables.values() for table in tables]
-        is_complete = all(refs and not shared.intersection(refs) for refs in own)
-        targets = [ref for refs in own for ref in refs if ref not in shared]
+        targets, is_complete = own_targets(list(self._tables.values()), tables, kept)
         found = [one for one in dict.fromkeys(targets) if self.catalogs[one.catalog].load(one.table) is not None]
         for one in found:
             clear(self.catalogs[one.catalog], CommitTarget(one.table, "", one.branch), mark)
@@ -293,3 +290,19 @@ class Wiring:
             processors=self._processors,
             envelopes=replace(self._envelopes, wanted=Wanted(self._used, keys)) if self._envelopes else None,
         )
+
+
+def own_targets(
+    sinks: Sequence[SinkTables], tables: Sequence[SourceTable], kept: Sequence[SourceTable]
+) -> tuple[list[BranchRef], bool]:
+    """Return the targets that have rows of some source tables alone, and whether these are all of their rows.
+
+    Args:
+        sinks: The sinks with tables.
+        tables: The source tables.
+        kept: The other tables of the source.
+    """
+    shared = {ref for sink in sinks for ref in sink.targets_of(kept)}
+    found = [sink.targets_of([table]) for sink in sinks for table in tables]
+    is_complete = all(refs and not shared.intersection(refs) for refs in found)
+    return [ref for refs in found for ref in refs if ref not in shared], is_complete

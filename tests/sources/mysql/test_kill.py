@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
 
 from services.mysql import MARIADB, MYSQL, Kind, MySql
-from sources.database.kills import KILLS, Process, Writer, killed, same_in_the_end
+from sources.database.kills import KILLS, Process, Writer, killed, reloaded, same_in_the_end
 
 pytestmark = [pytest.mark.services, pytest.mark.crash]
 
@@ -88,3 +89,27 @@ def test_after_kills_at_any_moment_the_rows_are_those_of_the_database(kind: Kind
         killed(process, seed, [MysqlWriter(server.connect, seed + number) for number in range(2)], shake)
         server.run("update app.item set extra = 'e' where id % 3 = 0")
         same_in_the_end(process, wanted(server), seed)
+
+
+class Ticker(MysqlWriter):
+    """Changes a row at a time, and those of `tick`, which only grow."""
+
+    def transaction(self) -> list[str]:
+        time.sleep(0.1)
+        return [self.change(), f"update app.tick set n = n + 1 where id = {self.random.randint(1, 3)}"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_tables_are_loaded_anew_while_others_go_on_whatever_is_killed(kind: Kind, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    tick = ["create table app.tick (id int primary key, n int)", "insert into app.tick values (1, 0), (2, 0), (3, 0)"]
+    with MySql(kind) as server:
+        server.create_database("app")
+        tables = [statement.replace("12000", "3000") for statement in TABLES]
+        server.run(*(tables if kind == MYSQL else tables[1:]), *tick, "alter table app.item add column extra text")
+        process = Process(tmp_path, "mysql", server.port, "")
+        writers = [Ticker(server.connect, seed + number) for number in range(2)]
+        reloaded(process, writers, lambda: server.run("truncate app.pair"))
+        ticks = server.run("select id, json_object('id', id, 'n', n) from app.tick")
+        expected = {**wanted(server), "tick": {row[0] or "": json.loads(row[1] or "") for row in ticks}}
+        same_in_the_end(process, expected, seed)

@@ -255,13 +255,31 @@ def test_what_cannot_be_followed_stops_its_table_alone_after_everything_before_i
     assert "public.typed is stopped, and is not read: the type of n changed" in once(running)
     assert set(rows(running, "shop.typed")) == {1, 2}
     assert set(rows(running, "shop.fine")) == {1, 4}
+    _check_that_one_is_loaded_anew(server, running, database)
     _check_that_all_are_loaded_anew(server, running, database)
 
 
-def _check_that_all_are_loaded_anew(server: Postgres, running: Calve, database: str) -> None:
+def _check_that_one_is_loaded_anew(server: Postgres, running: Calve, database: str) -> None:
     listed = running.call("source", "tables", "pipelines.yaml", "--state", "calve-state").output
     assert "public.cut    stopped: it was truncated" in listed
     assert "public.fine   streaming" in listed
+    asking = ("source", "reload", "pipelines.yaml", "--state", "calve-state", "--yes")
+    assert "shop does not read other.t" in running.call(*asking, "other.t").output
+    asked = running.call(*asking, "public.cut").output
+    assert asked == "shop: public.cut is loaded anew, now or when the pipeline starts\n"
+    running.start("--once", environment={VARIABLE: "pipeline.after-clear:1"}).wait(240)
+    server.run("insert into cut values (4, 4)", "update fine set n = -1 where id = 4", database=database)
+    said = once(running)
+    assert "removed all rows of 1 table, " in said
+    assert set(rows(running, "shop.cut")) == {3, 4}
+    assert {key: row["n"] for key, row in rows(running, "shop.fine").items()} == {1: 1 + len(STOPS), 4: -1}
+    listed = running.call("source", "tables", "pipelines.yaml", "--state", "calve-state").output
+    assert "public.cut    streaming" in listed
+    assert "public.bare   stopped: its key has other columns now" in listed
+    server.run("delete from cut where id = 4", database=database)
+
+
+def _check_that_all_are_loaded_anew(server: Postgres, running: Calve, database: str) -> None:
     server.run("drop table bare", "delete from fine where id = 1", database=database)
     asked = running.call("source", "reload", "pipelines.yaml", "--state", "calve-state", "--yes").output
     assert asked == "shop: all tables are loaded anew, now or when the pipeline starts\n"

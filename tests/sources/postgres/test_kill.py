@@ -92,9 +92,10 @@ class Ticker(PostgresWriter):
 def test_tables_are_loaded_anew_while_others_go_on_whatever_is_killed(tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)
     tick = "create table app.tick (id int primary key, n int); insert into app.tick values (1, 0), (2, 0), (3, 0)"
+    more = "alter table app.item add column extra text"
     with Postgres() as server:
         database = server.create_database("kills")
-        server.run(TABLES.replace("12000", "3000"), tick, database=database)
+        server.run(TABLES.replace("12000", "3000"), tick, more, database=database)
         process = Process(tmp_path, "postgres", server.port, database)
         writers = [Ticker(lambda: server.connect(database), seed + number) for number in range(2)]
         reloaded(process, writers, lambda: server.run("truncate app.pair", database=database))

@@ -1,0 +1,42 @@
+"""Which targets are emptied when some tables of a source are loaded anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calve.pipeline.wiring import own_targets
+from calve.record.target import BranchRef
+from calve.sources.source import SourceTable
+
+ORDERS, ITEMS = SourceTable("shop.orders", "1", "{}"), SourceTable("shop.items", "2", "{}")
+
+
+class Tables:
+    """The tables of a sink whose targets depend on the source table alone, as far as they are listed."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def targets_of(self, tables: Sequence[SourceTable]) -> list[BranchRef]:
+        return [BranchRef("c", self._names[one.name], "main") for one in tables if one.name in self._names]
+
+
+def targets(*sinks: Mapping[str, str]) -> tuple[list[str], bool]:
+    made: list[Any] = [Tables(names) for names in sinks]
+    found, is_complete = own_targets(made, [ORDERS], [ITEMS])
+    return [one.table for one in found], is_complete
+
+
+def test_a_target_with_rows_of_the_tables_alone_is_emptied() -> None:
+    assert targets({"shop.orders": "a.orders", "shop.items": "a.items"}) == (["a.orders"], True)
+
+
+def test_a_target_with_rows_of_other_tables_is_not_emptied_whatever_sink_writes_them() -> None:
+    assert targets({"shop.orders": "a.all", "shop.items": "a.all"}) == ([], False)
+    both = {"shop.orders": "a.orders", "shop.items": "a.items"}, {"shop.items": "a.orders"}
+    assert targets(*both) == ([], False)
+
+
+def test_a_target_that_events_select_is_not_emptied() -> None:
+    assert targets({"shop.items": "a.items"}) == ([], False)

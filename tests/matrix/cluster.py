@@ -126,7 +126,8 @@ def main() -> int:
     ):
         os.environ.update(objects.environment())
         broker.create_topic("cluster", partitions=3)
-        settings = SMALL | bundle.settings(str(folder / "calve.tar.gz"))
+        more = dict(word.split("=", 1) for word in asked.conf)
+        settings = SMALL | bundle.settings(str(folder / "calve.tar.gz")) | more
         confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         arguments = ["--master", cluster.master, "--state", objects.place("state"), *confs]
         drivers = Drivers(folder, arguments, _yaml(broker, objects), objects)
@@ -188,6 +189,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, as KEY=VALUE")
     return parser.parse_args()
 
 

@@ -73,7 +73,9 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = START_SECO
         time.sleep(0.02)
 
 
-def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path, seconds: float = START_SECONDS) -> None:
+def wait_for_port(
+    process: subprocess.Popen[bytes], port: int, log: Path, seconds: float = START_SECONDS, host: str = "127.0.0.1"
+) -> None:
     """Wait until a server answers on its port.
 
     Raises:
@@ -86,7 +88,7 @@ def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path, second
             raise RuntimeError(f"the server ended with {process.returncode}:\n" + "\n".join(lines[-20:]))
         with socket.socket() as probe:
             probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", port)) == 0
+            return probe.connect_ex((host, port)) == 0
 
     wait_until(answers, f"port {port} answers", seconds)
 

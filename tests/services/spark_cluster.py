@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
@@ -44,7 +45,7 @@ class SparkCluster:
     def start(self) -> SparkCluster:
         """Start all processes, and wait until they listen."""
         log = self._folder / "master" / "log"
-        self._master = self._start("master.Master", self._port, log)
+        self._master = self._start("master.Master", self._port, log, "--host", "127.0.0.1")
         process.wait_for_port(self._master, self._port, log)
         self._workers = [self._worker(number) for number in range(len(self._ports))]
         return self
@@ -73,15 +74,16 @@ class SparkCluster:
 
     def _worker(self, number: int) -> Popen[bytes]:
         folder, port = self._folder / f"worker-{number}", self._ports[number]
-        given = ["-d", str(folder / "work"), "-c", str(CORES), "-m", MEMORY, self.master]
+        host = f"127.0.0.{number + 1}" if sys.platform == "linux" else "127.0.0.1"  # Spark takes them for machines
+        given = ["--host", host, "-d", str(folder / "work"), "-c", str(CORES), "-m", MEMORY, self.master]
         worker = self._start("worker.Worker", port, folder / "log", *given)
-        process.wait_for_port(worker, port, folder / "log")
+        process.wait_for_port(worker, port, folder / "log", host=host)
         return worker
 
     def _start(self, name: str, port: int, log: Path, *given: str) -> Popen[bytes]:
         jars = Path(pyspark.__file__).parent / "jars"
         command = [str(java.find().executable), HEAP, "-cp", f"{jars}/*", f"org.apache.spark.deploy.{name}"]
-        where = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        where = ["--port", str(port), "--webui-port", "0"]
         own = {"SPARK_LOCAL_DIRS": str(log.parent / "local"), "SPARK_LOCAL_IP": "127.0.0.1"}
         own["JAVA_HOME"] = str(java.find().home)
         return process.start([*command, *where, *given], log, self._environment | own)

@@ -140,7 +140,9 @@ def run(folder: Path, settings: DatabaseSettings) -> None:
     store = Store(folder)
     source = postgres if isinstance(settings, PostgresSettings) else mysql
     opened = source.open(settings, folder / "source", "p")
-    again(lambda: opened.start(store.state("position"), False, store.pending()))
+    pending = store.pending()
+    begun = pending[-1].position if pending else store.state("position")
+    again(lambda: opened.start(begun, False, pending))
     print("started", flush=True)
     while True:
         position = store.state("position")

@@ -30,7 +30,7 @@ from calve.engine.compiled import java_class
 from calve.engine.jvm import java_errors, unforeseen_errors
 from calve.engine.local_files import spare_processes
 from calve.engine.pyspark_private import hadoop_configuration, jvm_of
-from calve.errors import CalveError, NoTargetError, SchemaConflictError, SinkRefusedError
+from calve.errors import CalveError, CommitError, NoTargetError, SchemaConflictError, SetupError, SinkRefusedError
 from calve.stop_point import reach
 from calve.table.loaded import Table
 
@@ -173,13 +173,15 @@ class Catalog:
         return sorted(found)
 
     def check_warehouse(self) -> None:
-        """Check that the catalog has its warehouse; a user who may not list namespaces is not told.
+        """Check that the catalog has its warehouse; one that refuses to list namespaces is taken to have it.
 
         Raises:
-            CalveError: The warehouse is missing, or the catalog does not answer.
+            NoTargetError: The warehouse is missing.
+            SinkUnavailableError: The catalog does not answer.
         """
-        with contextlib.suppress(SinkRefusedError), java_errors("look at the catalog", self.name):
-            namespaces.list_namespaces(self._jvm, self._java)
+        refusals = (SinkRefusedError, SetupError, CommitError)
+        with contextlib.suppress(*refusals), java_errors("look at the catalog", self.name):
+            namespaces.ask(self._jvm, self._java)
 
     def create(
         self,

@@ -1,4 +1,4 @@
-"""The namespaces of a catalog: created with their parents, dropped again, and looked at. On the driver."""
+"""The namespaces of a catalog: created with their parents, dropped again, and asked for. On the driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-__all__ = ["EXISTS", "create", "drop", "list_namespaces", "unless"]
+__all__ = ["EXISTS", "ask", "create", "drop", "unless"]
 
 EXISTS = ("org.apache.iceberg.exceptions.AlreadyExistsException",)
 """Somebody else created it meanwhile."""
@@ -37,10 +37,10 @@ def drop(catalog: Any, made: Sequence[Any]) -> None:
         catalog.dropNamespace(namespace)
 
 
-def list_namespaces(jvm: Any, catalog: Any) -> list[str]:
-    """Return the names of the topmost namespaces; Java's errors go through."""
-    top = jvm.org.apache.iceberg.catalog.Namespace.empty()
-    return [str(namespace) for namespace in catalog.listNamespaces(top)] if _has_namespaces(jvm, catalog) else []
+def ask(jvm: Any, catalog: Any) -> None:
+    """Ask for the topmost namespaces, which fails if the warehouse is missing; Java's errors go through."""
+    if _has_namespaces(jvm, catalog):
+        catalog.listNamespaces(jvm.org.apache.iceberg.catalog.Namespace.empty())
 
 
 def unless(classes: tuple[str, ...], action: Callable[[], Any]) -> Any:

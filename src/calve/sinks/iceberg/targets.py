@@ -197,7 +197,7 @@ class SinkTargets:
         if self._static is not None:
             return False
         if isinstance(error, NoTargetError):
-            self.catalog.check_warehouse()
+            self.catalog.check_warehouse()  # without it, the catalog says of every namespace that it is missing
         if isinstance(error, (NoTargetError, SchemaConflictError, SettingsError)):  # e.g. no column for `partition_by`
             return True
         if not isinstance(error, CommitError) or error.verdict is not Verdict.ASK:

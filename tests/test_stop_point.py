@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,13 @@ def test_a_process_ends_at_the_point_that_the_environment_names(stop_at: str, pr
     environment = os.environ | {stop_point.VARIABLE: stop_at}
     ran = subprocess.run([sys.executable, "-c", REACH], env=environment, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.returncode) == (printed, code)
+
+
+def test_only_the_first_process_ends_where_only_one_may(tmp_path: Path) -> None:
+    environment = os.environ | {stop_point.VARIABLE: "here", stop_point.ONCE_VARIABLE: str(tmp_path / "ended")}
+    command = [sys.executable, "-c", REACH]
+    ran = [subprocess.run(command, env=environment, capture_output=True, check=False).returncode for _ in range(2)]
+    assert ran == [-signal.SIGKILL, 0]
 
 
 def test_a_point_fails_where_it_meets_its_text_and_no_other_one_does() -> None:

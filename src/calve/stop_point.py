@@ -1,7 +1,8 @@
 """Named points of the path where a test makes something go wrong; free when none is set.
 
 `CALVE_STOP_AT=commit.before-swap` ends the process as `kill -9` would, at the first time this point is reached;
-`commit.before-swap:3` at the third. `CALVE_FAIL_ON=task.convert:poison` raises an error that nobody foresaw wherever
+`commit.before-swap:3` at the third. With `CALVE_STOP_ONCE=<file>` only the first process that gets there ends, and
+creates the file. `CALVE_FAIL_ON=task.convert:poison` raises an error that nobody foresaw wherever
 this point meets this text; `task.convert!poison` ends the process there. `;` separates several.
 """
 
@@ -12,12 +13,14 @@ import re
 import signal
 from collections.abc import Callable, Iterable
 
-__all__ = ["FAIL_VARIABLE", "VARIABLE", "meet", "reach"]
+__all__ = ["FAIL_VARIABLE", "ONCE_VARIABLE", "VARIABLE", "meet", "reach"]
 
 VARIABLE = "CALVE_STOP_AT"
+ONCE_VARIABLE = "CALVE_STOP_ONCE"
 FAIL_VARIABLE = "CALVE_FAIL_ON"
 _point, _, _nth = os.environ.get(VARIABLE, "").partition(":")
 _times_left = int(_nth or 1)
+_once = os.environ.get(ONCE_VARIABLE, "")
 _failing = re.findall(r"([^:!;]+)([:!])([^;]+)", os.environ.get(FAIL_VARIABLE, ""))
 
 
@@ -27,8 +30,19 @@ def reach(point: str) -> None:
     if point != _point:
         return
     _times_left -= 1
-    if _times_left == 0:
+    if _times_left == 0 and _is_first():
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _is_first() -> bool:
+    """Return whether no other process has ended here, if only one may."""
+    if not _once:
+        return True
+    try:
+        os.close(os.open(_once, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
 
 
 def meet(point: str, texts: Callable[[], Iterable[object]]) -> None:

@@ -1,230 +1,173 @@
 """Kills what reads a database, again and again, amid writers, DDL, cut connections and crashes of the server.
 
-A round is one server: PostgreSQL, MySQL or MariaDB in turn. The process with the source and the smallest honest
-pipeline behind it (`sources.database.pipeline`) is killed at random moments of the load and of the stream, while three
-sessions write, a fourth one changes tables, and a fifth one ends connections. At the end each table must have exactly
-the rows of the database, and one whose key was changed must be stopped alone.
+A round is one server: PostgreSQL, MySQL or MariaDB in turn. What follows it is the smallest honest pipeline
+(`sources.database.pipeline`), or the whole of Calve with Spark and Iceberg tables. It is killed at random moments and
+at stop points of the load, of the stream, and of tables that are loaded anew, while three sessions write, a fourth one
+changes tables, and a fifth one ends connections. At the end each table must have exactly the rows of the database, and
+one whose key was changed must be stopped alone. Two engines read the Iceberg tables.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calve.sources.database.connection import ClosedError, ServerError
-from calve.sources.database.epochs import Epochs
+from pyspark.sql import SparkSession
+
 from matrix.round import Counts
-from running import until
-from services.mysql import MARIADB, MYSQL, MySql
-from services.postgres import Postgres
-from sources.database import pipeline
-from sources.database.kills import Process, Writer
-from sources.mysql import test_kill as mysql
-from sources.postgres import test_kill as postgres
+from matrix.shop import KINDS, Cutter, Shop, again
+from matrix.strikes import ANY, KILLS, Strike, plan
+from matrix.victims import FILES, STREAMING, SmallPipeline, Victim, WholeCalve, differences
 
 __all__ = ["KINDS", "play"]
 
-KINDS = ("postgres", "mysql", "mariadb")
-KILLS = 12
 WRITERS = 3
-ANY = "any time"
+LOST = ["1", "2"]
+"""The rows of the table whose key was changed, before that."""
+CUT_SECONDS = {False: 4.0, True: 15.0}
+REACH_SECONDS = {False: 30.0, True: 60.0}
+START_SECONDS = 9.0
+"""About how long the whole of Calve needs to start; some kills come before."""
 
 
-class Shop:
-    """One server with tables, and what happens to it."""
+def play(number: int, seed: str, folder: Path, spark: SparkSession | None = None) -> tuple[str, Counts]:
+    """Play one round.
 
-    def __init__(self, kind: str, chance: random.Random) -> None:
-        self.kind, self.chance = kind, chance
-        self.events: Counter[str] = Counter()
-        self._columns = 0
-        self._is_wide = False
-        if kind == "postgres":
-            self.server: Any = Postgres(max_wal_senders="24").start()
-            self.database = self.server.create_database("kills")
-            self._run(postgres.TABLES)
-        else:
-            self.server = MySql(MYSQL if kind == "mysql" else MARIADB).start()
-            self.database = self.server.create_database("app")
-            self._run(*(mysql.TABLES if kind == "mysql" else mysql.TABLES[1:]))
-        self._run("create table app.lost (id int primary key, n int not null)", "insert into app.lost values (1, 1)")
+    Args:
+        number: Its number.
+        seed: Of all rounds.
+        folder: A new folder; kept if anything is wrong.
+        spark: With it the whole of Calve is killed, otherwise the smallest pipeline.
 
-    def _run(self, *statements: str) -> list[Any]:
-        if self.kind == "postgres":
-            return self.server.run(*statements, database=self.database)
-        return self.server.run(*statements)
-
-    def connect(self) -> Any:
-        return self.server.connect(self.database) if self.kind == "postgres" else self.server.connect()
-
-    def writer(self, seed: int) -> Writer:
-        made = postgres.PostgresWriter if self.kind == "postgres" else mysql.MysqlWriter
-        return made(self.connect, seed)
-
-    def wanted(self) -> dict[str, dict[str, dict]]:
-        """Return the rows of the tables, with the columns that they have by now."""
-        names = [f"more_{number}" for number in range(1, self._columns + 1)]
-        if self.kind == "postgres":
-            return postgres.wanted(self.server, self.database)
-        more = "".join(f", '{name}', {name}" for name in names)
-        return mysql.wanted(self.server, more)
-
-    def change(self) -> None:
-        """Change a table."""
-        self._columns += 1
-        name = f"more_{self._columns}"
-        self._run(f"alter table app.item add column {name} varchar(20)")
-        self._run(f"update app.item set {name} = 'm{self._columns}' where id % 7 = {self._columns % 7}")
-        self.events["columns added"] += 1
-
-    def widen(self) -> None:
-        """Widen a column; the table is written anew."""
-        if self._is_wide:
-            return
-        word = "alter column v type" if self.kind == "postgres" else "modify v"
-        self._run(f"alter table app.pair {word} bigint")
-        self._is_wide = True
-        self.events["columns widened"] += 1
-
-    def lose(self) -> None:
-        """Change a key, which cannot be followed."""
-        drop = "drop constraint lost_pkey" if self.kind == "postgres" else "drop primary key"
-        self._run("insert into app.lost values (2, 2)", f"alter table app.lost {drop}, add primary key (id, n)")
-        self._run("insert into app.lost values (3, 3)")
-        self.events["keys changed"] += 1
-
-    def cut(self) -> None:
-        """End all connections."""
-        if self.kind == "postgres":
-            self._run("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'calve%'")
-        else:
-            with self.connect() as connection:
-                own = connection.query("select connection_id()")[0][0]
-                for row in connection.query("show processlist"):
-                    if row[0] != own and row[1] == "root":
-                        connection.query(f"kill {row[0]}")
-        self.events["connections cut"] += 1
-
-    def crash(self) -> None:
-        """Kill the server, and start it again."""
-        self.server.stop(kill=True)
-        self.server.start()
-        self.events["servers crashed"] += 1
-
-    def close(self) -> None:
-        self.server.__exit__()
-
-
-class Cutter(threading.Thread):
-    """Ends all connections from time to time."""
-
-    def __init__(self, shop: Shop, seed: int) -> None:
-        super().__init__(daemon=True)
-        self._shop, self._chance = shop, random.Random(seed)
-        self.enough = threading.Event()
-
-    def run(self) -> None:
-        while not self.enough.wait(self._chance.uniform(0.5, 4)):
-            try:
-                self._shop.cut()
-            except (ClosedError, ServerError):
-                continue
-
-
-def play(number: int, seed: str, folder: Path) -> tuple[str, Counts]:
-    """Play one round; return the kind of the server, and what was found."""
+    Returns:
+        The kind of the server, and what was found.
+    """
     kind, chance = KINDS[number % len(KINDS)], random.Random(f"{seed}-{number}")
     folder.mkdir(parents=True)
-    shop = Shop(kind, chance)
-    counts = Counts()
-    process = Process(folder, "postgres" if kind == "postgres" else "mysql", shop.server.port, shop.database)
+    shop = Shop(kind, is_small=spark is not None)
+    turn = number // len(KINDS)
+    victim: Victim = WholeCalve(folder, shop, turn, spark) if spark else SmallPipeline(folder, shop)
+    played = _Round(victim, shop, chance)
     try:
-        _kill(process, shop, chance, counts)
-        _compare(process, shop, counts)
+        played.kill(plan(turn, spark is not None, chance))
+        played.compare()
     finally:
-        if process.runs:
-            process.kill()
+        if victim.runs:
+            victim.kill()
         shop.close()
+    counts = played.counts
     if not counts.lost.total() + counts.duplicated.total():
         shutil.rmtree(folder)
     return kind, counts
 
 
-def _kill(process: Process, shop: Shop, chance: random.Random, counts: Counts) -> None:
-    store = pipeline.Store(process.folder)
-    writers: list[Any] = [shop.writer(chance.randrange(1 << 30)) for _ in range(WRITERS)]
-    writers.append(Cutter(shop, chance.randrange(1 << 30)))
-    for writer in writers:
-        writer.start()
-    for each in range(KILLS):
-        process.start()
-        if each >= KILLS / 2:
-            until(lambda: store.is_loaded or not process.runs, "the load is committed")
-        process.commit(store, chance.randrange(1, 9) if each else 1)
-        time.sleep(chance.uniform(0, 0.3) if each else 0)
-        process.kill()
-        counts.kills["the load" if not store.is_loaded else "the stream"] += 1
-        _again(lambda each=each: _shake(each, shop, store.is_loaded, chance))
-    process.start()
-    for writer in writers:
-        writer.enough.set()
-        writer.join()
-    counts.besides.update(shop.events)
+class _Round:
+    """One server, what follows it, and what was found."""
 
+    def __init__(self, victim: Victim, shop: Shop, chance: random.Random) -> None:
+        self._victim, self._shop, self._chance = victim, shop, chance
+        self._is_whole = isinstance(victim, WholeCalve)
+        self.counts = Counts()
 
-def _shake(each: int, shop: Shop, is_loaded: bool, chance: random.Random) -> None:
-    """Do something to the tables, or to the server."""
-    if each == KILLS - 2:
-        shop.lose()
-    if each == KILLS // 2:
-        shop.crash()
-    if is_loaded and chance.random() < 0.3:
-        shop.widen()
-    if chance.random() < 0.4:
-        shop.change()
+    def kill(self, strikes: Sequence[Strike]) -> None:
+        """Kill amid all that happens; let the writers end, and the process run."""
+        shop, chance = self._shop, self._chance
+        writers: list[Any] = [shop.writer(chance.randrange(1 << 30)) for _ in range(WRITERS)]
+        writers.append(Cutter(shop, chance.randrange(1 << 30), CUT_SECONDS[self._is_whole]))
+        for writer in writers:
+            writer.start()
+        for each, strike in enumerate(strikes):
+            if each == KILLS // 2:
+                self._load()
+            self._strike(strike)
+            again(lambda each=each: self._shake(each))
+        self._victim.start()
+        for writer in writers:
+            writer.enough.set()
+            writer.join()
+        self.counts.besides.update(shop.events)
 
+    def _load(self) -> None:
+        """Let the load be over, then let the server crash, and kill."""
+        victim = self._victim
+        victim.start()
+        victim.until_loaded()
+        again(self._shop.crash)
+        victim.until_committed(1)
+        self._kill_now()
 
-def _again(action: Callable[[], None]) -> None:
-    """Repeat an action whose session may be cut."""
-    while True:
-        try:
-            return action()
-        except (ClosedError, ServerError):
-            time.sleep(0.1)
+    def _strike(self, strike: Strike) -> None:
+        """Start the process, and let it die."""
+        victim = self._victim
+        if strike.point == "catalog.after-evolve":
+            again(self._shop.change)
+        if strike.is_early:
+            self._ask(strike.tables)
+        victim.start("" if strike.point == ANY else f"{strike.point}:{strike.nth}")
+        if strike.tables is not None and not strike.is_early:
+            victim.until_committed(1)
+            self._ask(strike.tables)
+        if strike.point == ANY:
+            self._kill_at_any_time()
+        elif strike.point == FILES:
+            found = self.counts.kills if victim.until_worker_dies(REACH_SECONDS[True]) else self.counts.missed
+            found[strike.point] += 1
+            victim.until_committed(1)
+            self._kill_now()
+        elif victim.until_dead(REACH_SECONDS[self._is_whole]):
+            self.counts.kills[strike.point] += 1
+        else:
+            self.counts.missed[strike.point] += 1
+            self._kill_now()
 
+    def _kill_at_any_time(self) -> None:
+        chance = self._chance
+        if self._is_whole and chance.random() < 0.4:
+            time.sleep(chance.uniform(0, START_SECONDS))
+        else:
+            self._victim.until_committed(chance.randrange(1, 5 if self._is_whole else 9))
+            time.sleep(chance.uniform(0, 0.3))
+        self._kill_now()
 
-def _compare(process: Process, shop: Shop, counts: Counts) -> None:
-    """Wait until the rows are those of the database; count what is not."""
-    store = pipeline.Store(process.folder)
-    expected = shop.wanted()
-    counts.events = store.commits
+    def _kill_now(self) -> None:
+        self._victim.kill()
+        self.counts.kills[f"{ANY}, {self._victim.phase}"] += 1
 
-    def wrong() -> list[tuple[str, int, int]]:
-        assert process.runs, (process.folder / "log").read_text()[-3000:]
-        return [(name, *_differences(rows, store.rows(name))) for name, rows in expected.items()]
+    def _ask(self, tables: tuple[str, ...] | None) -> None:
+        if tables is not None and self._victim.ask(tables):
+            what = "tables asked to be loaded anew" if tables else "such requests for all tables"
+            self.counts.besides[what] += len(tables) or 1
 
-    try:
-        until(lambda: not any(lost + more for _, lost, more in wrong()), "the rows are those of the database")
-    except AssertionError:
-        for name, lost, more in wrong():
-            counts.lost[name] += lost
-            counts.duplicated[name] += more
-    epochs = Epochs(process.folder / "source")
-    epochs.load()
-    stopped = {table.full_name for table in epochs.tables.values() if table.stopped}
-    assert stopped == {"app.lost"}, stopped
-    assert set(store.rows("lost")) == {"1", "2"}
+    def _shake(self, each: int) -> None:
+        """Do something to the tables, while the process is dead."""
+        shop, chance = self._shop, self._chance
+        if each == KILLS - 2:
+            shop.lose()
+        if each == KILLS - 3:
+            shop.truncate()
+            self._ask(chance.choice([("app.pair",), ("app.pair", "app.item"), ()]))
+        if self._victim.phase == STREAMING and chance.random() < 0.3:
+            shop.widen()
+        if chance.random() < 0.4:
+            shop.change()
 
-
-def _differences(expected: dict[str, dict], found: dict[str, dict]) -> tuple[int, int]:
-    """Count the rows that are missing or other ones, and those that are too many; a column that was added is NULL."""
-    same = sum(
-        key in found and all(found[key].get(name) == value for name, value in row.items())
-        for key, row in expected.items()
-    )
-    return len(expected) - same, len(found.keys() - expected.keys())
+    def compare(self) -> None:
+        """Count what is not as in the database, when the last row has followed by the stream."""
+        self._victim.until_loaded()
+        self._shop.end()
+        self._victim.until_committed(1)
+        expected, counts = self._shop.wanted(), self.counts
+        counts.events = self._victim.commits
+        for engine, read in self._victim.read(expected):
+            for name, rows in expected.items():
+                lost, more = differences(rows, read[name])
+                counts.lost[f"{name}, {engine}"] += lost
+                counts.duplicated[f"{name}, {engine}"] += more
+            keys = sorted(key for key, _ in read["lost"])
+            assert keys in (LOST, []), keys  # none, if all tables were loaded anew afterwards
+        stopped = self._victim.stopped
+        assert set(stopped) == {"app.lost"}, stopped

@@ -1,6 +1,7 @@
 """Kills pipelines at every point and at any time, and counts what is lost: `make crash ROUNDS=100 SEED=1`.
 
-With `--databases` the rounds are those of `matrix.databases`.
+With `--databases` the rounds are those of `matrix.databases`; with `--whole` as well, the whole of Calve is killed in
+them, and not only its source.
 
 A round is one pipeline, from one of the sources, with a sink of each write mode; its state is a folder or on an object
 store. It is killed eight times, each time with new events, at points that take turns or at any time. Then it works off
@@ -19,6 +20,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,22 +114,32 @@ def main() -> int:
 def _play_databases(asked: argparse.Namespace) -> int:
     found: dict[tuple[str, str], list[Counts]] = {}
     failed, began = 0, time.monotonic()
+    spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}) if asked.whole else None
     try:
         for number in [asked.round] if asked.round is not None else range(asked.rounds):
-            kind, counts = databases.play(number, asked.seed, asked.folder / f"round-{number}")
-            found.setdefault((kind, "local"), []).append(counts)
+            try:
+                kind, counts = databases.play(number, asked.seed, asked.folder / f"round-{number}", spark)
+            except Exception as error:  # a round that fails must not end a long record
+                failed += 1
+                print(f"round {number}: {''.join(traceback.format_exception(error))}", flush=True)
+                continue
+            found.setdefault((kind, "whole" if asked.whole else "source"), []).append(counts)
             lost, duplicated = counts.lost.total(), counts.duplicated.total()
             failed += bool(lost + duplicated)
             besides = ", ".join(f"{many} {what}" for what, many in counts.besides.items())
             print(
-                f"round {number}: {kind}: {counts.kills.total()} kills, {besides}; {lost} lost, {duplicated} too many "
+                f"round {number}: {kind}: {counts.kills.total()} kills, {besides}; {lost} lost, {duplicated} too many, "
+                f"{counts.missed.total()} points not reached "
                 f"({time.monotonic() - began:.0f} s)",
                 flush=True,
             )
     except KeyboardInterrupt:
         print("ended; the table has the rounds before", flush=True)
     finally:
+        if spark is not None:
+            session.stop(spark)
         _write(asked, found)
+        print(f"{failed} rounds failed")
     return 1 if failed else 0
 
 
@@ -147,6 +159,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--opensearch", action="store_true", help="write to an OpenSearch as well")
     parser.add_argument("--databases", action="store_true", help="kill sources of databases instead")
+    parser.add_argument("--whole", action="store_true", help="with --databases: kill all of Calve, not only its source")
     return parser.parse_args()
 
 

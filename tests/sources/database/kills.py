@@ -24,7 +24,13 @@ KILLS = int(os.environ.get("CALVE_KILLS", "6"))
 
 
 class Writer(threading.Thread, ABC):
-    """Changes rows in transactions of all sizes, and rolls some of them back."""
+    """Changes rows in transactions of all sizes, and rolls some of them back.
+
+    Attributes:
+        pause_seconds: Between two transactions.
+    """
+
+    pause_seconds = 0.02
 
     def __init__(self, connect: Callable[[], Any], seed: int) -> None:
         super().__init__(daemon=True)
@@ -39,7 +45,7 @@ class Writer(threading.Thread, ABC):
                     while not self.enough.is_set():
                         for statement in self.transaction():
                             connection.query(statement)
-                        time.sleep(0.02)
+                        time.sleep(self.pause_seconds)
             except (ClosedError, ServerError):
                 time.sleep(0.05)
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from calve.errors import CalveError, PositionLostError
+from calve.errors import CalveError, PositionLostError, SourceUnavailableError
+from calve.sources.database import anew, overview
+from calve.sources.database.connection import ClosedError
 from calve.sources.database.epochs import Epochs
 from calve.sources.mysql import source
 from running import until
@@ -239,3 +241,36 @@ def test_a_log_that_was_reset_is_told_or_all_tables_are_loaded_anew(server: MySq
     found = follower.read()
     assert found["t"]["2"] == {"id": 2, "n": 4}
     assert set(found["cut"]) == {"3", "4"}
+
+
+def test_a_connection_that_is_cut_as_all_tables_begin_anew_costs_only_another_try(
+    server: MySql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.run(
+        "drop database if exists cut",
+        "create database cut",
+        "create table cut.t (id int primary key)",
+        "insert into cut.t values (1)",
+    )
+    follower = Follower(settings_of(server, "cut"), tmp_path)
+    follower.read()
+    server.run("truncate cut.t", "insert into cut.t values (2)")
+    opened = source.open(follower.settings, tmp_path, "p")
+    opened.start(follower.position, False)
+    anew.request(tmp_path, 0)
+    assert dict(overview.states(tmp_path)) == {"cut.t": "waiting: all tables are loaded anew"}
+    opened.backlog(follower.position)
+    with monkeypatch.context() as cut:
+        cut.setattr(source, "first_place", _cut)
+        with pytest.raises(SourceUnavailableError):
+            opened.cleared(True)
+    assert opened.backlog(follower.position)
+    assert [one.name for one in opened.to_clear or []] == ["cut.t"]
+    follower.rows = {}
+    opened.cleared(True)
+    opened.stop()
+    assert follower.read() == {"t": {"2": {"id": 2}}}
+
+
+def _cut(*_: object) -> None:
+    raise ClosedError("the connection was lost")

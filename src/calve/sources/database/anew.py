@@ -9,6 +9,7 @@ import msgspec
 
 from calve import durable
 from calve.sources.database.table import Table
+from calve.stop_point import reach
 
 __all__ = ["Anew", "decide", "finish", "is_requested", "read", "request", "wipe"]
 
@@ -34,6 +35,7 @@ def decide(folder: Path, load: int, tables: list[Table]) -> Anew:
     """Write down that a source has to begin anew."""
     anew = Anew(load, tables)
     durable.replace_bytes(folder / _FILE, msgspec.json.encode(anew))
+    reach("anew.after-note")
     return anew
 
 
@@ -73,6 +75,7 @@ def wipe(folder: Path) -> None:
         else:
             path.unlink()
     durable.sync(folder)
+    reach("anew.after-wipe")
 
 
 def finish(folder: Path) -> None:

@@ -17,6 +17,7 @@ from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
 from calve.sources.database.table import Table
 from calve.sources.source import Planned, Position, Split
+from calve.stop_point import reach
 
 __all__ = ["Load", "check_database", "chunk_of", "first_of", "log_position"]
 
@@ -60,11 +61,13 @@ class Load:
         before = {table.full_name: table for table in epochs.tables.values()}
         tables = [fitting(msgspec.structs.replace(each, database=name), before) for each in tables]
         epochs.begin(tables)
+        reach("load.after-epoch")
         more = {"epoch": epochs.number, "replaces": begun["replaces"]}
         kept = {table.oid for table in tables if not table.stopped}
         chunks = [{**chunk, **more} for chunk in begun["chunks"] if chunk["table"] in kept]
         begun = {"database": name, "start": begun["start"], "chunks": chunks, "load": number}
         durable.replace(self._folder / _BEGUN, begun)
+        reach("load.after-begun")
         return begun
 
     def add(self, begun: dict[str, Any]) -> None:

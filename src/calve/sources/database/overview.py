@@ -40,7 +40,8 @@ def states(folder: Path) -> list[tuple[str, str]]:
     """
     begun, epochs = _begun(folder), Epochs(folder)
     epochs.load()
-    again = anew.read(folder, begun.get("load", 0)) is not None
+    load = begun.get("load", 0)
+    again = anew.read(folder, load) is not None or anew.is_requested(folder, load)
     waiting = reload.waiting(folder, begun)
     committed, unreadable = int(durable.read(folder / _COMMITTED) or 0), marked(folder)
     chunks: dict[int, list[tuple[bool, int]]] = {}

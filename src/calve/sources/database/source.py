@@ -197,7 +197,7 @@ class DatabaseSource(ABC):
         if isinstance(failed, PositionLostError) and self._settings.on_lost_position == "reload":
             self._lose(failed)
             return Backlog(-1, 1)
-        if failed is not None and self._is_committed(position):
+        if failed is not None and self._committed == position:
             raise failed
         return Backlog(-1, 1) if self._once else waiting  # more may come before the end
 
@@ -261,10 +261,15 @@ class DatabaseSource(ABC):
             self._add_load(not is_complete)
             return
         self.stop()
-        self._number, self._anew, self._replaces = self._anew.load, None, not is_complete
+        decided, self._anew = self._anew, None
+        self._number, self._replaces = decided.load, not is_complete
         anew.wipe(self._folder)
         self._reset()
-        self._open(None, None)
+        try:
+            self._open(None, None)
+        except CalveError:
+            self._anew = decided  # all of this is repeated
+            raise
         anew.finish(self._folder)
 
     def _add_load(self, replaces: bool) -> None:
@@ -365,10 +370,6 @@ class DatabaseSource(ABC):
                 self._unreadable.add(oid)
                 self._running.stop_table(oid, why)
 
-    def _is_committed(self, position: Position | None) -> bool:
-        """Return whether everything before a position is in the target."""
-        return self._committed == position
-
     @property
     def _before(self) -> int | None:
         """The epoch before which changes are planned, because tables are loaded anew there; None: all are."""
@@ -390,7 +391,7 @@ class DatabaseSource(ABC):
             if isinstance(failed, PositionLostError) and self._settings.on_lost_position == "reload":
                 self._lose(failed)
                 return None
-            if failed is not None and self._is_committed(position):
+            if failed is not None and self._committed == position:
                 raise failed
             if time.monotonic() > deadline:
                 raise failed or stream.trouble or SourceUnavailableError(f"{self.system} sends nothing", step="read")

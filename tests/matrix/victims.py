@@ -22,7 +22,7 @@ from calve.stop_point import ONCE_VARIABLE, VARIABLE
 from matrix import small_chunks
 from matrix.shop import Shop
 from pipeline.readers import with_rust
-from running import Calve, until
+from running import LITTLE, Calve, until
 from services.mysql import PASSWORD
 from sources.database import pipeline
 from sources.database.kills import Process
@@ -215,7 +215,7 @@ class WholeCalve(Victim):
     def start(self, stop_at: str = "") -> None:
         self._once.unlink(missing_ok=True)
         once = str(self._once) if stop_at.startswith(FILES) else ""
-        self._calve.start(environment={VARIABLE: stop_at, ONCE_VARIABLE: once})
+        self._calve.start(*LITTLE, environment={VARIABLE: stop_at, ONCE_VARIABLE: once})
 
     @property
     def _process(self) -> subprocess.Popen[bytes]:

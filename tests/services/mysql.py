@@ -132,8 +132,11 @@ class MySql:
         is_new = not data.exists()
         if is_new:
             _copy(_template(self.kind), data)
-            shutil.chown(self.folder, *process.nobody())
-        options = {**self._options, "socket": str(self.folder / "s.sock"), "pid-file": str(self.folder / "pid")}
+            (self.folder / "tmp").mkdir()
+            for folder in (self.folder, self.folder / "tmp"):
+                shutil.chown(folder, *process.nobody())
+        own = {"tmpdir": str(self.folder / "tmp")}  # MariaDB removes the temporary tables of others as it starts
+        options = {**self._options, **own, "socket": str(self.folder / "s.sock"), "pid-file": str(self.folder / "pid")}
         command = [*self.kind.command(data), *(f"--{name}={value}" for name, value in options.items())]
         self._process = process.start(command, self.folder / "log")
         process.wait_until(lambda: self._answers("" if is_new else PASSWORD), f"{self.kind.name} answers")

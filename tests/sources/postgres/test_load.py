@@ -65,3 +65,54 @@ def test_a_table_that_changes_during_the_load_is_stopped_alone(
     assert found == [("other", 1)]
     assert "app.t is stopped (it changed during the load: " in opened.condition
     assert why in opened.condition
+
+
+def _with_an_old_slot(server: Postgres, folder: Path) -> tuple[dict[tuple[str, int], dict[str, Any]], str]:
+    """Load tables with a slot that is older than some changes of them; return the rows, and what the source shows."""
+    database = server.create_database("old")
+    server.run(
+        "create schema app",
+        "create table app.t (id int primary key, n int)",
+        "create table app.cut (id int primary key)",
+        "insert into app.t values (1, 1), (2, 2)",
+        "insert into app.cut values (1)",
+        "create publication old for all tables",
+        "select pg_create_logical_replication_slot('old', 'pgoutput')",
+        "update app.t set n = 7 where id = 1",
+        "alter table app.t alter column n type bigint, add column more text default 'x'",
+        "truncate app.cut",
+        "insert into app.cut values (2)",
+        database=database,
+    )
+    position: Any = None
+    found = {}
+    for statement in ("select 1", "update app.t set n = 5000000000 where id = 2"):
+        server.run(statement, database=database)
+        opened = source.open(settings_of("postgres", server.port, database, slot="old", publication="old"), folder, "p")
+        opened.start(position, True)
+        while planned := opened.plan(position, 1 << 22):
+            for split in planned.splits:
+                for batch in opened.reader.read(split):
+                    rows = zip(batch["table_name"].to_pylist(), batch[TYPED].to_pylist(), strict=True)
+                    found.update({(name, row["id"]): row for name, row in rows})
+            position = planned.position
+            opened.acknowledge(planned)
+        opened.stop()
+    return found, opened.condition
+
+
+def test_what_a_slot_has_from_before_the_load_is_not_followed(server: Postgres, tmp_path: Path) -> None:
+    found, condition = _with_an_old_slot(server, tmp_path)
+    assert found == {
+        ("t", 1): {"id": 1, "n": 7, "more": "x"},
+        ("t", 2): {"id": 2, "n": 5_000_000_000, "more": "x"},
+        ("cut", 2): {"id": 2},
+    }
+    assert "stopped" not in condition
+
+
+def test_without_a_slot_to_spare_the_tables_are_loaded_nevertheless(tmp_path: Path) -> None:
+    with Postgres(max_replication_slots="1") as server:
+        found, condition = _with_an_old_slot(server, tmp_path)
+    assert ("cut", 2) in found
+    assert "app.cut is stopped" in condition

@@ -20,12 +20,13 @@ from calve.sources.postgres.quote import literal, qualified, quoted
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.wire import Connection
 
-__all__ = ["NewSlot", "look", "publish", "require_slot", "take_position", "take_slot", "warn"]
+__all__ = ["NewSlot", "look", "publish", "require_slot", "take_position", "take_slot", "try_position", "warn"]
 
 _OLDEST = 120_000
 _ROOTS = 130_000
 _NO_RIGHT = "42501"
 _LOCKED = "55P03"
+_ALL_IN_USE = "53400"
 _LOCK_MILLISECONDS = 5_000
 _LONGEST_PREFIX = 54
 """The name of a slot has at most 63 characters."""
@@ -156,6 +157,21 @@ def take_position(connection: Connection, settings: PostgresSettings, pipeline: 
             hint="pg_stat_activity shows it: SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start",
         ) from error
     return NewSlot(lsn_of(row[1] or "0/0"), row[2])
+
+
+def try_position(connection: Connection, settings: PostgresSettings, pipeline: str) -> NewSlot | None:
+    """Do the same; return None if the server has no slot to spare (`max_replication_slots`).
+
+    Raises:
+        SourceUnavailableError: A transaction that writes is open for long.
+        ServerError: The server refuses for another reason.
+    """
+    try:
+        return take_position(connection, settings, pipeline)
+    except ServerError as error:
+        if error.code != _ALL_IN_USE:
+            raise
+        return None
 
 
 def require_slot(database: Database, settings: PostgresSettings, pipeline: str) -> None:

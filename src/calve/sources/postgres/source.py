@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
+from calve.sources.database.table import Table
 from calve.sources.postgres import load, prepare
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained
+from calve.sources.postgres.prepare import NewSlot
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.snapshot import KeptSnapshot, SnapshotName
@@ -47,9 +52,21 @@ class PostgresSource(DatabaseSource):
         found.require(self._settings, self.system)
         prepare.publish(connection, self._settings, self._pipeline, found.tables)
         slot = prepare.take_slot(connection, self._settings, self._pipeline)
+        tables: Sequence[Table] = found.tables
+        if slot.snapshot is None:  # the slot has changes, and definitions of tables, from before the load
+            slot, tables = self._skipping(connection, slot, tables)
         self._snapshot.open(slot.snapshot)
-        chunks = load.chunks(database, found.tables, int(database.setting("block_size")))
-        return self._began(database.name, slot.start, chunks, found.tables)
+        chunks = load.chunks(database, tables, int(database.setting("block_size")))
+        return self._began(database.name, slot.start, chunks, tables)
+
+    def _skipping(
+        self, connection: Connection, slot: NewSlot, tables: Sequence[Table]
+    ) -> tuple[NewSlot, Sequence[Table]]:
+        """Let the tables begin at a position of their own: a TRUNCATE or an older type before it is not followed."""
+        exact = prepare.try_position(connection, self._settings, self._pipeline)
+        if exact is None:
+            return slot, tables
+        return exact, [msgspec.structs.replace(table, since=exact.start - 1) for table in tables]
 
     def _follow(self, target: Target, until: int | None) -> Stream:
         return Stream(target, until)

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from calve.pipeline.spark_job import TASK_BYTES, divide
+from calve.pipeline.spark_job import CHANGES_BYTES, TASK_BYTES, divide
 from calve.sources.source import Split
 from calve.task.prefetch import ahead
 from running import until
@@ -26,6 +26,14 @@ def test_a_small_batch_is_one_task():
 def test_sizes_are_evened_out():
     groups = divide(splits(*(TASK_BYTES * size for size in (8, 1, 1, 1, 1, 4))), 2)
     assert sorted(sum(split.size_bytes for split in group) // TASK_BYTES for group in groups) == [8, 8]
+
+
+def test_a_task_has_no_more_changes_than_it_can_keep_in_memory_however_large_the_batch_is():
+    many = splits(*[CHANGES_BYTES // 8] * 80)
+    groups = divide(many, 2, in_order=True)
+    assert [split for group in groups for split in group] == many
+    assert [len(group) for group in groups] == [8] * 10
+    assert len(divide(many, 2)) == 2
 
 
 def test_items_come_in_order_from_all_parts():

@@ -161,7 +161,7 @@ class Writer:
             return [[]], [[]]
         splits = [planned.splits[number] for number in numbers]
         tasks = 1 if self.one_task else self.spark.sparkContext.defaultParallelism
-        groups = divide(splits, tasks, self.in_order)
+        groups = divide(splits, tasks, self.in_order and not self.one_task)
         number_of = {id(split): number for split, number in zip(splits, numbers, strict=True)}
         return groups, [[number_of[id(split)] for split in group] for group in groups]
 

@@ -20,20 +20,22 @@ __all__ = ["count_rows", "divide", "run_job"]
 _REPORTS = structs.decoder(Receipt | Failure)  # type: ignore[arg-type]
 TASK_BYTES = 16 << 20
 """The bytes per task: small batches have few tasks, and so few files."""
+CHANGES_BYTES = 384 << 20
+"""The most bytes of row changes per task, which keeps their rows in memory: a batch may be one large transaction."""
 
 
 def divide(splits: Sequence[Split], parallelism: int, in_order: bool = False) -> list[list[Split]]:
-    """Divide splits into tasks of about equal size, in order; at most one task per core.
+    """Divide splits into tasks of about equal size, in order; at most one task per core, unless changes need more.
 
     Args:
         splits: The splits of a batch.
         parallelism: The cores.
-        in_order: All splits of a task come before all of the next one.
+        in_order: All splits of a task come before all of the next one; a task has at most about `CHANGES_BYTES`.
     """
     total = sum(split.size_bytes for split in splits)
     count = max(1, min(len(splits), parallelism, -(-total // TASK_BYTES)))
     if in_order:
-        return _cut(splits, count, total)
+        return _cut(splits, max(count, -(-total // CHANGES_BYTES)), total)
     groups: list[list[Split]] = [[] for _ in range(count)]
     sizes = [0] * count
     for split in sorted(splits, key=lambda split: -split.size_bytes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -57,9 +58,10 @@ class Writer(threading.Thread, ABC):
 class Process:
     """The pipeline, killed and started again on the same folder."""
 
-    def __init__(self, folder: Path, kind: str, port: int, database: str) -> None:
+    def __init__(self, folder: Path, kind: str, port: int, database: str, **options: object) -> None:
         self.folder = folder
-        self._command = [sys.executable, pipeline.__file__, str(folder), kind, str(port), database]
+        command = [sys.executable, pipeline.__file__, str(folder), kind, str(port), database]
+        self._command = [*command, json.dumps(options)]
 
     def start(self, stop_at: str = "") -> None:
         with (self.folder / "log").open("ab") as log:
@@ -115,6 +117,35 @@ def killed(process: Process, seed: int, writers: list[Writer], shake: Callable[[
         writer.join()
 
 
+def kept_whole(process: Process, writer: Writer, amid: Callable[[], None], reloads: bool) -> None:
+    """Kill the process amid transactions that keep the sum over `app.account`; the process itself checks the sum.
+
+    Args:
+        process: The pipeline.
+        writer: It begins when the load is committed.
+        amid: Called between two kills.
+        reloads: Whether rows of a load are all from one moment; then the table is loaded anew, too.
+    """
+    moments, store = random.Random(), pipeline.Store(process.folder)
+    process.start()
+    until(lambda: (store.state("position") or {}).get("chunk") or not process.runs, "the load is committed")
+    writer.start()
+    for number in range(KILLS // 2):
+        process.commit(store, moments.randrange(1, 9))
+        time.sleep(moments.uniform(0, 0.3))  # anywhere in a transaction
+        process.kill()
+        if number == KILLS // 4:
+            amid()
+        process.start()
+    process.commit(store, 3)
+    if reloads:
+        reload.request(process.folder / "source", 0, ["app.account"])
+        until(lambda: store.state("cleared") or not process.runs, "the target is emptied")
+        process.commit(store, 4)
+    writer.enough.set()
+    writer.join()
+
+
 POINTS = ("reload.after-note", "reload.after-epoch", "pipeline.after-clear", "reload.after-begun")
 """Where a reload of some tables is killed: each time it is between two durable steps."""
 
@@ -166,7 +197,7 @@ def same_in_the_end(process: Process, expected: dict[str, dict[str, dict]], seed
 
 def _complete(rows: dict[str, dict]) -> dict[str, dict]:
     """Give rows that were written before the column was added a NULL in it, as in the database."""
+    added = {"large": "extra", "balance": "more"}
     return {
-        key: row if "v" not in row or "large" not in row else {**row, "extra": row.get("extra")}
-        for key, row in rows.items()
+        key: {**row, **{new: row.get(new) for old, new in added.items() if old in row}} for key, row in rows.items()
     }

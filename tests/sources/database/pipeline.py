@@ -15,7 +15,9 @@ from pathlib import Path
 
 from calve.errors import CalveError, Verdict
 from calve.event.columns import TYPED
+from calve.sources.database import outbox
 from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.log import segment
 from calve.sources.mysql import load as mysql_load
 from calve.sources.mysql import source as mysql
 from calve.sources.mysql.settings import MysqlSettings
@@ -25,6 +27,8 @@ from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import Planned, Position, Split
 from calve.stop_point import reach
 
+SMALL_ENTRIES = 16
+"""Rows of an entry of the log, if transactions are to have many."""
 CHUNK_PAGES, CHUNK_BYTES = 2, 1 << 16
 BATCH_BYTES = 1 << 16
 LOCK_SECONDS = 300
@@ -77,6 +81,7 @@ class Store:
                     self._check_time(name, key, row)
                     verb = "insert or replace" if operation == "update" else "insert"
                     self._db.execute(f"{verb} into row_of values (?, ?, ?)", [name, key, json.dumps(row)])
+            self._check_sum(position)
             self.set("position", position)
             self.set("commits", self.commits + 1)
             self.set("begun", None)
@@ -97,6 +102,13 @@ class Store:
             return
         found = self._db.execute("select value from row_of where name = ? and key = ?", [name, key]).fetchone()
         assert json.loads(found[0])["n"] <= row["n"], (found, row)
+
+    def _check_sum(self, position: Position) -> None:
+        """Check that the sum over `account`, which no transaction changes, is as at the end of the load."""
+        found = sum(row["balance"] for row in self.rows("account").values())
+        if "segment" in position and position.get("chunk") == (self.state("position") or {}).get("chunk"):
+            assert found == self.state("sum"), f"a part of a transaction is committed: {found}"
+        self.set("sum", found)
 
     def rows(self, name: str) -> dict[str, dict]:
         found = self._db.execute("select key, value from row_of where name = ?", [name])
@@ -174,4 +186,6 @@ def settings_of(kind: str, port: int, database: str, **more) -> DatabaseSettings
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), settings_of(sys.argv[2], int(sys.argv[3]), sys.argv[4]))
+    if (options := json.loads(sys.argv[5])).pop("small", False):
+        outbox._ENTRY_ROWS, segment.MARK_BYTES = SMALL_ENTRIES, 1
+    run(Path(sys.argv[1]), settings_of(sys.argv[2], int(sys.argv[3]), sys.argv[4], **options))

@@ -15,7 +15,7 @@ from calve import durable
 from calve.errors import InvariantError
 from calve.sources.database.table import Table
 
-__all__ = ["Epochs", "read_epoch"]
+__all__ = ["Epochs", "read_epoch", "read_epochs"]
 
 _FOLDER = "tables"
 
@@ -54,9 +54,9 @@ class Epochs:
         self.tables = {}
         self.add(tables)
 
-    def of(self, number: int) -> list[Table]:
-        """Return the tables of an epoch."""
-        return list(read_epoch(str(self._folder), number).values())
+    def of(self, first: int, last: int) -> list[Table]:
+        """Return the tables of some epochs, as they are in the last one."""
+        return list(read_epochs(str(self._folder), first, last).values())
 
 
 @functools.lru_cache(32)
@@ -72,6 +72,20 @@ def read_epoch(folder: str, number: int) -> dict[int, Table]:
         hint = "Restore the state folder; on a cluster it must be one that all machines share"
         raise InvariantError(f"{path} is missing", step="read", target=str(path), hint=hint)
     return {table.oid: table for table in tables}
+
+
+@functools.lru_cache(32)
+def read_epochs(folder: str, first: int, last: int) -> dict[int, Table]:
+    """Return the tables of some epochs as they are in the last one, or as they were before they were stopped.
+
+    Raises:
+        InvariantError: There is no such epoch.
+    """
+    tables: dict[int, Table] = {}
+    for number in range(first, last + 1):
+        now = read_epoch(folder, number)
+        tables |= {oid: table for oid, table in now.items() if oid not in tables or not table.stopped}
+    return tables
 
 
 def _path(folder: str, number: int) -> Path:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from calve.errors import SourceError
-from calve.sources.database.stream_position import Run, StreamPosition, Transaction, pack_runs
+from calve.sources.database.stream_position import DurablePositions, Run, StreamPosition, Transaction, pack_runs
 from calve.sources.log.log import Entry, Log, Outcome
 from calve.sources.log.record import Events
 
-__all__ = ["Outbox", "Waiter"]
+__all__ = ["Ends", "Outbox", "Waiter"]
 
 _ENTRY_BYTES = 1 << 20
 """About the most bytes of an entry; an entry is the smallest unit of a split."""
@@ -41,25 +42,45 @@ class Waiter:
         return entry.outcome or Outcome.FAILED
 
 
+class Ends(Protocol):
+    """The log, if batches end where transactions end."""
+
+    positions: DurablePositions
+
+    def check_room(self, size: int) -> None:
+        """Check that the log will have room for an entry that it had no room for.
+
+        Raises:
+            SourceError: It is full of one transaction that has not ended.
+        """
+        ...
+
+
 class Outbox:
     """Collects changes of the stream into an entry of the log.
+
+    With `ends` an entry tells whether its last transaction goes on in the next one. If the end comes when all changes
+    are durable, an entry without changes tells it.
 
     Args:
         log: Where they become durable.
         waiter: Gets the log's answers.
+        ends: What notes the ends of transactions; None: nothing does.
     """
 
-    def __init__(self, log: Log, waiter: Waiter) -> None:
+    def __init__(self, log: Log, waiter: Waiter, ends: Ends | None = None) -> None:
         self._log = log
         self._waiter = waiter
+        self._ends = ends
         self._begins = True  # an earlier run may have ended just after an epoch began
         self.messages: list[bytes] = []
         self._size = 0
         self._runs: list[Run] = []
         self._last = (0, 0)
+        self._is_open = self._has_end = False
 
     def __bool__(self) -> bool:
-        return bool(self.messages)
+        return bool(self.messages) or self._has_end
 
     @property
     def is_full(self) -> bool:
@@ -79,22 +100,34 @@ class Outbox:
         self.messages.append(message)
         self._size += len(message)
         self._last = (transaction.commit, ordinal)
+        self._is_open = self._ends is not None
         return len(self.messages) - 1
+
+    def end(self, transaction: Transaction) -> None:
+        """Note that all changes of a transaction were added, or are durable."""
+        if self._ends is None:
+            return
+        durable = self._ends.positions.last
+        if not self.messages and durable.is_open and durable.commit == transaction.commit:
+            self._last, self._has_end = durable.order, True
+        self._is_open = False
 
     def write(self, epoch: int, idle: Callable[[Outcome, str], None]) -> None:
         """Make everything durable; as long as the disk refuses, call `idle` and try again.
 
         Raises:
-            SourceError: The log has ended.
+            SourceError: The log has ended, or is full of one transaction.
         """
         lengths = struct.pack(f"<{len(self.messages)}I", *map(len, self.messages))
         events = Events(len(self.messages), lengths, b"".join(self.messages))
-        key, headers = StreamPosition(epoch, *self._last).packed(), pack_runs(self._runs)
+        key, headers = StreamPosition(epoch, *self._last, self._is_open).packed(), pack_runs(self._runs)
         while True:
             entry = Entry(events, key, headers, self._begins)
             outcome = self._waiter.wait(self._log, entry)
             if outcome is Outcome.KEPT:
                 break
+            if outcome is Outcome.FULL and self._ends is not None:
+                self._ends.check_room(entry.size)
             idle(outcome, entry.why)
         self._begins = False
         self.clear()
@@ -102,3 +135,4 @@ class Outbox:
     def clear(self) -> None:
         """Forget what is not durable: the server sends it again."""
         self.messages, self._size, self._runs = [], 0, []
+        self._is_open = self._has_end = False

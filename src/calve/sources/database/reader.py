@@ -16,7 +16,7 @@ from calve.event.declared import declaration
 from calve.event.typed import with_decimals_as_strings
 from calve.sources.database.attributes import METADATA, OfTransaction
 from calve.sources.database.change import DELETE, INSERT, Change, Values
-from calve.sources.database.epochs import read_epoch
+from calve.sources.database.epochs import read_epoch, read_epochs
 from calve.sources.database.metadata import Stamps, columns
 from calve.sources.database.stopped import UnreadableError, mark
 from calve.sources.database.stream_position import StreamPosition, Transaction, unpack_runs
@@ -104,9 +104,9 @@ class DatabaseReader(ABC):
         for head, body in records(Path(self.folder), split):
             self._decode(head, body, split.body["until"], waiting)
             for changes in [each for each in waiting.values() if len(each.rows) >= _ROWS or each.size >= _BYTES]:
-                yield from self._of_changes(waiting.pop(changes.table.oid))
+                yield from self._of_changes(waiting.pop(changes.table.oid), split)
         for changes in waiting.values():
-            yield from self._of_changes(changes)
+            yield from self._of_changes(changes, split)
 
     def _load(self, split: Split) -> Iterator[pa.RecordBatch]:
         chunk = split.body["chunk"]
@@ -129,8 +129,13 @@ class DatabaseReader(ABC):
                 _add(waiting[change.oid], change, transaction, until)
                 waiting[change.oid].size += len(message)
 
-    def _of_changes(self, changes: _Changes) -> Iterator[pa.RecordBatch]:
-        return self._batches(changes.table, self.values(changes.table, changes.rows), changes.stamps)
+    def _of_changes(self, changes: _Changes, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield changes, with the columns that the table has at the end of a batch of several epochs."""
+        table, rows = changes.table, changes.rows
+        if "epochs" in split.body:
+            now = read_epochs(self.folder, *split.body["epochs"])[table.oid]
+            table, rows = now, _fitted(table, now, rows)
+        return self._batches(table, self.values(table, rows), changes.stamps)
 
     def _batches(self, table: Table, values: list[pa.Array], stamps: Stamps) -> Iterator[pa.RecordBatch]:
         names = [name for name in {**METADATA, **self.own} if self.metadata is None or name in self.metadata]
@@ -177,6 +182,15 @@ def _add(changes: _Changes, change: Change, transaction: Transaction, until: int
     if change.old is not None and any(change.old[index] != change.new[index] for index in keys):
         changes.add(_only(change.old, keys), _DELETE, _UPDATE, transaction)
     changes.add(change.new, _UPDATE, _UPDATE, transaction)
+
+
+def _fitted(table: Table, now: Table, rows: list[Values]) -> list[Values]:
+    """Return rows of a table with the columns that it has later; new columns are NULL."""
+    if table.columns == now.columns:
+        return rows
+    at = {column.number: index for index, column in enumerate(table.columns)}
+    places = [at.get(column.number) for column in now.columns]
+    return [[None if place is None else row[place] for place in places] for row in rows]
 
 
 def _only(row: Values | None, keys: tuple[int, ...]) -> Values:

@@ -70,6 +70,11 @@ class DatabaseSettings:
     connect_timeout: timedelta = option(
         timedelta(seconds=10), "Maximum time until a session is open.", minimum=timedelta(milliseconds=100)
     )
+    transactional: bool = option(
+        False,
+        "Never divide a transaction over several commits of a table. A transaction is written when all of it was read, "
+        "so `max_log_bytes` must have room for the largest one.",
+    )
     max_log_bytes: Size = option(
         Size(8 << 30),
         "Maximum size of uncommitted changes in the state folder; beyond it they wait on the server.",

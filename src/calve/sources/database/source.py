@@ -221,7 +221,8 @@ class DatabaseSource(ABC):
         """Return the tables of a batch, as they were then."""
         body = first_of(planned)
         number = body["chunk"].get("epoch", 0) if "chunk" in body else self._log.epoch(body["file"])
-        return [table.source_table() for table in self._epochs.of(number) if table.keys]
+        first, last = body.get("epochs", (number, number))
+        return [table.source_table() for table in self._epochs.of(first, last) if table.keys]
 
     def acknowledge(self, planned: Planned) -> None:
         """Let the log delete the changes of a committed batch; end the load after its last chunk."""
@@ -290,7 +291,9 @@ class DatabaseSource(ABC):
         reloads, stream = self._reloads, self._running
         if reloads.note is None:
             wanted = reloads.wanted(self._number) if self._load.is_done and stream.failed is None else None
-            if wanted is None:
+            if wanted is None and stream.has_halted:
+                self._restart()
+            if wanted is None or (self._settings.transactional and not stream.halt()):
                 return
             stream.stop()
             for oid, why in stream.unreadable():
@@ -355,7 +358,7 @@ class DatabaseSource(ABC):
         load = self._load.condition
         if note := self._reloads.note:
             load = f"{', '.join(note.names)}: loaded anew when everything from before is committed"
-        parts = [load, self._running.condition, condition(self._epochs.tables.values())]
+        parts = [load, self._running.condition, self._log.condition, condition(self._epochs.tables.values())]
         return "; ".join(part for part in parts if part)
 
     @property
@@ -381,8 +384,10 @@ class DatabaseSource(ABC):
         Raises:
             SourceUnavailableError: Nothing comes for a while.
         """
-        stream, deadline = self._running, time.monotonic() + _WAIT_SECONDS
+        stream, last, deadline = self._running, None, 0.0
         while True:
+            if last != self._log.positions.last:  # more of a transaction has come
+                last, deadline = self._log.positions.last, time.monotonic() + _WAIT_SECONDS
             failed, reached = stream.failed, stream.reached
             if planned := self._log.next(log_position(position), max_bytes):
                 return planned

@@ -59,6 +59,7 @@ class DatabaseStream(ABC):
         self._lines = LogLines(target.pipeline)
         self._until = until
         self._stop = threading.Event()
+        self._halts = False
         self._thread = threading.Thread(target=self._run, name="calve-changes", daemon=True)
         self.failed: CalveError | None = None
         self.trouble: CalveError | None = None
@@ -76,6 +77,21 @@ class DatabaseStream(ABC):
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
+
+    def halt(self) -> bool:
+        """End the thread where a transaction ends; return whether it has ended. May be called again and again."""
+        self._halts = True
+        return not self._thread.is_alive()
+
+    @property
+    def has_halted(self) -> bool:
+        """Whether the thread has ended because of `halt`."""
+        return self._halts and not self._thread.is_alive()
+
+    def between_transactions(self) -> None:
+        """Note that no transaction is being read, and end if that is what `halt` waits for."""
+        if self._halts:
+            self._stop.set()
 
     def _run(self) -> None:
         failures = 0
@@ -163,6 +179,18 @@ class DatabaseSession:
 
     def _begin(self, transaction: Transaction) -> None:
         self.transaction, self._ordinal = transaction, 0
+
+    def _end(self) -> None:
+        if self.transaction is not None:
+            self._outbox.end(self.transaction)
+        self.transaction = None
+
+    def _rest(self) -> None:
+        """Do what has to wait until no transaction is being read."""
+        if self.transaction is None:
+            self._stream.between_transactions()
+        if self._is_idle:
+            self._stop_unreadable()
 
     def _next(self) -> Transaction:
         """Count a change of the transaction."""

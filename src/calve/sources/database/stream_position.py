@@ -13,6 +13,7 @@ from calve import durable
 __all__ = ["DurablePositions", "Run", "StreamPosition", "Transaction", "pack_runs", "unpack_runs"]
 
 _POSITION = struct.Struct(">IQQ")
+_OPEN = b"\1"
 _RUN = struct.Struct(">IQqH")
 
 
@@ -40,20 +41,23 @@ class StreamPosition(NamedTuple):
         epoch: The number of the descriptions of the tables; it is no part of the order.
         commit: The position of the transaction.
         ordinal: The number of the change in its transaction, from 1.
+        is_open: Whether the transaction goes on in the next entry of the log; noted only with `transactional`.
     """
 
     epoch: int
     commit: int
     ordinal: int
+    is_open: bool = False
 
     def packed(self) -> bytes:
         """Return it as the key of an entry of the log."""
-        return _POSITION.pack(*self)
+        return _POSITION.pack(*self[:3]) + (_OPEN if self.is_open else b"")
 
     @staticmethod
     def of(key: bytes) -> StreamPosition:
         """Read the result of `packed`."""
-        return StreamPosition(*_POSITION.unpack(key))
+        epoch, commit, ordinal = _POSITION.unpack_from(key)
+        return StreamPosition(epoch, commit, ordinal, len(key) > _POSITION.size)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -104,7 +108,7 @@ class DurablePositions:
         """Find the last position: that of the log's entries, or of deleted ones."""
         for file in (self._file, self._seen):
             if (kept := durable.read(file)) is not None:
-                self.last = max(self.last, StreamPosition(*kept), key=_order)
+                self.last = max(self.last, StreamPosition(*kept[:3]), key=_order)
         self.add(keys)
 
     def __contains__(self, key: bytes) -> bool:
@@ -112,20 +116,20 @@ class DurablePositions:
         return False
 
     def add(self, keys: Iterable[tuple[int, bytes]]) -> None:
-        """Add the positions of durable entries."""
+        """Add the positions of durable entries; of two that are the same, the later one says whether it is open."""
         for _, key in keys:
-            self.last = max(self.last, StreamPosition.of(key), key=_order)
+            self.last = max(StreamPosition.of(key), self.last, key=_order)
 
     def keep(self, keys: list[tuple[int, bytes]]) -> None:
         """Write down the last position before entries are deleted."""
         if keys:
-            durable.replace(self._file, list(self.last))
+            durable.replace(self._file, list(self.last[:3]))
 
     def advance(self, commit: int) -> None:
         """Write down that everything before a position was seen, also what is in no entry; nothing may wait."""
         seen = StreamPosition(self.last.epoch, commit, 0)
         if seen.order > self.last.order:
-            durable.replace(self._seen, list(seen))
+            durable.replace(self._seen, list(seen[:3]))
             self.last = seen
 
 

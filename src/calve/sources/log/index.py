@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from calve.errors import PositionLostError
 from calve.sources.log import segment
 from calve.sources.log.record import SEGMENT_HEAD_BYTES
-from calve.sources.log.segment import Segment
+from calve.sources.log.segment import IsEnd, Segment
 from calve.sources.source import Backlog, Planned, Position, Split
 
 __all__ = ["SPLIT_BYTES", "Index", "LogPosition"]
@@ -35,10 +35,16 @@ class LogPosition(NamedTuple):
 
 
 class Index:
-    """The segments of the log, up to their durable end. Any thread may call it."""
+    """The segments of the log, up to their durable end. Any thread may call it.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: The log's folder.
+        is_end: Whether a batch may end after an entry; None: after any. Entries after the last end are not planned.
+    """
+
+    def __init__(self, folder: Path, is_end: IsEnd | None = None) -> None:
         self._folder = folder
+        self._is_end = is_end
         self._lock = threading.Lock()
         self._segments: list[Segment] = []
 
@@ -53,7 +59,7 @@ class Index:
         paths = sorted(self._folder.glob("[0-9]" * 12 + ".log"))
         for path in paths:
             border = at.offset if at and at.segment == int(path.stem) else 0
-            loaded = segment.load(path, path == paths[-1], border)
+            loaded = segment.load(path, path == paths[-1], border, self._is_end)
             if loaded is None:
                 path.unlink()
             elif self._segments and self._segments[-1].number + 1 != loaded.number:
@@ -86,13 +92,14 @@ class Index:
             if not self._segments or self._segments[-1] is not new:
                 self._segments.append(new)
 
-    def grow(self, records: list[tuple[int, int]], keys: list[tuple[int, bytes]]) -> None:
-        """Add records (size, rows) that are now durable at the end of the last segment."""
+    def grow(self, records: list[tuple[int, int, bytes]], time_ms: int) -> None:
+        """Add records (size, rows, key) that are now durable at the end of the last segment."""
         with self._lock:
             last = self._segments[-1]
-            last.keys.extend(keys)
-            for size, rows in records:
-                last.grow(last.end + size, rows)
+            for size, rows, key in records:
+                if key:
+                    last.keys.append((time_ms, key))
+                last.grow(last.end + size, rows, self._is_end is None or self._is_end(key))
 
     def before(self, at: LogPosition) -> list[Segment]:
         """Return the segments completely before a position, except the last one."""
@@ -105,30 +112,48 @@ class Index:
             self._segments.remove(old)
 
     def backlog(self, position: Position | None) -> Backlog:
-        """Count the events after a position."""
+        """Count the events after a position that can be planned."""
         rows = size = 0
         with self._lock:
+            last = self._last_end()
             for each, start in self._behind(position):
-                rows += each.rows - each.rows_before(start)
-                size += each.end - start
+                if start < (end := _stop(each, last)):
+                    rows += each.rows_before(end) - each.rows_before(start)
+                    size += end - start
         return Backlog(rows, size)
 
-    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Divide about `max_bytes` after a position into splits, in order; at least one record if there is one."""
-        splits: list[Split] = []
-        left = max_bytes
-        at: LogPosition | None = None
+    def open_bytes(self) -> int:
+        """Return the bytes that cannot be planned yet."""
         with self._lock:
-            for each, start in self._behind(position):
-                while start < each.end and (left > 0 or not splits):
-                    end = each.cut(start, min(left, SPLIT_BYTES))
-                    splits.append(_split(each, start, end))
-                    left -= end - start
-                    at = LogPosition(each.number, end)
-                    start = end
-        return Planned(splits, at.position()) if at else None
+            last = self._last_end()
+            return sum(each.end - _stop(each, last) for each in self._segments)
 
-    def _behind(self, position: Position | None) -> list[tuple[Segment, int]]:
+    def plan(self, position: Position | None, max_bytes: int, last: int | None = None) -> Planned | None:
+        """Divide about `max_bytes` after a position into splits, in order; at least one record if there is one.
+
+        If batches may not end after any entry, they end at the last one within `max_bytes`, or at the next one; None if
+        there is none.
+
+        Args:
+            position: Where it begins; None: at the beginning.
+            max_bytes: About the most bytes.
+            last: The last segment that may be read; None: all.
+        """
+        with self._lock:
+            parts = [part for part in self._behind(position) if last is None or part[0].number <= last]
+            if self._is_end is None:
+                return _planned(parts, max_bytes)
+            end = _end_within(parts, max_bytes)
+            return _planned_until(parts, end) if end else None
+
+    def _last_end(self) -> LogPosition | None:
+        """Return the last end of a batch; None: batches may end anywhere."""
+        if self._is_end is None:
+            return None
+        found = [LogPosition(each.number, each.ends[-1][0]) for each in self._segments if each.ends]
+        return found[-1] if found else LogPosition(0, 0)
+
+    def _behind(self, position: Position | None) -> list[_Part]:
         """Return the segments after a position, each with its start offset."""
         at = LogPosition.of(position) if position else LogPosition(0, 0)
         return [
@@ -153,6 +178,55 @@ class Index:
             target=str(path),
             hint="Restore it from a copy; if these events may be lost, start the pipeline with a new state",
         )
+
+
+_Part = tuple[Segment, int]
+"""A segment, and where it begins to be read."""
+
+
+def _planned(parts: list[_Part], max_bytes: int) -> Planned | None:
+    splits: list[Split] = []
+    left = max_bytes
+    at: LogPosition | None = None
+    for each, start in parts:
+        while start < each.end and (left > 0 or not splits):
+            end = each.cut(start, min(left, SPLIT_BYTES))
+            splits.append(_split(each, start, end))
+            left -= end - start
+            at = LogPosition(each.number, end)
+            start = end
+    return Planned(splits, at.position()) if at else None
+
+
+def _end_within(parts: list[_Part], max_bytes: int) -> LogPosition | None:
+    """Return the last end within `max_bytes`, or else the next one."""
+    found: LogPosition | None = None
+    left = max_bytes
+    for each, start in parts:
+        end = each.end_after(start, left)
+        if found and (end is None or end - start > left):
+            return found
+        found = LogPosition(each.number, end) if end else None
+        left -= each.end - start
+    return found
+
+
+def _planned_until(parts: list[_Part], last: LogPosition) -> Planned:
+    splits: list[Split] = []
+    for each, start in parts:
+        stop = _stop(each, last)
+        while start < stop:
+            end = each.cut(start, min(stop - start, SPLIT_BYTES))
+            splits.append(_split(each, start, end))
+            start = end
+    return Planned(splits, last.position())
+
+
+def _stop(each: Segment, last: LogPosition | None) -> int:
+    """Return up to where a segment is before a position (None: behind everything)."""
+    if last is None or each.number < last.segment:
+        return each.end
+    return last.offset if each.number == last.segment else SEGMENT_HEAD_BYTES
 
 
 def _split(each: Segment, start: int, end: int) -> Split:

@@ -227,9 +227,8 @@ class Log:
             part for entry in entries for part in record.pack(entry.events, entry.key, entry.headers, durable, now)
         ]
         self._tail.write(b"".join(parts))
-        keys = [(now, entry.key) for entry in entries if entry.key]
-        self._keys.add(keys)
-        self._index.grow([(entry.size, entry.events.rows) for entry in entries], keys)
+        self._keys.add([(now, entry.key) for entry in entries if entry.key])
+        self._index.grow([(entry.size, entry.events.rows, entry.key) for entry in entries], now)
 
     def _after(self, error: Exception) -> tuple[Outcome, str]:
         """Clean up after a failed write, so that a refusal is correct."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from calve.errors import PositionLostError, SourceError
 from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
 
-__all__ = ["MARK_BYTES", "Segment", "create", "damaged", "load", "name"]
+__all__ = ["MARK_BYTES", "IsEnd", "Segment", "create", "damaged", "load", "name"]
 
 MARK_BYTES = 1 << 20
 """The approximate distance of possible starts of splits; it limits the index to a few thousand entries per GiB."""
+
+IsEnd = Callable[[bytes], bool]
+"""Whether a batch may end after a record, by its key."""
 
 
 @dataclass
@@ -28,6 +32,7 @@ class Segment:
         end: The end of its durable bytes.
         marks: Some borders between records, as (offset, rows before it); the first record is always one.
         keys: Idempotency keys of its records with their times (epoch milliseconds).
+        ends: Some borders at which a batch may end, and always the last one, as (offset, rows before it).
     """
 
     number: int
@@ -36,12 +41,17 @@ class Segment:
     rows: int = 0
     marks: list[tuple[int, int]] = field(default_factory=lambda: [(SEGMENT_HEAD_BYTES, 0)])
     keys: list[tuple[int, bytes]] = field(default_factory=list)
+    ends: list[tuple[int, int]] = field(default_factory=list)
 
-    def grow(self, end: int, rows: int) -> None:
-        """Add one more record that is on disk."""
+    def grow(self, end: int, rows: int, is_end: bool = True) -> None:
+        """Add one more record that is on disk, after which a batch may end, or may not."""
         self.end, self.rows = end, self.rows + rows
         if end - self.marks[-1][0] >= MARK_BYTES:
             self.mark_end()
+        if is_end:
+            if len(self.ends) > 1 and end - self.ends[-2][0] < MARK_BYTES:
+                self.ends.pop()
+            self.ends.append((end, self.rows))
 
     def mark_end(self) -> None:
         """Make the end a possible start of a split."""
@@ -49,15 +59,28 @@ class Segment:
             self.marks.append((self.end, self.rows))
 
     def rows_before(self, offset: int) -> int:
-        """Return the rows before an offset that is a mark or the end."""
+        """Return the rows before an offset that is a mark, the end, or the last end of a batch."""
         if offset == self.end:
             return self.rows
+        if self.ends and self.ends[-1][0] == offset:
+            return self.ends[-1][1]
         return self.marks[bisect_left(self.marks, (offset,))][1]
 
     def has_border(self, offset: int) -> bool:
         """Return whether an offset is a mark or the end."""
         index = bisect_left(self.marks, (offset,))
         return offset == self.end or (index < len(self.marks) and self.marks[index][0] == offset)
+
+    def end_after(self, start: int, size: int) -> int | None:
+        """Return the last end of a batch within `size` bytes after a start, or the next one, as a mark; None: none."""
+        first = bisect_right(self.ends, (start, self.rows))
+        chosen = max(first, bisect_right(self.ends, (start + size, self.rows)) - 1)
+        if chosen == len(self.ends):
+            return None
+        end = self.ends[chosen]
+        if not self.has_border(end[0]):
+            insort(self.marks, end)
+        return end[0]
 
     def cut(self, start: int, size: int) -> int:
         """Return the last mark within `size` bytes after a start, or the next one; the end counts as a mark."""
@@ -92,7 +115,7 @@ def create(folder: Path, number: int, previous_end: int) -> int:
     return descriptor
 
 
-def load(path: Path, last: bool, border: int) -> Segment | None:
+def load(path: Path, last: bool, border: int, is_end: IsEnd | None = None) -> Segment | None:
     """Load a segment from its file.
 
     All records of the last segment are checked, and its incomplete tail is skipped (it was never acknowledged); of the
@@ -102,6 +125,7 @@ def load(path: Path, last: bool, border: int) -> Segment | None:
         path: The file.
         last: Whether this is the segment that was open.
         border: An offset that must be a border between records (0: none); it becomes a mark.
+        is_end: Whether a batch may end after a record; None: after any.
 
     Returns:
         None if the segment was not even created: the crash came before its head was on disk.
@@ -119,7 +143,7 @@ def load(path: Path, last: bool, border: int) -> Segment | None:
                 return None
             raise damaged(path, 0, str(error)) from error
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-            _scan(segment, buffer, path, last, border)
+            _scan(segment, buffer, path, last, border, is_end)
     if border and not segment.has_border(border):
         raise PositionLostError(
             f"the log {path} has no record that begins at {border}",
@@ -130,7 +154,7 @@ def load(path: Path, last: bool, border: int) -> Segment | None:
     return segment
 
 
-def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: int) -> None:
+def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: int, is_end: IsEnd | None) -> None:
     size = len(buffer)
     while segment.end < size:
         at = segment.end
@@ -144,10 +168,11 @@ def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: i
             if last and not record.durable_after(buffer, at, size):
                 return
             raise damaged(path, at, str(error)) from error
-        if head.key_bytes:
-            start = at + record.HEAD_BYTES
-            segment.keys.append((head.time_ms, buffer[start : start + head.key_bytes]))
-        segment.grow(at + head.size, head.rows)
+        start = at + record.HEAD_BYTES
+        key = buffer[start : start + head.key_bytes]
+        if key:
+            segment.keys.append((head.time_ms, key))
+        segment.grow(at + head.size, head.rows, is_end is None or is_end(key))
     if segment.end == border:
         segment.mark_end()
 

@@ -95,8 +95,7 @@ class _Session(DatabaseSession):
             if self._outbox.is_full:
                 self._write()
             self._look()
-            if self._is_idle:
-                self._stop_unreadable()
+            self._rest()
             if until is not None and self.transaction is None and self._position >= until:
                 self._write()
                 self._stream.reached = True
@@ -122,7 +121,7 @@ class _Session(DatabaseSession):
         elif kind in (events.GTID, events.ANONYMOUS, events.TAGGED, events.MARIADB_GTID):
             self._begin_with(event)
         elif kind == events.XID:
-            self._end(event)
+            self._end_with(event)
         elif kind == events.QUERY:
             self._query(event)
         elif kind in events.REFUSED:
@@ -153,8 +152,8 @@ class _Session(DatabaseSession):
             if flags & _XA:
                 raise self._refusal("it has an XA transaction")
 
-    def _end(self, event: Event) -> None:
-        self.transaction = None
+    def _end_with(self, event: Event) -> None:
+        self._end()
         self._position = max(self._position, self._file << 32 | event.end)
 
     def _query(self, event: Event) -> None:
@@ -165,12 +164,12 @@ class _Session(DatabaseSession):
         if word.rstrip(" ;") == "BEGIN":
             self._ends_by_commit = True
         elif word.rstrip(" ;") in ("COMMIT", "ROLLBACK"):
-            self._end(event)
+            self._end_with(event)
         elif not word.startswith(("SAVEPOINT", "ROLLBACK ", "RELEASE ")):
             for effect in ddl.effects(query.text, query.database):
                 self._follow(effect)
             if not self._ends_by_commit:
-                self._end(event)
+                self._end_with(event)
 
     def _rows(self, event: Event, kind: bytes) -> None:
         """Add rows. What the log has already is not looked at: its tables may have other descriptions by now."""

@@ -86,8 +86,7 @@ class _Session(DatabaseSession):
                     self._write()
                 self._tell()
                 self._look()
-                if self._is_idle:
-                    self._stop_unreadable()
+                self._rest()
                 self._stream.reached = until is not None and self._is_idle and self._stream.flushed >= until
             self._write()
             self._tell(now=True)
@@ -115,7 +114,7 @@ class _Session(DatabaseSession):
             self._truncate(pgoutput.truncated(message))
 
     def _end_transaction(self, end: int) -> None:
-        self.transaction = None
+        self._end()
         self._committed = end
         if not self._outbox:
             self._stream.flushed = max(self._stream.flushed, end)

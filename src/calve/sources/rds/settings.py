@@ -61,6 +61,9 @@ class RdsSettings:
     tables: RdsTables = option(RdsTables(), "The tables to read. Default: all.")
     authentication: Authentication = option(doc="The user.")
     tls: Tls = option(Tls(), "Encryption.")
+    transactional: bool = option(
+        False, "As of `postgres` and `mysql`: never divide a transaction over several commits."
+    )
     stream: bool = option(True, "Changes are always read; `false` is refused.")
     joins: dict[str, Any] | None = option(None, "Refused: join tables where they are read.")
     db_identifier: str | None = option(None, f"{_UNUSED}: set `host`.")
@@ -98,6 +101,7 @@ class RdsSettings:
             "tables": Tables(include=self._patterns(self.tables.include or ["*"]), exclude=self._excluded),
             "ssl_root_certificate_file": self.tls.ssl_root_certificate_file,
             "ssl_mode": self._ssl_mode,
+            "transactional": self.transactional,
         }
         if self.port is not None:
             shared["port"] = self.port

@@ -213,6 +213,26 @@ def test_a_table_that_changes_during_the_load_is_stopped_alone(server: MySql, tm
     assert "it changed during the load" in stopped_in(tmp_path)["early.t"]
 
 
+def test_a_log_that_was_reset_and_has_grown_as_long_since_is_told(server: MySql, tmp_path: Path) -> None:
+    def begin(name: str) -> None:
+        """Write a log whose last event begins at the same position each time."""
+        server.run("reset master", f"create database {name}", f"create table {name}.t (id int primary key)")
+        server.run(f"insert into {name}.t values (1)", "insert into grow1.t values (2)")
+
+    begin("grow1")
+    follower = Follower(settings_of(server, "grow1"), tmp_path)
+    follower.read()
+    server.run("insert into grow1.t values (3)")
+    assert len(follower.read()["t"]) == 3
+    before = server.run("select unix_timestamp()")
+    until(lambda: server.run("select unix_timestamp()") != before, "another second")
+    server.run("delete from grow1.t where id = 2")
+    begin("grow2")
+    server.run("insert into grow1.t values (4)", "insert into grow1.t values (5)")
+    with pytest.raises(PositionLostError, match="has another file of the name that was read: it was reset"):
+        follower.read()
+
+
 def test_a_log_that_was_reset_is_told_or_all_tables_are_loaded_anew(server: MySql, tmp_path: Path) -> None:
     server.run(
         "drop database if exists lost",

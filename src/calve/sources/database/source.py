@@ -146,7 +146,8 @@ class DatabaseSource(ABC):
 
     def _new_stream(self) -> DatabaseStream:
         log, settings = self._log, self._settings
-        target = Target(settings, self._pipeline, log.outbox(), log.positions, self._epochs, self._load.begun)
+        begun = self._load.begun
+        target = Target(self._folder, settings, self._pipeline, log.outbox(), log.positions, self._epochs, begun)
         return self._follow(target, self._until if self._once else None)
 
     def _began(

@@ -23,6 +23,8 @@ from calve.sources.mysql.ddl import Effect
 from calve.sources.mysql.events import Event, Mapped
 from calve.sources.mysql.failure import explained, session
 from calve.sources.mysql.follow import Describer, renamed
+from calve.sources.mysql.log_files import LogFiles
+from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection
 
 __all__ = ["Stream"]
@@ -46,18 +48,18 @@ class Stream(DatabaseStream):
             start = max(self._target.positions.last.commit, self._target.begun["start"])
             place = Database(side).place()
             if place is None or place.number < start:
-                raise PositionLostError(
-                    f"The log of MySQL at {self._settings.shown} ends before what was read: it was reset",
-                    step=READ,
-                    target=self._settings.shown,
-                    hint=LOAD_AGAIN,
-                )
+                raise _reset(self._settings, "ends before what was read")
             is_checked = begin_dump(connection, self._target.pipeline)
             file = f"{place.file.rpartition('.')[0]}.{start >> 32:06d}"
             server_id = self._settings.server_id_of(self._target.pipeline)
             connection.dump(file, start & 0xFFFFFFFF, server_id)
             with explained(self._settings, READ):
                 _Session(self, self._target, connection, side, is_checked).run(self._stop, self._until)
+
+
+def _reset(settings: MysqlSettings, why: str) -> PositionLostError:
+    what = f"The log of MySQL at {settings.shown} {why}: it was reset"
+    return PositionLostError(what, step=READ, target=settings.shown, hint=LOAD_AGAIN)
 
 
 class _Session(DatabaseSession):
@@ -74,6 +76,7 @@ class _Session(DatabaseSession):
         self._describer = Describer(target.begun["database"], self._catalog.charsets())
         self._folds = self._catalog.variable("lower_case_table_names") not in ("", "0")
         self._is_checked = is_checked
+        self._files = LogFiles(target.folder)
         self._file = 0
         self._position = 0
         self._ends_by_commit = False
@@ -133,6 +136,8 @@ class _Session(DatabaseSession):
         """Follow an event without changes."""
         if event.kind == events.FORMAT:
             self._is_checked = events.has_checksum(event)
+            if self._file and not self._files.is_same(self._file, event.seconds):
+                raise _reset(self._settings, "has another file of the name that was read")
         if event.kind == events.ROTATE:
             place = LogPlace(*events.rotated(event))
             self._file, end = place.number >> 32, place.position

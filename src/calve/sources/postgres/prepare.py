@@ -18,6 +18,7 @@ from calve.sources.database.table import KEYS, Table
 from calve.sources.postgres.database import Database, Found, Publication, lsn_of
 from calve.sources.postgres.quote import literal, qualified, quoted
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.postgres.waits import open_writers, told
 from calve.sources.postgres.wire import Connection
 
 __all__ = ["NewSlot", "look", "publish", "require_slot", "take_position", "take_slot", "try_position", "warn"]
@@ -106,13 +107,14 @@ def publish(connection: Connection, settings: PostgresSettings, pipeline: str, t
         ) from error
 
 
-def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str) -> NewSlot:
-    """Take the slot, or create it, for a pipeline that has not read anything yet.
+def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str, lines: Log) -> NewSlot:
+    """Take the slot, or create it, for a pipeline that has not read anything yet; waits for open transactions.
 
     Args:
         connection: A session with replication; an exported snapshot lives until its next command.
         settings: The source's settings.
         pipeline: The pipeline's name.
+        lines: The pipeline's log.
 
     Raises:
         SourceError: Another plugin or database has the slot.
@@ -124,7 +126,8 @@ def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str)
         connection.query(f"SELECT pg_drop_replication_slot({literal(name)})")  # nobody can read it any more
         slot = None
     if slot is None:
-        row = connection.query(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput EXPORT_SNAPSHOT")[0]
+        with told(settings, lines):
+            row = connection.query(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput EXPORT_SNAPSHOT")[0]
         return NewSlot(lsn_of(row[1] or "0/0"), row[2])
     if slot.plugin != "pgoutput" or slot.database != settings.database:
         raise SourceError(
@@ -150,11 +153,12 @@ def take_position(connection: Connection, settings: PostgresSettings, pipeline: 
     except ServerError as error:
         if error.code != _LOCKED:
             raise
+        found = open_writers(connection) or "they have just ended"
         raise SourceUnavailableError(
-            "a transaction that writes is open for long, and PostgreSQL waits for its end",
+            f"PostgreSQL waits for open transactions that have written: {found}",
             step="load",
             target=settings.shown,
-            hint="pg_stat_activity shows it: SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start",
+            hint="Commit them or roll them back; SELECT pg_terminate_backend(<pid>) ends a session that was forgotten",
         ) from error
     return NewSlot(lsn_of(row[1] or "0/0"), row[2])
 

@@ -51,7 +51,7 @@ class PostgresSource(DatabaseSource):
         prepare.warn(found, self._settings, self._pipeline, self._lines)
         found.require(self._settings, self.system)
         prepare.publish(connection, self._settings, self._pipeline, found.tables)
-        slot = prepare.take_slot(connection, self._settings, self._pipeline)
+        slot = prepare.take_slot(connection, self._settings, self._pipeline, self._lines)
         tables: Sequence[Table] = found.tables
         if slot.snapshot is None:  # the slot has changes, and definitions of tables, from before the load
             slot, tables = self._skipping(connection, slot, tables)

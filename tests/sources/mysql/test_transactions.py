@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from calve.sources.database.connection import ServerError
+from running import until
 from services.mysql import Kind, MySql
 from sources.database import pipeline
 from sources.database.kills import Process, Writer, kept_whole, same_in_the_end
 from sources.mysql.test_kill import KINDS, NUMBERS
+
+DEADLOCK = "1213"
 
 pytestmark = [pytest.mark.services, pytest.mark.crash]
 
@@ -20,9 +24,8 @@ TABLES = [
     "create table app.other (id int primary key)",
     f"insert into app.account select n, 100 from {NUMBERS.format(100)}",
 ]
-DDL = [
-    "alter table app.account add column more text",
-    "alter table app.other add column more text",
+DDL = ["alter table app.account add column more text", "alter table app.other add column more text"]
+AFTER = [
     "begin",
     "update app.account set balance = balance + id where id <= 60",
     "insert into app.other values (-1, 'x')",
@@ -30,6 +33,20 @@ DDL = [
     "commit",
 ]
 """A transaction in which a table comes that was changed before, after rows of another one."""
+
+
+def change(server: MySql) -> None:
+    def changed() -> bool:
+        try:
+            server.run(*AFTER)
+        except ServerError as error:
+            if error.code != DEADLOCK:
+                raise
+            return False
+        return True
+
+    server.run(*DDL)
+    until(changed, "the writer does not come between")
 
 
 class Transfers(Writer):
@@ -58,7 +75,7 @@ def test_every_commit_of_a_table_has_whole_transactions(kind: Kind, tmp_path: Pa
         server.create_database("app")
         server.run(*TABLES)
         process = Process(tmp_path, "mysql", server.port, "", transactional=True, small=True)
-        kept_whole(process, Transfers(server.connect, seed), lambda: server.run(*DDL), reloads=False)
+        kept_whole(process, Transfers(server.connect, seed), lambda: change(server), reloads=False)
         rows = server.run("select id, json_object('id', id, 'balance', balance, 'more', more) from app.account")
         expected = {row[0] or "": {"more": None, **json.loads(row[1] or "")} for row in rows}
         same_in_the_end(process, {"account": expected}, seed)

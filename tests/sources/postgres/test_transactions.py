@@ -22,6 +22,7 @@ insert into app.account select g, 100 from generate_series(1, 100) g;
 """
 DDL = """
 begin;
+lock table app.account;
 update app.account set balance = balance + id where id <= 60;
 alter table app.account add column extra text;
 alter table app.account rename column extra to more;
@@ -33,6 +34,7 @@ insert into app.other values (-1);
 commit;
 alter table app.other add column extra text;
 begin;
+lock table app.account;
 update app.account set balance = balance + id where id <= 40;
 insert into app.other values (-2, 'x');
 update app.account set balance = balance - id where id <= 40;

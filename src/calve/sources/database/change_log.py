@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,26 @@ from calve.sources.log.log import Limits, Log
 from calve.sources.log.segment import name as segment_name
 from calve.sources.source import Backlog, Planned, Position, Split
 
-__all__ = ["ChangeLog"]
+__all__ = ["ChangeLog", "Silence"]
 
 _SHOWN_BYTES = 2 << 20
 """Less of a transaction is read at once."""
+_SILENCE_SECONDS = 10.0
+
+
+class Silence:
+    """The time in which nothing became durable, which may be parts of a transaction."""
+
+    def __init__(self, positions: DurablePositions) -> None:
+        self._positions = positions
+        self._last, self._since = positions.last, time.monotonic()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is too long to be waited for; looked at all the time."""
+        if self._last != self._positions.last:
+            self._last, self._since = self._positions.last, time.monotonic()
+        return time.monotonic() > self._since + _SILENCE_SECONDS
 
 
 class ChangeLog:

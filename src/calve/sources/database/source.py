@@ -15,7 +15,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log as LogLines
 from calve.sources.database import anew
 from calve.sources.database.anew import Anew
-from calve.sources.database.change_log import ChangeLog
+from calve.sources.database.change_log import ChangeLog, Silence
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.load import Load, check_database, chunk_of, first_of, log_position
 from calve.sources.database.reader import DatabaseReader
@@ -29,7 +29,6 @@ from calve.stop_point import reach
 __all__ = ["ANY", "STEP", "DatabaseSource"]
 
 STEP = "start"
-_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 ANY = (1 << 63) - 1
 """Behind every position: until the load is committed it may be read again, when its rows are later ones."""
@@ -146,8 +145,7 @@ class DatabaseSource(ABC):
 
     def _new_stream(self) -> DatabaseStream:
         log, settings = self._log, self._settings
-        begun = self._load.begun
-        target = Target(self._folder, settings, self._pipeline, log.outbox(), log.positions, self._epochs, begun)
+        target = Target(settings, self._pipeline, log.outbox(), log.positions, self._epochs, self._load.begun)
         return self._follow(target, self._until if self._once else None)
 
     def _began(
@@ -385,10 +383,8 @@ class DatabaseSource(ABC):
         Raises:
             SourceUnavailableError: Nothing comes for a while.
         """
-        stream, last, deadline = self._running, None, 0.0
+        stream, silence = self._running, Silence(self._log.positions)
         while True:
-            if last != self._log.positions.last:  # more of a transaction has come
-                last, deadline = self._log.positions.last, time.monotonic() + _WAIT_SECONDS
             failed, reached = stream.failed, stream.reached
             if planned := self._log.next(log_position(position), max_bytes):
                 return planned
@@ -399,6 +395,6 @@ class DatabaseSource(ABC):
                 return None
             if failed is not None and self._committed == position:
                 raise failed
-            if time.monotonic() > deadline:
+            if silence.is_long:
                 raise failed or stream.trouble or SourceUnavailableError(f"{self.system} sends nothing", step="read")
             time.sleep(_POLL_SECONDS)

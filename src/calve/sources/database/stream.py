@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from calve.backoff import delay
@@ -31,7 +30,6 @@ _PAUSE_SECONDS = 1.0
 class Target:
     """What the stream reads, and where it puts it."""
 
-    folder: Path
     settings: Any
     pipeline: str
     outbox: Outbox

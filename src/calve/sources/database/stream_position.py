@@ -96,10 +96,11 @@ class DurablePositions:
     """The last durable position, also after the log's segments are deleted (`log.Keys`).
 
     Args:
-        folder: Where the position of deleted segments is kept.
+        folder: The source's folder, where the position of deleted segments is kept.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._file = folder / "last.json"
         self._seen = folder / "seen.json"
         self.last = StreamPosition(0, 0, 0)

@@ -76,7 +76,7 @@ class _Session(DatabaseSession):
         self._describer = Describer(target.begun["database"], self._catalog.charsets())
         self._folds = self._catalog.variable("lower_case_table_names") not in ("", "0")
         self._is_checked = is_checked
-        self._files = LogFiles(target.folder)
+        self._files = LogFiles(target.positions.folder)
         self._file = 0
         self._position = 0
         self._ends_by_commit = False

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from calve.observe.humanize import ago, amount, duration, many, size
+from calve.observe.humanize import ago, amount, duration, listed, many, size
 from calve.observe.report import now
 
 
@@ -29,6 +29,10 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 
 def test_nouns_follow_their_number() -> None:
     assert (many(1, "row"), many(12_000, "row"), many(2, "batch", "batches")) == ("1 row", "12,000 rows", "2 batches")
+
+
+def test_many_names_are_cut() -> None:
+    assert (listed([], 2), listed(["a", "b"], 2), listed(["a", "b", "c"], 2)) == ("", "a, b", "a, b and 1 more")
 
 
 def test_a_moment_is_told_by_its_distance() -> None:

@@ -80,9 +80,12 @@ def test_the_files_of_a_table_and_a_pause_are_metrics() -> None:
     status = PipelineStatus("orders")
     status.table_files("a.b", TableFiles(3, 900, 1, 20, 7))
     status.paused(True)
+    status.source("public.cut is stopped", ["public.cut"])
     registry = CollectorRegistry()
     registry.register(StatusCollector(lambda: [status.report()]))
     table = {"pipeline": "orders", "table": "a.b"}
     names = ("data_files", "bytes", "delete_rows", "snapshots")
     assert [registry.get_sample_value(f"calve_table_{name}", table) for name in names] == [3, 900, 20, 7]
     assert registry.get_sample_value("calve_paused", {"pipeline": "orders"}) == 1
+    stopped = {"pipeline": "orders", "table": "public.cut"}
+    assert registry.get_sample_value("calve_source_table_stopped", stopped) == 1

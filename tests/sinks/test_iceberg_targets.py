@@ -6,10 +6,13 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, LongType, NestedField, StructType, TimeType
 
+from calve.columns.fields import ALL_FIELDS, Fields
 from calve.errors import UnsupportedError
 from calve.observe.log import Log
+from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
+from calve.sources.source import SourceTable
 from calve.table.loaded import Absent, Table
 from calve.table.schema import VariantType
 
@@ -180,3 +183,47 @@ def test_rows_are_not_deleted_by_a_key_that_readers_in_java_mistake():
         SinkTargets(Tables(t=fixed), IcebergSettings(**changing), "t", Log("p")).open()
     SinkTargets(Tables(t=fixed), IcebergSettings(**changing, write_mode="copy-on-write"), "t", Log("p")).open()
     SinkTargets(Tables(t=fixed), IcebergSettings(table_identifier="t"), "t", Log("p")).open()
+
+
+def keyed(*ids):
+    """A schema of id and n with these identifier fields."""
+    fields = [NestedField(number, name, LongType(), required=True) for number, name in ((1, "id"), (2, "n"))]
+    return Schema(*fields, identifier_field_ids=list(ids)).model_dump_json()
+
+
+def mirrored(key, own, fields=ALL_FIELDS, **settings):
+    """A sink whose table `t` has the key `own`, and mirrors a table with the key `key`."""
+    catalog = Tables(t=Table("t", "u", "/t", keyed(*own), '{"spec-id":0,"fields":[]}', format_version=2))
+    given = {"operation": '${getMetadata("iceberg_operation")}', "schema_evolution": False, **settings}
+    mirrors = Mirrors(fields)
+    made = SinkTargets(catalog, IcebergSettings(table_identifier="t", **given), None, Log("p"), mirrors)
+    follows(made, key)
+    made.fit("t", None)
+    return made
+
+
+def follows(made, key):
+    made.mirrors.set([SourceTable("public.t", "u", keyed(*key))], {"public.t": "t"})
+    made.begin_batch()
+
+
+def test_a_target_with_another_key_than_its_source_gets_no_rows_which_would_replace_others(caplog):
+    made = mirrored((1, 2), (1,), write_mode="merge-on-read")
+    assert made.known()["t"].code == "NO_KEY"
+    assert "the key of the table t is id, but that of its source public.t is id, n: set its" in caplog.text
+    follows(made, (1,))
+    made.fit("t", None)
+    assert isinstance(made.known()["t"], Table)
+    follows(made, (1, 2))
+    assert made.known()["t"].code == "NO_KEY"
+
+
+def test_a_target_may_have_a_key_that_the_settings_name_or_that_of_its_source():
+    for key, more in (((1, 2), {}), ((2,), {"identifier_columns": ["id", "n"]})):
+        assert isinstance(mirrored(key, (1, 2), write_mode="merge-on-read", **more).known()["t"], Table)
+
+
+def test_a_part_of_the_sources_key_is_no_key():
+    mirrors = Mirrors(Fields(include=frozenset(["n"])))
+    mirrors.set([SourceTable("public.t", "u", keyed(1, 2))], {"public.t": "t"})
+    assert mirrors.schema("t").identifier_field_ids == []

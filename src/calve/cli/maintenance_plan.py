@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from calve.errors import CalveError
-from calve.observe.humanize import duration, harmless, many, size
+from calve.observe.humanize import duration, harmless, listed, many, size
 from calve.table.limits import Limits
 
 if TYPE_CHECKING:
@@ -91,10 +91,8 @@ def _decision(step: str, due: object, why: str) -> dict[str, Any]:
 
 def _why_compact(need: Need, limits: Limits) -> str:
     if found := need.compaction:
-        names = [harmless(one.name) or "the table" for one in found.partitions[:_NAMED]]
-        more = len(found.partitions) - len(names)
-        listed = ", ".join(names) + (f" and {more:,} more" if more else "")
-        return f"{many(len(found.partitions), 'partition')} with {found.reason}: {listed}"
+        names = listed([harmless(one.name) or "the table" for one in found.partitions], _NAMED)
+        return f"{many(len(found.partitions), 'partition')} with {found.reason}: {names}"
     most = max((one.small for one in need.look.partitions), default=0)
     quiet = duration(limits.quiet.total_seconds())
     return (

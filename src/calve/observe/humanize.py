@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from calve.observe.report import now
 
-__all__ = ["ago", "amount", "duration", "harmless", "many", "size"]
+__all__ = ["ago", "amount", "duration", "harmless", "listed", "many", "size"]
 
 
 def amount(count: float) -> str:
@@ -21,6 +22,12 @@ def amount(count: float) -> str:
 def many(count: int, noun: str, plural: str = "") -> str:
     """Return a full count with its noun: `1 row`, `12,000 rows`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names as text, at most so many of them: `id, name and 4 more`."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 
 def harmless(line: str) -> str:

@@ -133,6 +133,12 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_pipeline_state", "1 for the current state of the pipeline.", ("state",), lambda r: [([r.state], 1)]),
     ("calve_pipeline_errors", "Errors that are not resolved.", (), _one(lambda r: len(r.errors))),
     (
+        "calve_source_table_stopped",
+        "1 for a table of the source that is not read any more, while the others go on.",
+        ("table",),
+        lambda r: [([name], 1) for name in r.stopped_tables],
+    ),
+    (
         "calve_paused",
         "1 while the pipeline reads nothing because of `calve pause`.",
         (),

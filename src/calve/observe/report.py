@@ -137,6 +137,7 @@ class PipelineReport:
         added: How many more events there are than were read, because a processor split some.
         rejects: By code, over all tables, with events that have no table.
         source: What the source says about itself, e.g. how far a load is.
+        stopped_tables: The tables of the source that it does not read any more, while the others go on.
         lag_rows: Rows that wait in the source; -1: unknown.
         freshness_seconds: Age of the oldest event of the last commit at the time of the commit, if known.
         errors: The errors that stop the complete pipeline; `tables` has those of single tables.
@@ -170,6 +171,7 @@ class PipelineReport:
     staged_batches: int = 0
     staged_bytes: int = 0
     source: str = ""
+    stopped_tables: list[str] = field(default_factory=list)
     lag_rows: int = 0
     lag_bytes: int = 0
     freshness_seconds: float | None = None

@@ -215,10 +215,10 @@ class PipelineStatus:
         with self._lock:
             self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
 
-    def source(self, condition: str) -> None:
-        """Record what the source says about itself."""
+    def source(self, condition: str, stopped: Iterable[str] = ()) -> None:
+        """Record what the source says about itself, and which of its tables it does not read any more."""
         with self._lock:
-            self._report.source = condition
+            self._report.source, self._report.stopped_tables = condition, sorted(stopped)
 
     def freshness(self, seconds: float | None) -> None:
         """Record how old the oldest event of a commit was when it became visible."""

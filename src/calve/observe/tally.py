@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from calve.observe.humanize import listed
+
 __all__ = ["MOST_NAMES", "OTHERS", "add", "add_bounded", "largest"]
 
 MOST_NAMES = 100
@@ -28,5 +30,4 @@ def add_bounded(into: dict[str, int], counts: Mapping[str, int]) -> None:
 def largest(counts: Mapping[str, int], most: int) -> str:
     """Return the largest counts as text: `debug 12, extra.a 3 and 4 more`."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-    shown = ", ".join(f"{name} {count:,}" for name, count in ordered[:most])
-    return f"{shown} and {len(ordered) - most:,} more" if len(ordered) > most else shown
+    return listed([f"{name} {count:,}" for name, count in ordered], most)

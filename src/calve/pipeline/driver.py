@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,11 +16,11 @@ from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget, Mark
 from calve.compiled import events as core
 from calve.dead_letters.publish import publish
-from calve.errors import CalveError, CommitError, Verdict
+from calve.errors import CalveError, CommitError, SourceError, Verdict
 from calve.ledger.ledger import Ledger, Waiting
 from calve.object_store import StateFolder
 from calve.observe.bug_report import BugReports
-from calve.observe.humanize import many
+from calve.observe.humanize import listed, many
 from calve.observe.log import Log
 from calve.observe.pause import Pause
 from calve.observe.watch import Watch
@@ -36,7 +36,7 @@ from calve.pipeline.table_maintenance import TableMaintenance
 from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
 from calve.record.written import Rejects
-from calve.sources.source import HasCondition, Listens, Planned, Reloads
+from calve.sources.source import HasCondition, Listens, Planned, Reloads, StopsTables
 from calve.stop_point import reach
 
 __all__ = ["Driver", "RunMode"]
@@ -45,6 +45,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
 """How long the end of a run continues to write accepted events; the rest waits in the source's log."""
+_SHOWN_TABLES = 10
 _FIRST_BYTES = 8 << 20
 """The most bytes of a pipeline's first batch, which is read twice if its events create tables."""
 
@@ -144,6 +145,7 @@ class Driver:
             if self._once:
                 self._delete_compaction.finish(self._stop)
                 self._maintenance.finish(self._stop)
+                self._check_complete()
         finally:
             self._wiring.source.stop()
             self._committer.stop()
@@ -215,7 +217,7 @@ class Driver:
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes)
         if isinstance(source, HasCondition):
-            self._status.source(source.condition)
+            self._status.source(source.condition, self._stopped())
         if self._is_paused():
             return None
         most = self._wiring.max_batch_bytes
@@ -226,6 +228,25 @@ class Driver:
         if planned is not None and self._due.took(planned, backlog, most):
             self._backlog_end = self._ledger.last_batch + 1
         return planned
+
+    def _stopped(self) -> Mapping[str, str]:
+        """Return the tables that the source does not read any more, and why."""
+        source = self._wiring.source
+        return source.stopped if isinstance(source, StopsTables) else {}
+
+    def _check_complete(self) -> None:
+        """Check that the source has read all its tables.
+
+        Raises:
+            SourceError: Some are stopped; everything of the others is committed.
+        """
+        if stopped := self._stopped():
+            names = listed(sorted(stopped), _SHOWN_TABLES)
+            raise SourceError(
+                f"Everything is committed but the rows of {many(len(stopped), 'stopped table')}: {names}",
+                step="read",
+                hint="The lines before have each reason, and what helps; so does `calve status`",
+            )
 
     def _begin_anew(self) -> bool:
         """Remove the rows of tables that a source loads anew, after everything from before is committed."""

@@ -34,6 +34,7 @@ __all__ = [
     "Source",
     "SourceTable",
     "Split",
+    "StopsTables",
 ]
 
 Position = dict[str, Any]
@@ -243,6 +244,16 @@ class HasCondition(Protocol):
     @property
     def condition(self) -> str:
         """A sentence for `calve status`, e.g. how far a load is; empty: nothing to say."""
+        ...
+
+
+@runtime_checkable
+class StopsTables(Protocol):
+    """A source of tables that goes on without one that it cannot follow any more."""
+
+    @property
+    def stopped(self) -> Mapping[str, str]:
+        """The tables that are not read any more, and why."""
         ...
 
 

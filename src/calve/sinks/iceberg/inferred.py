@@ -21,6 +21,7 @@ from calve.columns.declared_types import ColumnTypes
 from calve.columns.evolve import unclear
 from calve.columns.infer import Inferred
 from calve.columns.node import Kind
+from calve.observe.humanize import listed
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.definition import partition_spec_fields
 
@@ -43,10 +44,9 @@ def unclear_columns(table: str, inferred: Inferred, types: ColumnTypes) -> Itera
     for column, kind in unclear(inferred.root, types):
         found.setdefault(kind, []).append(column)
     for kind, columns in found.items():
-        names = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
         why, better = _WHY_TEXT[kind]
         hint = f"column_types: {{{columns[0]}: {better}}} sets the type of a new column"
-        yield f"these columns of the table {table} are strings, {why}: {names}. {hint}"
+        yield f"these columns of the table {table} are strings, {why}: {listed(columns, 5)}. {hint}"
 
 
 def fitted(schema: Schema, settings: IcebergSettings, types: ColumnTypes) -> Schema:

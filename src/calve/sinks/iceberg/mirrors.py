@@ -13,6 +13,7 @@ from pyiceberg.types import IcebergType
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
+from calve.reduce.key import Key
 from calve.sources.source import SourceTable
 from calve.table.schema import read_schema
 
@@ -56,13 +57,26 @@ class Mirrors:
             return None
         return read_schema(sources[0].schema_json)
 
+    def key_fault(self, name: str, key: Key) -> str:
+        """Return why the changes of a table's sources cannot be applied by its key; empty if they can."""
+        for source in self.of(name):
+            keys = read_schema(source.schema_json).identifier_field_names()
+            if keys and keys != set(key.names):
+                theirs, own = ", ".join(sorted(keys)), ", ".join(key.names)
+                return (
+                    f"the key of the table {name} is {own}, but that of its source {source.name} is {theirs}: set its "
+                    "identifier fields or identifier_columns, or drop the table, so that it is created anew"
+                )
+        return ""
+
     def _narrowed(self, table: SourceTable) -> SourceTable:
         whole: dict[str, Any] = json.loads(table.schema_json)
         fields = [_plain(field) for field in whole["fields"] if field["name"] in self._fields]
         ids = _numbers(fields)
         next_id = itertools.count(max(ids, default=0) + 1).__next__
         fields = [_typed(field, (field["name"],), partial(self._types.of, next_id=next_id)) for field in fields]
-        key = [number for number in whole.get("identifier-field-ids", ()) if number in ids]
+        key = whole.get("identifier-field-ids", [])
+        key = key if ids.issuperset(key) else []  # a part of a key identifies no row
         narrowed = {"type": "struct", "schema-id": 0, "fields": fields, "identifier-field-ids": key}
         return SourceTable(table.name, table.uuid, json.dumps(narrowed, separators=(",", ":")))
 

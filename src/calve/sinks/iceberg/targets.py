@@ -25,7 +25,7 @@ from calve.errors import (
     Verdict,
 )
 from calve.event.reject import Code
-from calve.observe.humanize import many
+from calve.observe.humanize import listed, many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
@@ -129,7 +129,8 @@ class SinkTargets:
             self._tables = {name: one for name, one in self._tables.items() if isinstance(one, Table)}
             known = [name for name in self.mirrors.names() if name in self._tables]
         for name in known:
-            if self._follow(name):
+            if self._followed.get(name) != self.mirrors.of(name):
+                self._follow(name)
                 self.refresh(name)
 
     def refresh(self, name: str, found: Table | None = None) -> None:
@@ -153,10 +154,11 @@ class SinkTargets:
             self._check(table)
         except UnsupportedError:
             table = None  # the next batch treats it as unknown
+        newer = None if table is None else self._keyed(table)
         with self._lock:
             is_newer = self._tables.get(name) is known
-            if is_newer and table is not None:
-                self._tables[name] = self._keyed(table)
+            if is_newer and newer is not None:
+                self._tables[name] = newer
             elif is_newer:
                 del self._tables[name]
         if not is_newer:
@@ -218,11 +220,13 @@ class SinkTargets:
     def _follow(self, name: str) -> bool:
         """Let a table follow its source tables; return whether it has changed."""
         sources = self.mirrors.of(name)
-        if not self.settings.schema_evolution or self._followed.get(name) == sources:
+        if not sources or self._followed.get(name) == sources:
             return False
-        key = self.settings.identifier_columns
+        key, evolves = self.settings.identifier_columns, self.settings.schema_evolution
         has_deletes = self.settings.changes and self.settings.write_mode == EQUALITY_DELETE
-        done = [each for source in sources for each in follow(self.catalog, name, source, key, has_deletes)]
+        done = [
+            each for source in sources if evolves for each in follow(self.catalog, name, source, key, has_deletes)
+        ]
         self._followed[name] = sources
         if done:
             self._info(f"the table {name} follows its source: {', '.join(done[:5])}")
@@ -302,10 +306,9 @@ class SinkTargets:
         if not evolution.add and not evolution.widen:
             return table
         evolved = self._ready(self.catalog.evolve(table.identifier, evolution))
-        names = ", ".join(".".join((*each.path, each.name)) for each in evolution.add[:5])
-        more = f" and {len(evolution.add) - 5} more" if len(evolution.add) > 5 else ""
-        if names:
-            self._info(f"added to the table {table.identifier}: {names}{more}")
+        if evolution.add:
+            names = listed([".".join((*each.path, each.name)) for each in evolution.add], 5)
+            self._info(f"added to the table {table.identifier}: {names}")
             for line in unclear_columns(table.identifier, inferred, self._types):
                 self._info(line)
         for name, kind in evolution.widen:
@@ -328,9 +331,9 @@ class SinkTargets:
         self._warn(message, table=table)
 
     def _keep(self, name: str, table: Table | Absent) -> None:
-        bad = self._faulty_time(table) if isinstance(table, Table) else None
+        bad, kept = self._faulty_time(table) if isinstance(table, Table) else None, self._keyed(table)
         with self._lock:
-            self._tables[name] = self._keyed(table)
+            self._tables[name] = kept
             tell, self._warned_time = bad and not self._warned_time, self._warned_time or bool(bad)
         if tell:
             self._info(f"the table {name} has no event time: {bad} (logged only for the first table)")
@@ -339,10 +342,13 @@ class SinkTargets:
         return faulty_time(table.schema, self.settings.event_time) if self.settings.event_time else None
 
     def _keyed(self, table: Table | Absent) -> Table | Absent:
-        """Return a table, or an absent one if its rows must be changed but it has no key."""
+        """Return a table, or an absent one if its rows must be changed but it has no key, or not that of its source."""
         if isinstance(table, Absent) or not self.settings.changes:
             return table
-        bad = Key(table, self.settings.identifier_columns).fault
+        key = Key(table, self.settings.identifier_columns)
+        bad = key.fault or ("" if self.settings.identifier_columns else self.mirrors.key_fault(table.identifier, key))
+        if bad:
+            self._warn_once(table.identifier, f"{bad}; its events are rejected")
         return Absent(Code.NO_KEY.value, bad) if bad else table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ class DatabaseSource(ABC):
         self._load = Load(self._folder)
         self._unreadable: set[int] = set()
         self._committed: Position | None = None
+        """Everything before it is in the targets."""
 
     @abstractmethod
     def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
@@ -357,8 +358,13 @@ class DatabaseSource(ABC):
         load = self._load.condition
         if note := self._reloads.note:
             load = f"{', '.join(note.names)}: loaded anew when everything from before is committed"
-        parts = [load, self._running.condition, self._log.condition, condition(self._epochs.tables.values())]
+        parts = [load, self._running.condition, self._log.condition, condition(self.stopped)]
         return "; ".join(part for part in parts if part)
+
+    @property
+    def stopped(self) -> Mapping[str, str]:
+        """The tables that are not read any more, and why."""
+        return {table.full_name: table.stopped for table in self._epochs.tables.values() if table.stopped}
 
     @property
     def _running(self) -> DatabaseStream:

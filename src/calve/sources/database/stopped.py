@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from calve import durable
+from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
@@ -80,8 +81,6 @@ def unmark(folder: Path, oids: Iterable[int]) -> None:
         (folder / _FOLDER / f"{oid}.json").unlink(missing_ok=True)
 
 
-def condition(tables: Iterable[Table]) -> str:
-    """Return a sentence about the tables that are stopped; empty if none is."""
-    found = [f"{table.full_name} is stopped ({table.stopped})" for table in tables if table.stopped]
-    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(found[:_SHOWN]) + more
+def condition(stopped: Mapping[str, str]) -> str:
+    """Return a sentence about the tables that are stopped, with the reasons; empty if none is."""
+    return listed([f"{name} is stopped ({why})" for name, why in stopped.items()], _SHOWN)

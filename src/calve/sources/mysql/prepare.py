@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
+from calve.observe.humanize import listed
 from calve.sources.database.connection import ServerError
 from calve.sources.database.preparation import SHOWN, Preparation
 from calve.sources.database.table import KEYS, Table
@@ -155,5 +156,4 @@ def _sql(found: Found) -> str:
 
 
 def _shown(tables: Sequence[Found]) -> str:
-    names = ", ".join(each.full_name for each in tables[:SHOWN])
-    return f"{names} and {len(tables) - SHOWN} more" if len(tables) > SHOWN else names
+    return listed([each.full_name for each in tables], SHOWN)

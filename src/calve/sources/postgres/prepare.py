@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
+from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.failure import LOAD_AGAIN
@@ -282,5 +283,4 @@ def _grants(tables: Sequence[Found], user: str) -> list[str]:
 
 
 def _shown(tables: Sequence[Found]) -> str:
-    names = ", ".join(each.full_name for each in tables[:SHOWN])
-    return f"{names} and {len(tables) - SHOWN} more" if len(tables) > SHOWN else names
+    return listed([each.full_name for each in tables], SHOWN)

@@ -224,9 +224,7 @@ class SinkTargets:
             return False
         key, evolves = self.settings.identifier_columns, self.settings.schema_evolution
         has_deletes = self.settings.changes and self.settings.write_mode == EQUALITY_DELETE
-        done = [
-            each for source in sources if evolves for each in follow(self.catalog, name, source, key, has_deletes)
-        ]
+        done = [each for source in sources if evolves for each in follow(self.catalog, name, source, key, has_deletes)]
         self._followed[name] = sources
         if done:
             self._info(f"the table {name} follows its source: {', '.join(done[:5])}")

@@ -160,6 +160,11 @@ class Reloads:
         if self.note is not None:
             self.apply()
 
+    @property
+    def before(self) -> int | None:
+        """The epoch before which changes are planned, because tables are loaded anew there; None: all are."""
+        return self.note.epoch if self.note else None
+
     def wanted(self, load: int) -> tuple[str, Request] | None:
         """Return the next request, if it is time to begin."""
         if self.note is not None or time.monotonic() < self._next_try:

@@ -67,7 +67,6 @@ class DatabaseSource(ABC):
         self._load = Load(self._folder)
         self._unreadable: set[int] = set()
         self._committed: Position | None = None
-        """Everything before it is in the targets."""
 
     @abstractmethod
     def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
@@ -179,7 +178,7 @@ class DatabaseSource(ABC):
         if self._anew is not None:
             return Backlog(-1, 1)
         self._look_for_reload()
-        if self._reloads.note is not None and not self._log.next(log_position(position), 1, self._before):
+        if self._reloads.note is not None and not self._log.next(log_position(position), 1, self._reloads.before):
             self._reloads.is_drained = True
             return Backlog(-1, 1)
         stream = self._running
@@ -208,7 +207,7 @@ class DatabaseSource(ABC):
         position = self._own(position)
         if load := self._load.plan(position, max_bytes):
             return load
-        planned = self._log.next(log_position(position), max_bytes, self._before)
+        planned = self._log.next(log_position(position), max_bytes, self._reloads.before)
         if planned is None and self._once and self._reloads.note is None:
             planned = self._await(position, max_bytes)
         if planned is None:
@@ -377,11 +376,6 @@ class DatabaseSource(ABC):
             if oid not in self._unreadable and not self._epochs.tables[oid].stopped:
                 self._unreadable.add(oid)
                 self._running.stop_table(oid, why)
-
-    @property
-    def _before(self) -> int | None:
-        """The epoch before which changes are planned, because tables are loaded anew there; None: all are."""
-        return self._reloads.note.epoch if self._reloads.note else None
 
     def _await(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Wait for changes until the stream has reached the end of a run with `once`.

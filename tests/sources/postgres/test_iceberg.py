@@ -298,7 +298,9 @@ def _check_that_all_are_loaded_anew(server: Postgres, running: Calve, database: 
     assert rows(running, "shop.fine") == {}
     running.shared_spark().sql("drop table lakehouse.shop.typed")
     running.call("source", "reload", "pipelines.yaml", "--state", "calve-state", "--yes")
-    once(running, 1)
+    said = once(running)
+    assert "the key of the table shop.keyed is id, but that of its source public.keyed is id, n" in said
+    assert "NO_KEY 3" in said
     assert {key: row["n"] for key, row in rows(running, "shop.typed").items()} == {1: "1", 2: "2", 3: "3", 4: "x"}
 
 

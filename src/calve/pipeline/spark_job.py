@@ -21,7 +21,7 @@ _REPORTS = structs.decoder(Receipt | Failure)  # type: ignore[arg-type]
 TASK_BYTES = 16 << 20
 """The bytes per task: small batches have few tasks, and so few files."""
 CHANGES_BYTES = 256 << 20
-"""About the most bytes of row changes per task, which keeps their rows in memory: a batch may be one large transaction."""
+"""About the most bytes of row changes per task, which keeps them in memory: a batch may be one large transaction."""
 
 
 def divide(splits: Sequence[Split], parallelism: int, in_order: bool = False) -> list[list[Split]]:

@@ -9,6 +9,7 @@ one whose key was changed must be stopped alone. Two engines read the Iceberg ta
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import time
@@ -55,7 +56,7 @@ def play(number: int, seed: str, folder: Path, spark: SparkSession | None = None
     shop = Shop(kind, is_small=spark is not None)
     turn = number // len(KINDS)
     victim: Victim = WholeCalve(folder, shop, turn, spark) if spark else SmallPipeline(folder, shop)
-    played = _Round(victim, shop, chance)
+    played = _Round(victim, shop, chance, folder)
     try:
         played.kill(plan(turn, spark is not None, chance))
         played.compare()
@@ -72,8 +73,8 @@ def play(number: int, seed: str, folder: Path, spark: SparkSession | None = None
 class _Round:
     """One server, what follows it, and what was found."""
 
-    def __init__(self, victim: Victim, shop: Shop, chance: random.Random) -> None:
-        self._victim, self._shop, self._chance = victim, shop, chance
+    def __init__(self, victim: Victim, shop: Shop, chance: random.Random, folder: Path) -> None:
+        self._victim, self._shop, self._chance, self._folder = victim, shop, chance, folder
         self._is_whole = isinstance(victim, WholeCalve)
         self.counts = Counts()
 
@@ -171,6 +172,9 @@ class _Round:
                 lost, more = differences(rows, read[name])
                 counts.lost[f"{name}, {engine}"] += lost
                 counts.duplicated[f"{name}, {engine}"] += more
+                if lost or more:
+                    told = json.dumps({"expected": rows, "found": read[name]}, default=str)
+                    (self._folder / f"{name}-{engine}.json").write_text(told)
             keys = sorted(key for key, _ in read["lost"])
             assert keys in LOST, keys
         stopped = self._victim.stopped

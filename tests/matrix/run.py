@@ -124,6 +124,7 @@ def _play_databases(asked: argparse.Namespace) -> int:
                 print(f"round {number}: {''.join(traceback.format_exception(error))}", flush=True)
                 continue
             found.setdefault((kind, "whole" if asked.whole else "source"), []).append(counts)
+            _save(asked, found)
             lost, duplicated = counts.lost.total(), counts.duplicated.total()
             failed += bool(lost + duplicated)
             besides = ", ".join(f"{many} {what}" for what, many in counts.besides.items())
@@ -144,11 +145,15 @@ def _play_databases(asked: argparse.Namespace) -> int:
 
 
 def _write(asked: argparse.Namespace, found: dict[tuple[str, str], list[Counts]]) -> None:
+    print(_save(asked, found))
+
+
+def _save(asked: argparse.Namespace, found: dict[tuple[str, str], list[Counts]]) -> str:
     table = "\n".join(_table(found))
     (asked.folder / "matrix.md").write_text(table + "\n")
     told = {f"{source}, {state}": [vars(one) for one in each] for (source, state), each in found.items()}
     (asked.folder / "matrix.json").write_text(json.dumps({"seed": asked.seed, "rounds": told}, indent=1))
-    print(table)
+    return table
 
 
 def _arguments() -> argparse.Namespace:

@@ -2,12 +2,13 @@
 
 A value is taken from the old row, if the table has REPLICA IDENTITY FULL, else from the table as it is by now. Then it
 may be newer than the update; the update that made it newer comes later in the stream. A row that is gone by now gets
-NULL; its delete comes later in the stream.
+NULL; its delete comes later in the stream. All this holds only once other sessions see the update: the stream may have
+it a moment before, with a synchronous standby long before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from calve.sources.database.change import UPDATE, Change, Values
 from calve.sources.database.connection import ClosedError, ServerError
@@ -17,7 +18,7 @@ from calve.sources.postgres.pgoutput import UNCHANGED
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.wire import Connection
 
-__all__ = ["complete", "lacks_values"]
+__all__ = ["are_visible", "complete", "lacks_values"]
 
 _CHANGED = ("42P01", "42703", "3F000")
 """The codes for a table, column or schema that does not exist: it was renamed or dropped between two queries."""
@@ -29,6 +30,8 @@ from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamesp
 where c.oid = {oid}
 """
 _AT_ONCE = 500
+_NUMBERS = 1 << 32
+"""The numbers of transactions in the stream begin again here."""
 
 
 def lacks_values(message: bytes) -> Change | None:
@@ -37,6 +40,19 @@ def lacks_values(message: bytes) -> Change | None:
         return None
     change = pgoutput.change(message)
     return change if any(value is UNCHANGED for value in change.new or ()) else None
+
+
+def are_visible(transactions: Iterable[int], connection: Connection) -> bool:
+    """Return whether a session sees transactions, by their numbers, which have committed.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The server refuses.
+    """
+    [[snapshot]] = connection.query("select txid_current_snapshot()")
+    _, end, running = (snapshot or "").split(":")
+    unseen = {int(number) % _NUMBERS for number in running.split(",") if number}
+    return all(number not in unseen and (int(end) - 1 - number) % _NUMBERS < _NUMBERS // 2 for number in transactions)
 
 
 def complete(

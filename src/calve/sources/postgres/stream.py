@@ -6,7 +6,7 @@ import struct
 import threading
 import time
 
-from calve.errors import SchemaConflictError
+from calve.errors import SchemaConflictError, SourceUnavailableError
 from calve.observe.humanize import size
 from calve.sources.database.change import Change
 from calve.sources.database.follow import RECREATED
@@ -17,7 +17,7 @@ from calve.sources.log.log import Outcome
 from calve.sources.postgres import follow, pgoutput
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained, session
-from calve.sources.postgres.large import complete, lacks_values
+from calve.sources.postgres.large import are_visible, complete, lacks_values
 from calve.sources.postgres.pgoutput import Relation
 from calve.sources.postgres.quote import literal, qualified, quoted
 from calve.sources.postgres.wire import Connection
@@ -31,6 +31,8 @@ _FEEDBACK = struct.Struct(">cQQQqB")
 _FEEDBACK_SECONDS = 1.0
 _LOOK_SECONDS = 10.0
 _EPOCH_SECONDS = 946_684_800
+_VISIBLE_SECONDS = 60.0
+_POLL_SECONDS = 0.005
 
 
 class Stream(DatabaseStream):
@@ -52,6 +54,20 @@ class Stream(DatabaseStream):
             self.connected()
             _Session(self, self._target, connection, side).run(self._stop, self._until)
 
+    def pause(self, is_last: bool) -> None:
+        """Wait a moment for transactions to become visible; give up at last, or when a stop is requested.
+
+        Raises:
+            SourceUnavailableError: It has given up; the server sends the changes again.
+        """
+        if self._stop.wait(_POLL_SECONDS) or is_last:
+            raise SourceUnavailableError(
+                "A transaction is committed, but not visible: PostgreSQL waits for a synchronous standby",
+                step=READ,
+                target=self._settings.shown,
+                hint="Calve itself must not be among synchronous_standby_names",
+            )
+
 
 class _Session(DatabaseSession):
     """One connection of the stream, from its start to its loss."""
@@ -60,12 +76,14 @@ class _Session(DatabaseSession):
 
     def __init__(self, stream: Stream, target: Target, connection: Connection, side: Connection) -> None:
         super().__init__(stream, target)
+        self._stream: Stream = stream
         self._connection, self._side = connection, side
         self._database = Database(side, target.begun["database"])
         self._relations: dict[int, Relation] = {}
         self._ready: dict[int, bool] = {}
         self._since = {table.oid: table.since for table in target.epochs.tables.values() if table.since}
         self._lacking: dict[int, Change] = {}
+        self._unseen: set[int] = set()
         self._slot = target.settings.slot_of(target.pipeline)
         self._warned = False
         self._committed = 0
@@ -128,6 +146,7 @@ class _Session(DatabaseSession):
         at = self._outbox.add(message, transaction, self._ordinal)
         if lacking is not None:
             self._lacking[at] = lacking
+            self._unseen.add(int(transaction.id))
 
     def _is_loaded(self, oid: int, transaction: Transaction) -> bool:
         """Return whether a table was loaded anew after a transaction."""
@@ -201,10 +220,19 @@ class _Session(DatabaseSession):
         if not self._outbox:
             return
         if self._lacking:
+            self._until_visible()
             complete(self._outbox.messages, self._lacking, self._epochs.tables, self._side)
             self._lacking = {}
         super()._write()
         self._stream.flushed = max(self._stream.flushed, self._committed)
+
+    def _until_visible(self) -> None:
+        """Wait until the other session sees the transactions whose rows lack values."""
+        deadline = time.monotonic() + _VISIBLE_SECONDS
+        while not are_visible(self._unseen, self._side):
+            self._tell()
+            self._stream.pause(time.monotonic() > deadline)
+        self._unseen.clear()
 
     def _look(self) -> None:
         """See from time to time how much of its log the server holds for the slot, and warn before it is lost."""

@@ -1,0 +1,77 @@
+"""Transactions that the stream has before other sessions see them, as with a synchronous standby that is slow."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calve.event.columns import TYPED
+from calve.sources.database.connection import ClosedError
+from calve.sources.postgres import source
+from running import until
+from services.postgres import Postgres
+from sources.database.pipeline import settings_of
+
+pytestmark = pytest.mark.services
+
+TRANSACTION = """
+set synchronous_commit = on;
+begin;
+update app.t set large = repeat('new', 1000) where id = 1;
+update app.t set n = 2 where id = 1;
+update app.t set id = 12 where id = 2;
+insert into app.t values (3, 1, repeat('c', 3000));
+update app.t set n = 2 where id = 3;
+commit
+"""
+
+
+def test_a_large_value_of_a_transaction_that_is_not_visible_yet_is_its_own(tmp_path: Path) -> None:
+    with Postgres(synchronous_commit="local") as server:
+        server.run(
+            "alter system set synchronous_standby_names = 'nobody'",
+            "select pg_reload_conf()",
+            "create schema app",
+            "create table app.t (id int primary key, n int, large text)",
+            "alter table app.t alter large set storage external",
+            "insert into app.t values (1, 1, repeat('old', 1000)), (2, 1, repeat('b', 3000))",
+        )
+        opened = source.open(settings_of("postgres", server.port, "postgres"), tmp_path, "p")
+        opened.start(None, False)
+        try:
+            found: dict[int, Any] = {}
+            position = _read(opened, None, found)
+            hanging = threading.Thread(target=_commit, args=[server], daemon=True)
+            hanging.start()
+            asked = (
+                "select from pg_stat_activity where application_name = 'calve p catalog' and query like '%snapshot%'"
+            )
+            until(lambda: opened.backlog(position) or server.run(asked), "the stream has the transaction")
+            server.run("alter system set synchronous_standby_names = ''", "select pg_reload_conf()")
+            hanging.join()
+            until(lambda: opened.backlog(position), "the changes are durable")
+            _read(opened, position, found)
+        finally:
+            opened.stop()
+        expected = {int(row[0] or 0): tuple(row) for row in server.run("select id, n, large from app.t")}
+    del found[2]  # its key is another one
+    assert {key: (str(key), str(row["n"]), row["large"]) for key, row in found.items()} == expected
+
+
+def _commit(server: Postgres) -> None:
+    with contextlib.suppress(ClosedError):
+        server.run(TRANSACTION)
+
+
+def _read(opened: Any, position: Any, found: dict[int, Any]) -> Any:
+    while planned := opened.plan(position, 1 << 22):
+        for split in planned.splits:
+            for batch in opened.reader.read(split):
+                found.update({row["id"]: row for row in batch[TYPED].to_pylist()})
+        position = planned.position
+        opened.acknowledge(planned)
+    return position

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,8 +11,10 @@ from calve.sources.database.table import Column, Table
 from calve.sources.postgres import pgoutput
 from calve.sources.postgres.large import complete, lacks_values
 from calve.sources.postgres.pgoutput import UNCHANGED
+from calve.sources.postgres.tuples import texts
 
 VALUES = st.lists(st.one_of(st.none(), st.just(UNCHANGED), st.binary(max_size=20)), min_size=1, max_size=6)
+TEXTS = st.one_of(st.none(), st.text(max_size=20).map(str.encode))
 
 
 def packed(values: Values) -> bytes:
@@ -36,6 +39,37 @@ def test_a_change_is_read_as_it_was_written(new: Values, old: Values | None) -> 
     assert pgoutput.change(update(new, old)) == (b"U", 16385, old, new)
     assert pgoutput.change(b"I" + struct.pack(">I", 7) + b"N" + packed(new)) == (b"I", 7, None, new)
     assert pgoutput.change(b"D" + struct.pack(">I", 7) + b"K" + packed(new)) == (b"D", 7, new, None)
+
+
+@given(VALUES.map(lambda values: [*values, b"cut"]), st.one_of(st.none(), VALUES))
+def test_an_update_lacks_values_if_one_is_left_out_whatever_its_texts_are(new: Values, old: Values | None) -> None:
+    message = update(new, old)
+    assert lacks_values(message) == (pgoutput.change(message) if UNCHANGED in new else None)
+    assert lacks_values(update([*new, UNCHANGED], old)) is not None
+
+
+@given(st.integers(1, 4).flatmap(lambda count: st.lists(st.lists(TEXTS, min_size=count, max_size=count), min_size=1)))
+def test_rows_that_are_read_at_once_have_the_values_of_each(rows: list[Values]) -> None:
+    packed_rows = [pgoutput.packed(row) for row in rows]
+    assert [pgoutput.unpacked(row) for row in packed_rows] == rows
+    found = texts(packed_rows, len(rows[0]))
+    assert [column.to_pylist() for column in found] == [
+        [None if value is None else value.decode() for value in column] for column in zip(*rows, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("row", [[b"1"], [b"1", b"2", b"3"], [b"1", UNCHANGED]])
+def test_rows_that_are_not_of_the_table_are_refused(row: Values) -> None:
+    with pytest.raises(ValueError, match=r"2 columns|unknown kind"):
+        texts([pgoutput.packed([b"7", None]), pgoutput.packed(row)], 2)
+
+
+def test_rows_stay_packed_unless_the_old_and_the_new_one_differ() -> None:
+    new, old = [b"2", b"x"], [b"1", None]
+    assert pgoutput.packed_change(update(new)) == (b"U", 16385, None, packed(new))
+    assert pgoutput.packed_change(b"D" + struct.pack(">I", 7) + b"K" + packed(old)) == (b"D", 7, packed(old), None)
+    whole = update(new, old), update(new, old, b"K"), b"D" + struct.pack(">I", 7) + b"O" + packed(new)
+    assert [pgoutput.packed_change(each) for each in whole] == [pgoutput.change(each) for each in whole]
 
 
 @given(VALUES, VALUES, st.one_of(st.none(), VALUES))

@@ -156,6 +156,15 @@ class Channel:
         """Return whether so many bytes were received."""
         return len(self._buffer) - self._at >= count
 
+    @property
+    def received(self) -> bytes:
+        """What was received and not taken yet."""
+        return bytes(memoryview(self._buffer)[self._at :])
+
+    def skip(self, count: int) -> None:
+        """Remove bytes that were received."""
+        self._at += count
+
     def wait(self, seconds: float) -> None:
         """Receive what comes in some time, or nothing.
 

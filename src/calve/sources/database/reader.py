@@ -15,7 +15,7 @@ from calve.event.columns import SCHEMA, TYPED
 from calve.event.declared import declaration
 from calve.event.typed import with_decimals_as_strings
 from calve.sources.database.attributes import METADATA, OfTransaction
-from calve.sources.database.change import DELETE, INSERT, Change, Values
+from calve.sources.database.change import DELETE, INSERT, Change, Row, Values
 from calve.sources.database.epochs import read_epoch, read_epochs
 from calve.sources.database.metadata import Stamps, columns
 from calve.sources.database.stopped import UnreadableError, mark
@@ -37,11 +37,11 @@ class _Changes:
     """Changes of one table that become one batch."""
 
     table: Table
-    rows: list[Values] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     stamps: Stamps = field(default_factory=Stamps)
     size: int = 0
 
-    def add(self, row: Values, operation: str, word: str, transaction: Transaction) -> None:
+    def add(self, row: Row, operation: str, word: str, transaction: Transaction) -> None:
         self.rows.append(row)
         self.stamps.operations.append(operation)
         self.stamps.words.append(word)
@@ -79,8 +79,12 @@ class DatabaseReader(ABC):
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """Yield the changes of a message of the log."""
 
+    def unpacked(self, row: Row) -> Values:
+        """Return the values of a row of `changes`."""
+        return list(row)
+
     @abstractmethod
-    def values(self, table: Table, rows: list[Values]) -> list[pa.Array]:
+    def values(self, table: Table, rows: list[Row]) -> list[pa.Array]:
         """Return rows of changes as columns of texts, or of values of their type."""
 
     @abstractmethod
@@ -134,7 +138,9 @@ class DatabaseReader(ABC):
         table, rows = changes.table, changes.rows
         if "epochs" in split.body:
             now = read_epochs(self.folder, *split.body["epochs"])[table.oid]
-            table, rows = now, _fitted(table, now, rows)
+            if table.columns != now.columns:
+                rows = _fitted(table, now, [self.unpacked(row) for row in rows])
+            table = now
         return self._batches(table, self.values(table, rows), changes.stamps)
 
     def _batches(self, table: Table, values: list[pa.Array], stamps: Stamps) -> Iterator[pa.RecordBatch]:
@@ -184,16 +190,16 @@ def _add(changes: _Changes, change: Change, transaction: Transaction, until: int
     changes.add(change.new, _UPDATE, _UPDATE, transaction)
 
 
-def _fitted(table: Table, now: Table, rows: list[Values]) -> list[Values]:
+def _fitted(table: Table, now: Table, rows: list[Values]) -> list[Row]:
     """Return rows of a table with the columns that it has later; new columns are NULL."""
-    if table.columns == now.columns:
-        return rows
     at = {column.number: index for index, column in enumerate(table.columns)}
     places = [at.get(column.number) for column in now.columns]
     return [[None if place is None else row[place] for place in places] for row in rows]
 
 
-def _only(row: Values | None, keys: tuple[int, ...]) -> Values:
+def _only(row: Row | None, keys: tuple[int, ...]) -> Row:
     """Return a row with its key alone."""
+    if isinstance(row, bytes):
+        return row
     values = row or []
     return [value if index in keys else None for index, value in enumerate(values)]

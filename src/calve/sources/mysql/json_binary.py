@@ -20,6 +20,7 @@ _LITERALS = {0: "null", 1: "true", 2: "false"}
 _DATE, _TIME, _DATE_TIMES, _DECIMAL = 10, 11, (7, 12), 246
 _INLINE = {_LITERAL, 5, 6}
 _INLINE_LARGE = _INLINE | {7, 8}
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def json_text(data: bytes) -> str:
@@ -96,4 +97,4 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return _ENCODER.encode(text)

@@ -5,15 +5,26 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html; the form
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import functools
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from decimal import Decimal
 
-__all__ = ["date_text", "date_time_text", "decimal_bytes", "decimal_text", "double_text", "time_text", "timestamp_text"]
+__all__ = [
+    "date_text",
+    "date_time_text",
+    "decimal_bytes",
+    "decimal_text",
+    "decimal_texts",
+    "double_text",
+    "time_text",
+    "timestamp_text",
+]
 
 _DIGITS_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _GROUP = 9
 _SMALLEST_POWER, _LARGEST_POWER = -15, 15
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)  # in UTC
 _NO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
@@ -25,21 +36,33 @@ def decimal_bytes(precision: int, scale: int) -> int:
 
 
 def decimal_text(data: bytes, precision: int, scale: int) -> str:
-    """Return a packed decimal: groups of nine digits in four bytes, the sign in the first bit."""
-    is_negative = not data[0] & 0x80
-    plain = bytes([data[0] ^ 0x80]) + data[1:]
-    if is_negative:
-        plain = bytes(byte ^ 0xFF for byte in plain)
+    """Return a packed decimal."""
+    return decimal_texts(precision, scale)(data)
+
+
+@functools.cache
+def decimal_texts(precision: int, scale: int) -> Callable[[bytes], str]:
+    """Return what reads packed decimals: groups of nine digits in four bytes, the sign in the first bit."""
     whole = precision - scale
-    sizes = [whole % _GROUP, *[_GROUP] * (whole // _GROUP), *[_GROUP] * (scale // _GROUP), scale % _GROUP]
-    digits, at = "", 0
-    for size in sizes:
-        if size:
-            end = at + _DIGITS_BYTES[size]
-            digits += f"{int.from_bytes(plain[at:end], 'big'):0{size}d}"
-            at = end
-    integer = digits[:whole].lstrip("0") or "0"
-    return ("-" if is_negative else "") + (f"{integer}.{digits[whole:]}" if scale else integer)
+    digits = [whole % _GROUP, *[_GROUP] * (whole // _GROUP), *[_GROUP] * (scale // _GROUP), scale % _GROUP]
+    bits = 8 * decimal_bytes(precision, scale)
+    positive, every, unit = 1 << bits - 1, (1 << bits) - 1, 10**scale
+    groups, shift = [], bits
+    for size in digits:
+        shift -= 8 * _DIGITS_BYTES[size]
+        groups.append((shift, (1 << 8 * _DIGITS_BYTES[size]) - 1, 10**size))
+
+    def text(data: bytes) -> str:
+        number = int.from_bytes(data, "big") ^ positive
+        sign = ""
+        if number & positive:
+            sign, number = "-", number ^ every
+        value = 0
+        for shift, mask, power in groups:
+            value = value * power + (number >> shift & mask)
+        return f"{sign}{value // unit}.{value % unit:0{scale}d}" if scale else f"{sign}{value}"
+
+    return text
 
 
 def date_text(packed: int) -> str:
@@ -59,8 +82,14 @@ def timestamp_text(seconds: int, microseconds: int, digits: int) -> str:
     """Return a TIMESTAMP in UTC, with its offset; 0 is MySQL's zero."""
     if not seconds and not microseconds:
         return f"{_NO_TIMESTAMP}{_fraction(0, digits)}+00"
-    at = _EPOCH + timedelta(seconds=seconds)
-    return f"{at:%Y-%m-%d %H:%M:%S}{_fraction(microseconds, digits)}+00"
+    hours, seconds = divmod(seconds, 3600)
+    return f"{_hour(hours)}:{seconds // 60:02d}:{seconds % 60:02d}{_fraction(microseconds, digits)}+00"
+
+
+@functools.lru_cache
+def _hour(hours: int) -> str:
+    """Return date and hour of a number of hours since 1970; many timestamps share them."""
+    return f"{_EPOCH + timedelta(hours=hours):%Y-%m-%d %H}"
 
 
 def time_text(packed: int, digits: int) -> str:

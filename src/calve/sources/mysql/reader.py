@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from calve.sources.database.attributes import OfTransaction
-from calve.sources.database.change import Change, Values
+from calve.sources.database.change import Change, Row
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.database.values import converted
@@ -36,7 +36,7 @@ class MysqlReader(DatabaseReader):
         """See `DatabaseReader.changes`."""
         return rows.changes(message, tables)
 
-    def values(self, table: Table, rows_of_table: list[Values]) -> list[pa.Array]:
+    def values(self, table: Table, rows_of_table: list[Row]) -> list[pa.Array]:
         """See `DatabaseReader.values`."""
         return rows.arrays(table.columns, rows_of_table)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from calve.sources.database.change import DELETE, INSERT, UPDATE, Change, Values
+from calve.sources.database.change import DELETE, INSERT, Change, Row, Values
 from calve.sources.database.table import Column, Table, arrow_type
 from calve.sources.mysql.declared import decoded
 from calve.sources.mysql.events import ENUM, SET, YEAR, layout_columns
@@ -18,18 +18,23 @@ from calve.sources.mysql.packed import (
     date_text,
     date_time_text,
     decimal_bytes,
-    decimal_text,
+    decimal_texts,
     time_text,
     timestamp_text,
 )
 
 __all__ = ["arrays", "changes", "message"]
 
-Read = Callable[[bytes, int], tuple[Any, int]]
-"""Reads a value; returns it, and where it ends."""
+Convert = Callable[[Any], Any]
+"""Makes a value of what is stored."""
 _HEAD = struct.Struct(">IcH")
 _INTEGERS = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}
-_FLOATS = {4: struct.Struct("<f"), 5: struct.Struct("<d")}
+_WHOLE = {1: "b", 2: "h", 4: "i", 8: "q"}
+"""The forms of integers with a sign by their size."""
+_FLOATS = {4: "f", 5: "d"}
+_LENGTHS = {1: "B", 2: "H", 3: "3s", 4: "I"}
+_ODD_BYTES = 3
+_MOST_PARTS = 10_000
 _DATE, _TIMESTAMP, _DATE_TIME, _TIME, _BIT, _JSON, _DECIMAL = 10, 17, 18, 19, 16, 245, 246
 _VARCHAR, _VAR_STRING, _BLOB, _STRING, _GEOMETRY = 15, 253, 252, 254, 255
 _UTF8 = frozenset({"utf8mb4", "utf8mb3", "utf8"})
@@ -42,24 +47,24 @@ def message(oid: int, kind: bytes, layout: bytes, rows: bytes) -> bytes:
 
 
 def changes(data: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
-    """Yield the changes of a message."""
+    """Yield the changes of a message; of old rows only the key is to be used."""
     oid, kind, size = _HEAD.unpack_from(data)
     at = _HEAD.size + size
     table = tables[oid]
-    readers = _readers(data[_HEAD.size : at], table.columns)
+    layout = _layout(data[_HEAD.size : at], table.columns)
     end = len(data)
     while at < end:
-        row, at = _row(data, at, readers)
-        if kind == UPDATE:
-            new, at = _row(data, at, readers)
-            yield Change(UPDATE, oid, row, new)
-        elif kind == INSERT:
-            yield Change(INSERT, oid, None, row)
-        else:
-            yield Change(DELETE, oid, row, None)
+        old = new = None
+        if kind != INSERT:
+            old, at = _row(data, at, layout)
+            _convert(old, layout.of_key)
+        if kind != DELETE:
+            new, at = _row(data, at, layout)
+            _convert(new, layout.converters)
+        yield Change(kind, oid, old, new)
 
 
-def arrays(columns: Sequence[Column], rows: Sequence[Values]) -> list[pa.Array]:
+def arrays(columns: Sequence[Column], rows: Sequence[Row]) -> list[pa.Array]:
     """Return rows as columns of texts, or of integers, floats or bytes."""
     return [_array(column, values) for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
 
@@ -72,31 +77,99 @@ def _array(column: Column, values: tuple[Any, ...]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def _row(data: bytes, at: int, readers: Sequence[Read]) -> tuple[Values, int]:
-    size = (len(readers) + 7) // 8
+def _row(data: bytes, at: int, layout: _Layout) -> tuple[Values, int]:
+    """Return a row with its values as they are stored, and where it ends."""
+    size = layout.null_bytes
     nulls = int.from_bytes(data[at : at + size], "little")
     at += size
+    parts = layout.parts.get(nulls) or layout.parts_of(nulls)
     row: Values = []
-    for read in readers:
-        if nulls & 1:
-            row.append(None)
-        else:
-            value, at = read(data, at)
-            row.append(value)
-        nulls >>= 1
+    for form, length_bytes in parts:
+        values = form.unpack_from(data, at)
+        at += form.size
+        row += values
+        if length_bytes:
+            length = values[-1]
+            end = at + (length if length_bytes != _ODD_BYTES else int.from_bytes(length, "little"))
+            row[-1] = data[at:end]
+            at = end
+    if nulls:
+        for index in layout.absent(nulls):
+            row.insert(index, None)
     return row, at
 
 
+def _convert(row: Values, converters: Sequence[tuple[int, Convert]]) -> None:
+    for index, convert in converters:
+        value = row[index]
+        if value is not None:
+            row[index] = convert(value)
+
+
+class _Stored(NamedTuple):
+    """How values of a column are stored.
+
+    Attributes:
+        form: The form for `struct` of a value, or of the length before it.
+        length_bytes: The size of that length; 0: there is none.
+        convert: What makes a value of what is stored; None: it is the value.
+    """
+
+    form: str
+    length_bytes: int = 0
+    convert: Convert | None = None
+
+
+class _Layout:
+    """How rows of a table are stored.
+
+    Attributes:
+        null_bytes: The size of the bits that tell which values are NULL, and so are not stored.
+        parts: By these bits: values of fixed size that follow each other, and whether the last is a length.
+        converters: What makes values of what is stored, by column.
+        of_key: The same for the columns of the key.
+    """
+
+    def __init__(self, stored: Sequence[_Stored], columns: Sequence[Column]) -> None:
+        self._stored = stored
+        self.null_bytes = (len(stored) + 7) // 8
+        self.parts: dict[int, list[tuple[struct.Struct, int]]] = {}
+        self.converters = [(index, each.convert) for index, each in enumerate(stored) if each.convert]
+        self.of_key = [(index, convert) for index, convert in self.converters if columns[index].is_key]
+
+    def parts_of(self, nulls: int) -> list[tuple[struct.Struct, int]]:
+        """Return the parts of a row with these NULLs, and remember them."""
+        found, forms = [], ""
+        for index, each in enumerate(self._stored):
+            if nulls >> index & 1:
+                continue
+            forms += each.form
+            if each.length_bytes:
+                found.append((struct.Struct(f"<{forms}"), each.length_bytes))
+                forms = ""
+        if forms:
+            found.append((struct.Struct(f"<{forms}"), 0))
+        if len(self.parts) >= _MOST_PARTS:
+            self.parts.clear()
+        self.parts[nulls] = found
+        return found
+
+    def absent(self, nulls: int) -> list[int]:
+        """Return the columns that are NULL."""
+        return [index for index in range(len(self._stored)) if nulls >> index & 1]
+
+
 @functools.lru_cache(512)
-def _readers(layout: bytes, columns: tuple[Column, ...]) -> list[Read]:
-    return [_reader(kind, meta, column) for (kind, meta), column in zip(layout_columns(layout), columns, strict=True)]
+def _layout(layout: bytes, columns: tuple[Column, ...]) -> _Layout:
+    found = zip(layout_columns(layout), columns, strict=True)
+    return _Layout([_stored(kind, meta, column) for (kind, meta), column in found], columns)
 
 
-def _reader(kind: int, meta: bytes, column: Column) -> Read:
+def _stored(kind: int, meta: bytes, column: Column) -> _Stored:
     if kind in _INTEGERS:
         return _integer(_INTEGERS[kind], column)
     if kind in _FLOATS:
-        return _float(_FLOATS[kind])
+        return _Stored(_FLOATS[kind])
     if kind in (_VARCHAR, _VAR_STRING):
         return _text(1 if int.from_bytes(meta, "little") < 256 else 2, column)
     if kind == _STRING:
@@ -104,101 +177,71 @@ def _reader(kind: int, meta: bytes, column: Column) -> Read:
     if kind in (_BLOB, _GEOMETRY):
         return _text(meta[0], column)
     if kind == _JSON:
-        return _json(meta[0])
+        return _Stored(_LENGTHS[meta[0]], meta[0], json_text)
     if kind in (ENUM, SET):
         return _labelled(kind, meta[1], column.labels)
     if kind == _DECIMAL:
-        return _decimal(meta[0], meta[1])
+        return _Stored(f"{decimal_bytes(meta[0], meta[1])}s", 0, decimal_texts(meta[0], meta[1]))
     if kind == _BIT:
         return _bit(meta[1] * 8 + meta[0])
     return _moment(kind, meta)
 
 
-def _integer(size: int, column: Column) -> Read:
+def _integer(size: int, column: Column) -> _Stored:
     signed = not column.is_unsigned
-    as_text = column.kind.startswith("decimal")
+    as_text = str if column.kind.startswith("decimal") else None
+    if size in _WHOLE:
+        return _Stored(_WHOLE[size] if signed else _WHOLE[size].upper(), 0, as_text)
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        value = int.from_bytes(data[at : at + size], "little", signed=signed)
-        return str(value) if as_text else value, at + size
+    def convert(data: bytes) -> Any:
+        value = int.from_bytes(data, "little", signed=signed)
+        return str(value) if as_text else value
 
-    return read
-
-
-def _float(form: struct.Struct) -> Read:
-    return lambda data, at: (form.unpack_from(data, at)[0], at + form.size)
+    return _Stored(f"{size}s", 0, convert)
 
 
-def _text(size: int, column: Column) -> Read:
+def _text(size: int, column: Column) -> _Stored:
     charset = "" if column.kind == "binary" or column.charset in _UTF8 else column.charset
-
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        start = at + size
-        end = start + int.from_bytes(data[at:start], "little")
-        value = data[start:end]
-        return decoded(value, charset) if charset else value, end
-
-    return read
+    return _Stored(_LENGTHS[size], size, (lambda data: decoded(data, charset)) if charset else None)
 
 
-def _fixed(meta: bytes, column: Column) -> Read:
-    """Return the reader of a CHAR or BINARY; its length has two bits in the byte of its type."""
+def _fixed(meta: bytes, column: Column) -> _Stored:
+    """Return how a CHAR or BINARY is stored; its length has two bits in the byte of its type."""
     length = meta[1] | ((meta[0] & 0x30) ^ 0x30) << 4
-    read = _text(1 if length < 256 else 2, column)
+    stored = _text(1 if length < 256 else 2, column)
     if column.kind != "binary":
-        return read
-
-    def padded(data: bytes, at: int) -> tuple[Any, int]:
-        value, end = read(data, at)
-        return value.ljust(length, b"\0"), end  # the log has no zeros at the end
-
-    return padded
+        return stored
+    return stored._replace(convert=lambda data: data.ljust(length, b"\0"))  # the log has no zeros at the end
 
 
-def _json(size: int) -> Read:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        start = at + size
-        end = start + int.from_bytes(data[at:start], "little")
-        return json_text(data[start:end]), end
-
-    return read
-
-
-def _labelled(kind: int, size: int, labels: tuple[str, ...]) -> Read:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        number, end = int.from_bytes(data[at : at + size], "little"), at + size
+def _labelled(kind: int, size: int, labels: tuple[str, ...]) -> _Stored:
+    def convert(data: bytes) -> str:
+        number = int.from_bytes(data, "little")
         if kind == SET:
-            return ",".join(label for index, label in enumerate(labels) if number >> index & 1), end
-        return labels[number - 1] if number else "", end  # 0 is a value that was refused
+            return ",".join(label for index, label in enumerate(labels) if number >> index & 1)
+        return labels[number - 1] if number else ""  # 0 is a value that was refused
 
-    return read
-
-
-def _decimal(precision: int, scale: int) -> Read:
-    size = decimal_bytes(precision, scale)
-    return lambda data, at: (decimal_text(data[at : at + size], precision, scale), at + size)
+    return _Stored(f"{size}s", 0, convert)
 
 
-def _bit(bits: int) -> Read:
-    size = (bits + 7) // 8
+def _bit(bits: int) -> _Stored:
+    def convert(data: bytes) -> str:
+        value = int.from_bytes(data, "big")
+        return ("t" if value else "f") if bits == 1 else f"{value:0{bits}b}"
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        value = int.from_bytes(data[at : at + size], "big")
-        return ("t" if value else "f") if bits == 1 else f"{value:0{bits}b}", at + size
-
-    return read
+    return _Stored(f"{(bits + 7) // 8}s", 0, convert)
 
 
-def _moment(kind: int, meta: bytes) -> Read:
-    """Return the reader of a date, time or year.
+def _moment(kind: int, meta: bytes) -> _Stored:
+    """Return how a date, time or year is stored.
 
     Raises:
         ValueError: There is no such type.
     """
     if kind == _DATE:
-        return lambda data, at: (date_text(int.from_bytes(data[at : at + 3], "little")), at + 3)
+        return _Stored("3s", 0, lambda data: date_text(int.from_bytes(data, "little")))
     if kind == YEAR:
-        return lambda data, at: (data[at] + 1900 if data[at] else 0, at + 1)
+        return _Stored("B", 0, lambda value: value + 1900 if value else 0)
     if kind not in (_TIMESTAMP, _DATE_TIME, _TIME):
         raise ValueError(f"a column of an unknown type {kind}")
     digits = meta[0]
@@ -208,26 +251,25 @@ def _moment(kind: int, meta: bytes) -> Read:
         return _time(digits, extra, scale)
     size = 4 if kind == _TIMESTAMP else 5
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        middle, end = at + size, at + size + extra
-        whole = int.from_bytes(data[at:middle], "big")
-        part = int.from_bytes(data[middle:end], "big") * scale
+    def convert(data: bytes) -> str:
+        whole = int.from_bytes(data[:size], "big")
+        part = int.from_bytes(data[size:], "big") * scale
         if kind == _TIMESTAMP:
-            return timestamp_text(whole, part, digits), end
-        return date_time_text(whole - _DATE_TIME_OFFSET, part, digits), end
+            return timestamp_text(whole, part, digits)
+        return date_time_text(whole - _DATE_TIME_OFFSET, part, digits)
 
-    return read
+    return _Stored(f"{size + extra}s", 0, convert)
 
 
-def _time(digits: int, extra: int, scale: int) -> Read:
-    """Return the reader of a TIME: one number with its fraction, moved so that it is positive."""
+def _time(digits: int, extra: int, scale: int) -> _Stored:
+    """Return how a TIME is stored: one number with its fraction, moved so that it is positive."""
     size = 3 + extra
     offset = 1 << (8 * size - 1)
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        value = int.from_bytes(data[at : at + size], "big") - offset
+    def convert(data: bytes) -> str:
+        value = int.from_bytes(data, "big") - offset
         sign, value = (-1, -value) if value < 0 else (1, value)
         whole, part = value >> 8 * extra, (value & ((1 << 8 * extra) - 1)) * scale
-        return time_text(sign * ((whole << 24) + part), digits), at + size
+        return time_text(sign * ((whole << 24) + part), digits)
 
-    return read
+    return _Stored(f"{size}s", 0, convert)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator
 
 from calve.sources.database.connection import Address, Channel, ClosedError, ServerError, no_tls, opened
@@ -16,6 +17,7 @@ NOT_TRUSTED = "1045"
 """The code of an error of a session that is not authorized."""
 _UTF8MB4 = 45
 _LONGEST = 0xFFFFFF
+_HEAD_BYTES = 4
 _QUERY, _QUIT, _DUMP, _DUMP_GTID = 3, 1, 18, 30
 _OK, _ERROR, _EOF, _MORE, _NULL, _LOCAL_FILE = 0, 0xFF, 0xFE, 1, 0xFB, 0xFB
 _TLS = 0x800
@@ -56,6 +58,7 @@ class Connection:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._ready: deque[bytes] = deque()
         self._number = 0
         self.version = ""
 
@@ -127,10 +130,14 @@ class Connection:
             ClosedError: The server has ended the log.
             ServerError: It says why.
         """
-        if not self._has_packet():
-            self._channel.wait(seconds)
+        if not self._ready:
             if not self._has_packet():
-                return None
+                self._channel.wait(seconds)
+            self._ready.extend(self._received())
+        if self._ready:
+            return self._ready.popleft()[1:]
+        if not self._has_packet():
+            return None
         packet = self._packet()
         if packet[0] == _EOF:
             raise ClosedError("the server has ended the log")
@@ -191,7 +198,10 @@ class Connection:
             raise ClosedError("the server asks for a local file")
         for _ in range(read_length(first, 0)[0] + 1):  # the columns, and an end
             self._packet()
-        while not _is_end(packet := self._packet()):
+        while True:
+            yield from self._received()
+            if _is_end(packet := self._packet()):
+                return
             yield packet
 
     def _command(self, command: int, body: bytes) -> None:
@@ -229,6 +239,23 @@ class Connection:
         if whole[0] == _ERROR:
             raise _error(whole)
         return whole
+
+    def _received(self) -> list[bytes]:
+        """Take the packets that are completely there, up to one that may be an end, an error or a part."""
+        found: list[bytes] = []
+        if not self._has_packet():
+            return found
+        data, at = self._channel.received, 0
+        while len(data) - at > _HEAD_BYTES:
+            start = at + _HEAD_BYTES
+            end = start + int.from_bytes(data[at : at + 3], "little")
+            if not start < end <= len(data) or end - start == _LONGEST or data[start] in (_EOF, _ERROR):
+                break
+            self._number = data[at + 3] + 1
+            found.append(data[start:end])
+            at = end
+        self._channel.skip(at)
+        return found
 
     def _has_packet(self) -> bool:
         channel = self._channel

@@ -8,6 +8,7 @@ it a moment before, with a synchronous standby long before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from calve.sources.database.change import UPDATE, Change, Values
@@ -32,11 +33,13 @@ where c.oid = {oid}
 _AT_ONCE = 500
 _NUMBERS = 1 << 32
 """The numbers of transactions in the stream begin again here."""
+_MAY_LACK = re.compile(rb"u[nu]*(?:t[\x00-\x3f]|\Z)").search
+"""Finds every value that is left out (others and NULLs follow, then a length below 1 GiB, or the end); texts, too."""
 
 
 def lacks_values(message: bytes) -> Change | None:
     """Return an update that lacks values, else None; values of the old row are not yet looked for."""
-    if message[:1] != UPDATE:
+    if message[:1] != UPDATE or not _MAY_LACK(message):
         return None
     change = pgoutput.change(message)
     return change if any(value is UNCHANGED for value in change.new or ()) else None

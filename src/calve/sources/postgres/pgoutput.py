@@ -19,8 +19,11 @@ __all__ = [
     "begin",
     "change",
     "commit_end",
+    "packed",
+    "packed_change",
     "relation",
     "truncated",
+    "unpacked",
     "with_values",
 ]
 
@@ -28,7 +31,8 @@ UNCHANGED = False
 """The value of a large column that the server leaves out, because it did not change (TOAST)."""
 _EPOCH_MICROSECONDS = 946_684_800_000_000
 _NULL, _TEXT, _TOAST = ord("n"), ord("t"), ord("u")
-_KEY_OR_OLD = (ord("K"), ord("O"))
+_KEY, _NEW = ord("K"), ord("N")
+_KEY_OR_OLD = (_KEY, ord("O"))
 _USHORT, _UINT, _INT = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">i")
 _BEGIN, _LSN = struct.Struct(">QqI"), struct.Struct(">Q")
 
@@ -98,18 +102,38 @@ def change(message: bytes) -> Change:
     return Change(kind, oid, old, new)
 
 
+def packed_change(message: bytes) -> Change:
+    """Read the messages `I`, `U` and `D`, with rows as they are packed, unless the old one and the new one differ."""
+    kind, row = message[:1], message[5]
+    if row == _NEW:
+        return Change(kind, _UINT.unpack_from(message, 1)[0], None, message[6:])
+    if row == _KEY and kind == DELETE:
+        return Change(kind, _UINT.unpack_from(message, 1)[0], message[6:], None)
+    return change(message)
+
+
 def with_values(message: bytes, new: Values) -> bytes:
     """Return an update with another new row."""
     at = 5
     if message[at] in _KEY_OR_OLD:
         _, at = _values(message, at + 1)
-    parts = [message[: at + 1], _USHORT.pack(len(new))]
-    for value in new:
+    return message[: at + 1] + packed(new)
+
+
+def packed(row: Values) -> bytes:
+    """Return a row as the stream has it."""
+    parts = [_USHORT.pack(len(row))]
+    for value in row:
         if isinstance(value, bytes):
             parts += [b"t", _UINT.pack(len(value)), value]
         else:
             parts.append(b"n" if value is None else b"u")
     return b"".join(parts)
+
+
+def unpacked(row: bytes) -> Values:
+    """Read the result of `packed`."""
+    return _values(row, 0)[0]
 
 
 def _values(message: bytes, at: int) -> tuple[Values, int]:

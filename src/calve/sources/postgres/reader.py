@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from calve.sources.database.attributes import OfTransaction
-from calve.sources.database.change import Change, Values
+from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.postgres import pgoutput
 from calve.sources.postgres.attributes import OWN
 from calve.sources.postgres.load import read_chunk
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.postgres.tuples import texts
 from calve.sources.postgres.values import typed_rows
 
 __all__ = ["PostgresReader"]
@@ -35,11 +36,16 @@ class PostgresReader(DatabaseReader):
 
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """See `DatabaseReader.changes`."""
-        yield pgoutput.change(message)
+        yield pgoutput.packed_change(message)
 
-    def values(self, table: Table, rows: list[Values]) -> list[pa.Array]:
+    def unpacked(self, row: Row) -> Values:
+        """See `DatabaseReader.unpacked`."""
+        return pgoutput.unpacked(row) if isinstance(row, bytes) else row
+
+    def values(self, table: Table, rows: list[Row]) -> list[pa.Array]:
         """See `DatabaseReader.values`."""
-        return [pa.array(values, pa.binary()).cast(pa.string()) for values in zip(*rows, strict=True)]
+        packed = [row if isinstance(row, bytes) else pgoutput.packed(row) for row in rows]
+        return texts(packed, len(table.columns))
 
     def typed(self, table: Table, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
         """See `DatabaseReader.typed`."""

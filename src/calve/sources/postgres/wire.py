@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections import deque
 from collections.abc import Iterator
 
 from calve.sources.database.connection import Address, Channel, ClosedError, ServerError, no_tls, opened
@@ -81,6 +82,7 @@ class Connection:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._ready: deque[bytes] = deque()
         self.parameters: dict[str, str] = {}
 
     def begin(self, address: Address, name: str, replication: bool) -> None:
@@ -139,6 +141,7 @@ class Connection:
         """
         self._send(b"Q", sql.encode() + b"\0")
         while True:
+            yield from self._received()
             kind, body = self._message()
             if kind == b"d":
                 yield body
@@ -163,10 +166,14 @@ class Connection:
             ClosedError: The server has ended replication.
             ServerError: It says why.
         """
-        if not self._has_message():
-            self._channel.wait(seconds)
+        if not self._ready:
             if not self._has_message():
-                return None
+                self._channel.wait(seconds)
+            self._ready.extend(self._received())
+        if self._ready:
+            return self._ready.popleft()
+        if not self._has_message():
+            return None
         kind, body = self._message()
         if kind == b"c":
             raise ClosedError("the server has ended replication")
@@ -220,6 +227,21 @@ class Connection:
                 raise _error(body)
             if kind not in (b"N", b"A"):
                 return kind, body
+
+    def _received(self) -> list[bytes]:
+        """Take the data messages that are completely there, up to the first other message."""
+        found: list[bytes] = []
+        if not self._has_message():
+            return found
+        data, at = self._channel.received, 0
+        while data[at : at + 1] == b"d" and len(data) - at >= _HEAD.size:
+            end = at + 1 + _UINT.unpack_from(data, at + 1)[0]
+            if end > len(data):
+                break
+            found.append(data[at + _HEAD.size : end])
+            at = end
+        self._channel.skip(at)
+        return found
 
     def _has_message(self) -> bool:
         channel = self._channel

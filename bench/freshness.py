@@ -51,9 +51,10 @@ Send = Callable[[list[bytes]], None]
 
 @dataclass
 class Watch:
-    """Looks all the time at a table's current metadata file and keeps when it had how many rows."""
+    """Looks all the time at a table's current metadata file and keeps when it had how many rows, or which snapshot."""
 
     current: Callable[[], Path | None]
+    look: Callable[[Path], int] = lake.rows_of
     seen: list[tuple[float, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class Watch:
         while not self._ended.wait(0.005):
             file = self.current()
             if file and file != before:
-                self.seen.append((time.monotonic(), lake.rows_of(file)))
+                self.seen.append((time.monotonic(), self.look(file)))
                 before = file
 
 

@@ -1,13 +1,17 @@
-"""Reads tables with DuckDB, which neither Calve nor its rivals use to write them, and compares sums."""
+"""Reads tables with DuckDB, which neither Calve nor its rivals use to write them, or a plain Spark; compares sums."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from calve.engine import jars
 from services import duckdb_iceberg
 
 TABLES_A_QUERY = 50
@@ -59,3 +63,33 @@ def check(tables: Iterable[Path], sums: str, expected: Sequence[Any]) -> None:
         reader.close()
     if total != list(expected):
         raise SystemExit(f"wrong output: {sums} are {total} instead of {list(expected)}")
+
+
+def read_by_spark(table: Path, sums: str, reads: int = 4) -> dict[str, Any]:
+    """Read a table whole by a plain Spark; return its `sums`, and the `seconds` of a read: of several, a warm one.
+
+    DuckDB cannot take its part where there are equality deletes: it needs minutes for some 100,000 of them.
+
+    Args:
+        table: Its folder.
+        sums: Expressions over the columns, with semicolons between; their values are integers.
+        reads: How often it is read.
+    """
+    files = os.pathsep.join(map(str, jars.resolve(jars.needed())))
+    said = output(["-m", "bench.full_read", files, str(newest(table)), sums, str(reads)], Path.cwd())
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return found
+
+
+def output(arguments: list[str], folder: Path) -> str:
+    """Run Python in a folder; return what it prints.
+
+    Raises:
+        SystemExit: It fails.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=environment)
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    return done.stdout

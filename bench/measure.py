@@ -35,6 +35,7 @@ class Cpu:
     def __init__(self) -> None:
         self.idle = 0.0
         self._used: dict[tuple[int, int], float] = {}
+        self._left_out: set[int] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -43,6 +44,11 @@ class Cpu:
         with self._lock:
             self._sample()
             return sum(self._used.values())
+
+    def leave_out(self, process: int) -> None:
+        """Do not count a process and its descendants from now on, such as a server that all contenders use."""
+        with self._lock:
+            self._left_out.add(process)
 
     def _run(self) -> None:
         before, at = self.seconds(), time.monotonic()
@@ -56,10 +62,11 @@ class Cpu:
     def _sample(self) -> None:
         with os.scandir("/proc") as entries:
             found = {int(one.name): values for one in entries if one.name.isdigit() and (values := _stat(one.path))}
-        for process, (parent, started, used) in found.items():
-            while parent in found and parent != os.getpid():
-                parent = found[parent][0]
-            if parent == os.getpid():
+        for process, (_, started, used) in found.items():
+            at = process
+            while at in found and at not in self._left_out and found[at][0] != os.getpid():
+                at = found[at][0]
+            if at in found and at not in self._left_out:
                 self._used[process, started] = used
 
 

@@ -11,10 +11,7 @@ and the broker. A plain Spark reads every table whole, compares it with what the
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -24,7 +21,6 @@ from bench import lake, peers
 from bench.calve_run import calve_run
 from bench.measure import Figures, Results, parser, ratio, take_turns
 from bench.report import Report
-from calve.engine import jars
 from debezium_events import lives
 from services.kafka import STEADY, Kafka
 
@@ -103,13 +99,8 @@ def produce(broker: Kafka, changes: Changes) -> None:
 
 
 def check(table: Path, rows: Iterable[str]) -> float:
-    """Compare a table, read by Spark, with rows; return the seconds of a full read, warm.
-
-    DuckDB cannot take the part of Spark here: it needs minutes for some 100,000 equality deletes.
-    """
-    files = os.pathsep.join(map(str, jars.resolve(jars.needed())))
-    said = _output(["-m", "bench.full_read", files, str(lake.newest(table)), SUMS], Path.cwd())
-    found = json.loads(said.splitlines()[-1])
+    """Compare a table, read by Spark, with rows; return the seconds of a full read, warm."""
+    found = lake.read_by_spark(table, SUMS)
     if found["sums"] != (expected := sums(rows)):
         raise SystemExit(f"wrong output: {SUMS} are {found['sums']} instead of {expected}")
     return float(found["seconds"])
@@ -119,18 +110,9 @@ def reads(folder: Path, rows: Iterable[str]) -> Figures:
     """Return the seconds of full reads of a table of Calve's, once converted, and once compacted."""
     found: Figures = {}
     for name, step in {"converted, read s": "convert", "compacted, read s": "compact"}.items():
-        _output(["-m", "calve", "maintain", "bench.rows", "--only", step], folder)
+        lake.output(["-m", "calve", "maintain", "bench.rows", "--only", step], folder)
         found[name] = check(folder / "lakehouse" / "bench" / "rows", rows)
     return found
-
-
-def _output(arguments: list[str], folder: Path) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=environment)
-    if done.returncode:
-        raise SystemExit(done.stderr[-3000:])
-    return done.stdout
 
 
 def run(who: str, broker: Kafka, folder: Path, changes: Changes, home: Path | None) -> Figures:

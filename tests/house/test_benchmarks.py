@@ -9,10 +9,22 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from bench import measure, plot, report
+from bench import lag, measure, plot, report
 from bench.made_events import Events
 
 ROOT = Path(__file__).parents[2]
+SERVER = """
+import subprocess, sys
+from bench.measure import Cpu
+work = "import time; input(); sum(range(10**7)); print(time.process_time(), flush=True); input()"
+server, cpu = subprocess.Popen([sys.executable, "-c", work], stdin=-1, stdout=-1), Cpu()
+if sys.argv[1:]:
+    cpu.leave_out(server.pid)
+server.stdin.write(b"\\n")
+server.stdin.flush()
+print(server.stdout.readline().decode(), cpu.seconds())
+server.communicate(b"\\n")
+"""
 NAMES = re.findall(r"[a-z]+", re.search(r"^BENCHES := .*bench-,(.*)\)", (ROOT / "Makefile").read_text(), re.M)[1])
 
 
@@ -57,6 +69,22 @@ def test_the_cpu_of_children_counts_after_their_end():
     finally:
         child.communicate(b"\n")
     assert measure.CPU.seconds() > before
+
+
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_the_cpu_of_a_server_that_is_left_out_does_not_count(is_left_out):
+    program = [sys.executable, "-c", SERVER, *(["leave out"] if is_left_out else [])]
+    said = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    of_server, counted = map(float, said.split())
+    assert (counted < of_server / 2) == is_left_out
+
+
+def test_a_transaction_is_readable_when_a_snapshot_has_its_last_row(monkeypatch, tmp_path):
+    last_ids = {7: 0, 8: 25, 9: 0, 10: 31}
+    monkeypatch.setattr(lag, "_added", lambda folder, snapshot: last_ids[snapshot])
+    sent = [(1.0, 10), (2.0, 25), (3.0, 30)]
+    seen = [(1.5, 7), (2.5, 8), (3.5, 9), (4.5, 10)]
+    assert lag.readable_after(sent, tmp_path, seen) == [1.5, 0.5, 1.5]
 
 
 @pytest.mark.parametrize(

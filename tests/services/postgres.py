@@ -95,6 +95,12 @@ class Postgres:
         self._process.wait(process.STOP_SECONDS)
         self._process = None
 
+    @property
+    def pid(self) -> int:
+        """The process of the started server; its sessions may be children of it."""
+        assert self._process
+        return self._process.pid
+
     def __enter__(self) -> Postgres:
         return self.start()
 

@@ -44,17 +44,17 @@ def test_a_large_value_of_a_transaction_that_is_not_visible_yet_is_its_own(tmp_p
         opened.start(None, False)
         try:
             found: dict[int, Any] = {}
-            position = _read(opened, None, found)
+            reading = _Reading(opened, found)
+            reading.go_on()
             hanging = threading.Thread(target=_commit, args=[server], daemon=True)
             hanging.start()
             asked = (
                 "select from pg_stat_activity where application_name = 'calve p catalog' and query like '%snapshot%'"
             )
-            until(lambda: opened.backlog(position) or server.run(asked), "the stream has the transaction")
+            until(lambda: reading.waits or server.run(asked), "the stream has the transaction")
             server.run("alter system set synchronous_standby_names = ''", "select pg_reload_conf()")
             hanging.join()
-            until(lambda: opened.backlog(position), "the changes are durable")
-            _read(opened, position, found)
+            until(lambda: reading.go_on() == {1: 2, 2: None, 12: 1, 3: 2}, "all changes were read")
         finally:
             opened.stop()
         expected = {int(row[0] or 0): tuple(row) for row in server.run("select id, n, large from app.t")}
@@ -67,11 +67,22 @@ def _commit(server: Postgres) -> None:
         server.run(TRANSACTION)
 
 
-def _read(opened: Any, position: Any, found: dict[int, Any]) -> Any:
-    while planned := opened.plan(position, 1 << 22):
-        for split in planned.splits:
-            for batch in opened.reader.read(split):
-                found.update({row["id"]: row for row in batch[TYPED].to_pylist()})
-        position = planned.position
-        opened.acknowledge(planned)
-    return position
+class _Reading:
+    """Reads what is durable, from where it was; an entry of the log may have a part of a transaction."""
+
+    def __init__(self, opened: Any, found: dict[int, Any]) -> None:
+        self._opened, self._found, self._position = opened, found, None
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._opened.backlog(self._position))
+
+    def go_on(self) -> dict[int, int | None]:
+        """Read what there is; give `n` of all rows until now, None for deleted ones."""
+        while planned := self._opened.plan(self._position, 1 << 22):
+            for split in planned.splits:
+                for batch in self._opened.reader.read(split):
+                    self._found.update({row["id"]: row for row in batch[TYPED].to_pylist()})
+            self._position = planned.position
+            self._opened.acknowledge(planned)
+        return {key: row["n"] for key, row in self._found.items()}

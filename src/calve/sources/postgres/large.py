@@ -33,8 +33,9 @@ where c.oid = {oid}
 _AT_ONCE = 500
 _NUMBERS = 1 << 32
 """The numbers of transactions in the stream begin again here."""
-_MAY_LACK = re.compile(rb"u[nu]*(?:t[\x00-\x3f]|\Z)").search
-"""Finds every value that is left out (others and NULLs follow, then a length below 1 GiB, or the end); texts, too."""
+_MAY_LACK = re.compile(rb"(?<![nu])n*u[nu]*(?:t[\x00-\x3f]|\Z)").search
+"""Finds every value that is left out (others and NULLs follow, then a length below 1 GiB, or the end); texts, too. It
+looks at a run of such bytes once, from its beginning, so that a long text of them takes no longer than another."""
 
 
 def lacks_values(message: bytes) -> Change | None:

@@ -45,7 +45,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
 """How long the end of a run continues to write accepted events; the rest waits in the source's log."""
-_SHOWN_TABLES = 10
+_SHOWN_TABLES = 3
 _FIRST_BYTES = 8 << 20
 """The most bytes of a pipeline's first batch, which is read twice if its events create tables."""
 
@@ -145,7 +145,8 @@ class Driver:
             if self._once:
                 self._delete_compaction.finish(self._stop)
                 self._maintenance.finish(self._stop)
-                self._check_complete()
+                if not self._stop.is_set():
+                    self._check_complete()
         finally:
             self._wiring.source.stop()
             self._committer.stop()
@@ -241,11 +242,11 @@ class Driver:
             SourceError: Some are stopped; everything of the others is committed.
         """
         if stopped := self._stopped():
-            names = listed(sorted(stopped), _SHOWN_TABLES)
+            names = listed([f"{name} ({why})" for name, why in sorted(stopped.items())], _SHOWN_TABLES)
             raise SourceError(
                 f"Everything is committed but the rows of {many(len(stopped), 'stopped table')}: {names}",
                 step="read",
-                hint="The lines before have each reason, and what helps; so does `calve status`",
+                hint="Exclude such a table, or load it anew: calve source reload <configuration> <table>",
             )
 
     def _begin_anew(self) -> bool:

@@ -14,9 +14,7 @@ from calve.sources.postgres.pgoutput import UNCHANGED
 from calve.sources.postgres.tuples import texts
 
 LIKE_KINDS = st.lists(st.sampled_from(b"nut\0"), max_size=6).map(bytes)
-VALUES = st.lists(
-    st.one_of(st.none(), st.just(UNCHANGED), st.binary(max_size=20), LIKE_KINDS), min_size=1, max_size=6
-)
+VALUES = st.lists(st.one_of(st.none(), st.just(UNCHANGED), st.binary(max_size=20), LIKE_KINDS), min_size=1, max_size=6)
 TEXTS = st.one_of(st.none(), st.text(max_size=20).map(str.encode))
 
 

@@ -15,6 +15,7 @@ from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stream_position import DurablePositions, StreamPosition
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.log import Limits, Log
+from calve.sources.log.segment import anywhere
 from calve.sources.log.segment import name as segment_name
 from calve.sources.source import Backlog, Planned, Position, Split
 
@@ -32,9 +33,8 @@ class Silence:
         self._positions = positions
         self._last, self._since = positions.last, time.monotonic()
 
-    @property
     def is_long(self) -> bool:
-        """Whether it is too long to be waited for; looked at all the time."""
+        """Return whether it is too long to be waited for; called again and again."""
         if self._last != self._positions.last:
             self._last, self._since = self._positions.last, time.monotonic()
         return time.monotonic() > self._since + _SILENCE_SECONDS
@@ -56,7 +56,7 @@ class ChangeLog:
         self._folder = folder
         self._settings = settings
         self.positions = DurablePositions(folder)
-        self._index = Index(folder, _is_end if settings.transactional else None)
+        self._index = Index(folder, _is_end if settings.transactional else anywhere)
         limits = Limits(settings.max_log_bytes, settings.min_free_bytes)
         if settings.transactional:  # what is committed must not keep a large part of the room
             limits = replace(limits, segment_bytes=min(limits.segment_bytes, settings.max_log_bytes // 8))

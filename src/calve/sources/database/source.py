@@ -20,7 +20,7 @@ from calve.sources.database.epochs import Epochs
 from calve.sources.database.load import Load, check_database, chunk_of, first_of, log_position
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.reload import Beginning, Reloads, Request
-from calve.sources.database.stopped import condition, marked, stop, tell
+from calve.sources.database.stopped import condition, marked, stop, tell, why_stopped
 from calve.sources.database.stream import DatabaseStream, Target
 from calve.sources.database.table import Table
 from calve.sources.source import Backlog, Planned, Position, SourceTable
@@ -139,7 +139,7 @@ class DatabaseSource(ABC):
         self._stream = self._new_stream()
         if self._anew is not None:
             return
-        tell(self._epochs, self._lines)
+        tell(self.stopped, self._lines)
         self._stop_unreadable()
         self._stream.start()
 
@@ -363,7 +363,7 @@ class DatabaseSource(ABC):
     @property
     def stopped(self) -> Mapping[str, str]:
         """The tables that are not read any more, and why."""
-        return {table.full_name: table.stopped for table in self._epochs.tables.values() if table.stopped}
+        return why_stopped(self._epochs.tables.values(), self._settings.selected)
 
     @property
     def _running(self) -> DatabaseStream:
@@ -395,6 +395,6 @@ class DatabaseSource(ABC):
                 return None
             if failed is not None and self._committed == position:
                 raise failed
-            if silence.is_long:
+            if silence.is_long():
                 raise failed or stream.trouble or SourceUnavailableError(f"{self.system} sends nothing", step="read")
             time.sleep(_POLL_SECONDS)

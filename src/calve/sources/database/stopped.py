@@ -13,9 +13,10 @@ from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
+from calve.sources.database.settings import Tables
 from calve.sources.database.table import Table
 
-__all__ = ["UnreadableError", "condition", "mark", "marked", "stop", "tell", "unmark", "unreadable"]
+__all__ = ["UnreadableError", "condition", "mark", "marked", "stop", "tell", "unmark", "unreadable", "why_stopped"]
 
 _FOLDER = "unreadable"
 _SHOWN = 3
@@ -52,15 +53,15 @@ def stop(epochs: Epochs, table: Table, why: str, lines: Log) -> None:
     )
 
 
-def tell(epochs: Epochs, lines: Log) -> None:
-    """Log which tables are not read."""
-    for table in epochs.tables.values():
-        if table.stopped:
-            lines.warning(
-                f"{table.full_name} is stopped, and is not read: {table.stopped}",
-                table=table.full_name,
-                hint=_WAY_OUT.format(table.full_name),
-            )
+def why_stopped(tables: Iterable[Table], selected: Tables) -> dict[str, str]:
+    """Return why tables are not read any more, by name; one that the settings exclude by now is not missed."""
+    return {one.full_name: one.stopped for one in tables if one.stopped and selected.has(one.schema, one.name)}
+
+
+def tell(stopped: Mapping[str, str], lines: Log) -> None:
+    """Log which tables are not read, and why."""
+    for name, why in stopped.items():
+        lines.warning(f"{name} is stopped, and is not read: {why}", table=name, hint=_WAY_OUT.format(name))
 
 
 def mark(folder: Path, oid: int, why: str) -> None:

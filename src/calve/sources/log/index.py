@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from calve.errors import PositionLostError
 from calve.sources.log import segment
 from calve.sources.log.record import SEGMENT_HEAD_BYTES
-from calve.sources.log.segment import IsEnd, Segment
+from calve.sources.log.segment import IsEnd, Segment, anywhere
 from calve.sources.source import Backlog, Planned, Position, Split
 
 __all__ = ["SPLIT_BYTES", "Index", "LogPosition"]
@@ -39,10 +39,10 @@ class Index:
 
     Args:
         folder: The log's folder.
-        is_end: Whether a batch may end after an entry; None: after any. Entries after the last end are not planned.
+        is_end: Whether a batch may end after an entry. Entries after the last end are not planned.
     """
 
-    def __init__(self, folder: Path, is_end: IsEnd | None = None) -> None:
+    def __init__(self, folder: Path, is_end: IsEnd = anywhere) -> None:
         self._folder = folder
         self._is_end = is_end
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class Index:
             for size, rows, key in records:
                 if key:
                     last.keys.append((time_ms, key))
-                last.grow(last.end + size, rows, self._is_end is None or self._is_end(key))
+                last.grow(last.end + size, rows, self._is_end(key))
 
     def before(self, at: LogPosition) -> list[Segment]:
         """Return the segments completely before a position, except the last one."""
@@ -131,8 +131,8 @@ class Index:
     def plan(self, position: Position | None, max_bytes: int, last: int | None = None) -> Planned | None:
         """Divide about `max_bytes` after a position into splits, in order; at least one record if there is one.
 
-        If batches may not end after any entry, they end at the last one within `max_bytes`, or at the next one; None if
-        there is none.
+        They end at the last entry within `max_bytes` after which a batch may end, or at the next one; None if there is
+        none.
 
         Args:
             position: Where it begins; None: at the beginning.
@@ -141,17 +141,13 @@ class Index:
         """
         with self._lock:
             parts = [part for part in self._behind(position) if last is None or part[0].number <= last]
-            if self._is_end is None:
-                return _planned(parts, max_bytes)
             end = _end_within(parts, max_bytes)
             return _planned_until(parts, end) if end else None
 
-    def _last_end(self) -> LogPosition | None:
-        """Return the last end of a batch; None: batches may end anywhere."""
-        if self._is_end is None:
-            return None
-        found = [LogPosition(each.number, each.ends[-1][0]) for each in self._segments if each.ends]
-        return found[-1] if found else LogPosition(0, 0)
+    def _last_end(self) -> LogPosition:
+        """Return the last entry after which a batch may end; the beginning of the log if there is none."""
+        found = (LogPosition(each.number, each.ends[-1][0]) for each in reversed(self._segments) if each.ends)
+        return next(found, LogPosition(0, 0))
 
     def _behind(self, position: Position | None) -> list[_Part]:
         """Return the segments after a position, each with its start offset."""
@@ -184,20 +180,6 @@ _Part = tuple[Segment, int]
 """A segment, and where it begins to be read."""
 
 
-def _planned(parts: list[_Part], max_bytes: int) -> Planned | None:
-    splits: list[Split] = []
-    left = max_bytes
-    at: LogPosition | None = None
-    for each, start in parts:
-        while start < each.end and (left > 0 or not splits):
-            end = each.cut(start, min(left, SPLIT_BYTES))
-            splits.append(_split(each, start, end))
-            left -= end - start
-            at = LogPosition(each.number, end)
-            start = end
-    return Planned(splits, at.position()) if at else None
-
-
 def _end_within(parts: list[_Part], max_bytes: int) -> LogPosition | None:
     """Return the last end within `max_bytes`, or else the next one."""
     found: LogPosition | None = None
@@ -222,9 +204,9 @@ def _planned_until(parts: list[_Part], last: LogPosition) -> Planned:
     return Planned(splits, last.position())
 
 
-def _stop(each: Segment, last: LogPosition | None) -> int:
-    """Return up to where a segment is before a position (None: behind everything)."""
-    if last is None or each.number < last.segment:
+def _stop(each: Segment, last: LogPosition) -> int:
+    """Return up to where a segment is before a position."""
+    if each.number < last.segment:
         return each.end
     return last.offset if each.number == last.segment else SEGMENT_HEAD_BYTES
 

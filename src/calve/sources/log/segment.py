@@ -14,13 +14,18 @@ from calve.errors import PositionLostError, SourceError
 from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
 
-__all__ = ["MARK_BYTES", "IsEnd", "Segment", "create", "damaged", "load", "name"]
+__all__ = ["MARK_BYTES", "IsEnd", "Segment", "anywhere", "create", "damaged", "load", "name"]
 
 MARK_BYTES = 1 << 20
 """The approximate distance of possible starts of splits; it limits the index to a few thousand entries per GiB."""
 
 IsEnd = Callable[[bytes], bool]
 """Whether a batch may end after a record, by its key."""
+
+
+def anywhere(_: bytes) -> bool:
+    """Let a batch end after any record."""
+    return True
 
 
 @dataclass
@@ -115,7 +120,7 @@ def create(folder: Path, number: int, previous_end: int) -> int:
     return descriptor
 
 
-def load(path: Path, last: bool, border: int, is_end: IsEnd | None = None) -> Segment | None:
+def load(path: Path, last: bool, border: int, is_end: IsEnd = anywhere) -> Segment | None:
     """Load a segment from its file.
 
     All records of the last segment are checked, and its incomplete tail is skipped (it was never acknowledged); of the
@@ -125,7 +130,7 @@ def load(path: Path, last: bool, border: int, is_end: IsEnd | None = None) -> Se
         path: The file.
         last: Whether this is the segment that was open.
         border: An offset that must be a border between records (0: none); it becomes a mark.
-        is_end: Whether a batch may end after a record; None: after any.
+        is_end: Whether a batch may end after a record.
 
     Returns:
         None if the segment was not even created: the crash came before its head was on disk.
@@ -154,7 +159,7 @@ def load(path: Path, last: bool, border: int, is_end: IsEnd | None = None) -> Se
     return segment
 
 
-def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: int, is_end: IsEnd | None) -> None:
+def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: int, is_end: IsEnd) -> None:
     size = len(buffer)
     while segment.end < size:
         at = segment.end
@@ -172,7 +177,7 @@ def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: i
         key = buffer[start : start + head.key_bytes]
         if key:
             segment.keys.append((head.time_ms, key))
-        segment.grow(at + head.size, head.rows, is_end is None or is_end(key))
+        segment.grow(at + head.size, head.rows, is_end(key))
     if segment.end == border:
         segment.mark_end()
 

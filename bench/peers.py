@@ -95,7 +95,7 @@ OPENS = (
 
 def spark_from_json(address: str, topic: str, folder: Path, count: int) -> Figures:
     """Append the events to `bench.events` with Spark, which is given the schema."""
-    files = ",".join(map(str, jars.resolve(list(SPARK_JARS))))
+    files = ",".join(map(str, sorted(_alone("spark-kafka-4.1", SPARK_JARS).iterdir())))
     command = [sys.executable, "-m", "bench.spark_from_json", files, address, topic, str(folder), COLUMNS]
     return _to_its_end(command, folder, count, {"PYTHONPATH": os.pathsep.join(sys.path)})
 
@@ -117,7 +117,7 @@ def flink(home: Path, sql: str, folder: Path, count: int) -> Figures:
     folder.mkdir(parents=True)
     script = folder / "statements.sql"
     script.write_text(sql)
-    path = os.pathsep.join([f"{home}/lib/*", *map(str, jars.resolve(list(FLINK_JARS)))])
+    path = os.pathsep.join([f"{home}/lib/*", f"{_alone(f'flink-{FLINK}-iceberg', FLINK_JARS)}/*"])
     opens = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENS.split()]
     program = Path(__file__).with_name("FlinkSql.java")
     command = [str(java.find().home / "bin" / "java"), "-Xmx3g", *opens, "-cp", path, str(program), str(script)]
@@ -180,6 +180,11 @@ def check_alive(running: Popen[bytes], log: Path) -> None:
     said = log.read_text(errors="replace")
     if running.poll() is not None or " ERROR " in said:
         raise SystemExit(f"the Kafka Connect sink failed:\n{said[-3000:]}")
+
+
+def _alone(name: str, coordinates: Sequence[str]) -> Path:
+    """Return a folder with just these jars."""
+    return services.resolve(name, *(f"{each}!" for each in coordinates))
 
 
 def _rows(folder: Path) -> int:

@@ -59,7 +59,7 @@ def kept() -> set[str]:
 
 def test_every_private_name_is_one_of_this_pyspark() -> None:
     code = PRIVATE.read_text()
-    used = attributes(code) - {"_making"}
+    used = attributes(code)
     assert used >= {"_jvm", "_jsc", "_gateway", "_jsparkSession", "_jdf", "_origin", "_accumulatorServer"}
     assert used - kept() == set()
     session = textwrap.dedent(inspect.getsource(SparkSession.__init__))
@@ -107,4 +107,4 @@ def test_what_pyspark_keeps_to_itself_is_what_calve_takes_it_for(spark: SparkSes
     process = pyspark_private.jvm_process()
     assert process is not None
     assert process.poll() is None
-    assert pyspark_private.is_running(spark)
+    assert not pyspark_private.has_stopped(spark)

@@ -24,10 +24,10 @@ import pyspark
 from calve.engine.cache import cache_folder
 from calve.engine.java import Java
 
-__all__ = ["archive_file", "is_being_made", "options", "remove_unused", "stop_seconds"]
+__all__ = ["archive_file", "options", "remove_unused", "stop_seconds"]
 
 _MAKE = "CALVE_MAKE_ARCHIVE"
-_CONTENT = "3"
+_CONTENT = "4"
 """Increase it when the runs below change: then old archives are no longer used."""
 _UNUSED_SECONDS = 30 * 86_400
 """Archives unused for this time are removed."""
@@ -79,14 +79,14 @@ def _remove(file: Path, before: float) -> None:
             file.unlink()
 
 
-def is_being_made() -> bool:
-    """Return whether this process creates an archive: then it also runs code that otherwise only large batches run."""
+def _is_being_made() -> bool:
+    """Return whether this process creates an archive."""
     return _MAKE in os.environ
 
 
 def stop_seconds() -> float:
     """Return how long a JVM may take to end: writing an archive takes long."""
-    return 300 if is_being_made() else 10
+    return 300 if _is_being_made() else 10
 
 
 def _configuration() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -78,6 +79,10 @@ def _candidates() -> Iterator[Path]:
 
 @lru_cache
 def _major_version(executable: Path) -> int | None:
+    with contextlib.suppress(OSError):  # a JDK says it in a file, too
+        text = (executable.resolve().parent.parent / "release").read_text(errors="replace")
+        if found := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE):
+            return int(found.group(1))
     try:
         ran = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):

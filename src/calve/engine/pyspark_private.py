@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "forget_sessions",
     "hadoop_configuration",
     "has_stopped",
-    "is_running",
     "java_exception_of",
     "java_session",
     "jvm_of",
@@ -36,20 +35,37 @@ __all__ = [
 
 
 class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed here
-    """Spark's session, which creates its Java half at the first use of SQL: writing and committing use none.
+    """Spark's session, which creates its context, and its Java half, at their first use.
 
-    The Java half costs one second of one core.
+    Writing and committing use neither with a local master. Each costs a second of one core.
+
+    Args:
+        gateway: py4j's, to the JVM.
+        make: Creates the context.
+        conf: Spark's settings.
     """
 
-    _making = threading.Lock()
-
-    def __init__(self, context: SparkContext) -> None:
-        self._sc, self._jsc, self._jvm = context, context._jsc, context._jvm
+    def __init__(self, gateway: Any, make: Callable[[], SparkContext], conf: SparkConf) -> None:
+        SparkContext._ensure_initialized(gateway=gateway)
+        self._jvm = gateway.jvm
+        self.make = make
+        self.making = threading.RLock()
+        self.tags = threading.local()
+        spark = self._jvm.org.apache.spark
+        settings = spark.SparkConf(False)
+        for key, value in conf.getAll():
+            if key.startswith("spark.hadoop."):
+                settings.set(key, value)
+        self.hadoop: Any = spark.deploy.SparkHadoopUtil.get().newConfiguration(settings)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("_jsparkSession", "_profiler_collector"):
+        if name not in ("_sc", "_jsc", "_jsparkSession", "_profiler_collector"):
             raise AttributeError(name)
-        with self._making:
+        with self.making:
+            if "_sc" not in self.__dict__:
+                context = self.make()
+                context._jsc.hadoopConfiguration().addResource(self.hadoop)
+                self._sc, self._jsc = context, context._jsc
             if name not in self.__dict__:
                 super().__init__(self._sc)
         return self.__dict__[name]
@@ -58,13 +74,48 @@ class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed he
         """Return another session on the same context."""
         return SparkSession(self._sc, self._jsparkSession.newSession())
 
+    @property
+    def context(self) -> SparkContext | None:
+        """The context, if there is one by now."""
+        return self.__dict__.get("_sc")
 
-def launch(conf: SparkConf, output: int) -> Any:
-    """Start the JVM in a new process session, with its output to the file `output`; return py4j's gateway to it.
+    def tag(self, tag: str) -> None:
+        """Let all jobs of this thread have a tag, from its next use of SQL on."""
+        self.tags.new = tag
+
+    def apply_tag(self) -> None:
+        """Let jobs of this thread have its tag."""
+        if new := getattr(self.tags, "new", None):
+            self._sc.addJobTag(new)
+            self.tags.new = None
+
+    def cancel(self, tag: str) -> None:
+        """Cancel the jobs with a tag."""
+        if self.context is not None:
+            self.context.cancelJobsWithTag(tag)
+
+
+def launch(conf: SparkConf, output: int, meanwhile: Callable[[], None]) -> Any:
+    """Start the JVM in a new process session; return py4j's gateway to it.
 
     Ctrl-C and signals to our process group leave such a JVM running until the driver has drained.
+
+    Args:
+        conf: Its settings.
+        output: The file of its output.
+        meanwhile: Called in this thread as soon as the process is there, while it starts.
     """
-    return launch_gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
+
+    def start(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(*arguments, **named)
+        meanwhile()
+        return process
+
+    java_gateway.Popen = start
+    try:
+        return java_gateway.launch_gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
+    finally:
+        java_gateway.Popen = subprocess.Popen
 
 
 def set_workers(context: SparkContext, python: str | None, environment: dict[str, str]) -> None:
@@ -73,14 +124,12 @@ def set_workers(context: SparkContext, python: str | None, environment: dict[str
     context.environment |= environment
 
 
-def is_running(spark: SparkSession) -> bool:
-    """Return whether the session is not stopped."""
-    return spark.sparkContext._jsc is not None
-
-
-def has_stopped(spark: SparkSession) -> bool:
+def has_stopped(spark: LazySession) -> bool:
     """Return whether the session was stopped, perhaps by Spark itself: a cluster can end an application."""
-    context = spark.sparkContext._jsc
+    if spark.context is None:
+        process = jvm_process()
+        return process is None or process.poll() is not None
+    context = spark.context._jsc
     try:
         return context is None or bool(context.sc().isStopped())
     except (Py4JError, OSError):  # the JVM is gone
@@ -113,22 +162,24 @@ def forget_sessions() -> None:
 
 def jvm_of(spark: SparkSession) -> Any:
     """Return py4j's view of the driver's JVM."""
-    return spark.sparkContext._jvm
+    return spark._jvm
 
 
 def java_session(spark: SparkSession) -> Any:
-    """Return the Java session; the first call for a `LazySession` creates it."""
+    """Return the Java session; the first call for a `LazySession` creates it. Jobs of this thread get its tag."""
+    if isinstance(spark, LazySession):
+        spark.apply_tag()
     return spark._jsparkSession
 
 
 def hadoop_configuration(spark: SparkSession) -> Any:
     """Return Hadoop's configuration in the JVM."""
-    return spark.sparkContext._jsc.hadoopConfiguration()
+    return spark.hadoop
 
 
 def object_array(spark: SparkSession, *values: Any) -> Any:
     """Return a Java `Object[]`."""
-    made = spark.sparkContext._gateway.new_array(jvm_of(spark).java.lang.Object, len(values))
+    made = SparkContext._gateway.new_array(jvm_of(spark).java.lang.Object, len(values))
     for at, value in enumerate(values):
         made[at] = value
     return made

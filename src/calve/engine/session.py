@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,12 @@ from pyspark.sql import SparkSession
 
 from calve.compiled import library
 from calve.engine import archive, jars, java, pyspark_private
-from calve.engine.daemon import PRELOAD
+from calve.engine.fork_server import PRELOAD
 from calve.engine.jvm import innermost_message
 from calve.engine.master import check_master
 from calve.engine.output import JvmOutput
+from calve.engine.tasks import ClusterTasks, LocalTasks
+from calve.engine.workers import Workers
 from calve.errors import EngineError
 
 __all__ = ["MASTER", "PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
@@ -65,6 +67,7 @@ def start(
     conf: Mapping[str, str] | None = None,
     needs_s3: bool = False,
     preload: Sequence[str] = PRELOADED,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> SparkSession:
     """Start Spark, or return the session of this process.
 
@@ -73,12 +76,13 @@ def start(
         conf: Spark's settings; they override Calve's.
         needs_s3: Whether a table or a catalog lives on S3.
         preload: Modules that Python workers import before their first task.
+        meanwhile: Called while the JVM starts.
 
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start.
     """
     global _running
-    if _running is not None and pyspark_private.is_running(_running):
+    if _running is not None and not pyspark_private.has_stopped(_running):
         return _running
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
     master = master or MASTER
@@ -86,12 +90,18 @@ def start(
     master = _with_task_tries(master)
     files = jars.resolve(jars.needed(needs_s3))
     settings = _merged(_defaults(master, files), conf or {})
-    added = files[len(jars.ALWAYS) :]
-    context = _start_context(SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items())), added)
-    pyspark_private.set_workers(context, settings.get(_PYTHON), _task_environment(preload))
-    if preload:
-        threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
-    _running = pyspark_private.LazySession(context)
+    environment = _task_environment(preload)
+    workers = _workers(master, settings.get(_PYTHON), environment)
+    made = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
+    with _environment(files[len(jars.ALWAYS) :]), _keep_interrupts():
+        gateway = _start_jvm(made, meanwhile)
+
+    def context() -> SparkContext:
+        with _keep_interrupts():
+            return _start_context(made, gateway, settings.get(_PYTHON), environment)
+
+    _running = pyspark_private.LazySession(gateway, context, made)
+    _running.tasks = LocalTasks(workers) if workers else _cluster(_running.sparkContext, bool(preload))
     return _running
 
 
@@ -101,10 +111,12 @@ def stop(spark: SparkSession) -> None:
     gateway = pyspark_private.take_gateway()
     if gateway is None:
         return
+    spark.tasks.close()
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may have ended
         warnings.simplefilter("ignore", RuntimeWarning)
-        pyspark_private.stop_accumulators(spark.sparkContext)
-        spark.sparkContext.stop()
+        if (context := spark.context) is not None:
+            pyspark_private.stop_accumulators(context)
+            context.stop()
         gateway.shutdown()
     pyspark_private.forget_sessions()
     _running = None
@@ -172,19 +184,39 @@ def _memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _start_context(conf: SparkConf, added: Sequence[Path]) -> SparkContext:
-    with _environment(added), _keep_interrupts():
-        gateway = _start_jvm(conf)
-        try:
-            return SparkContext(conf=conf, gateway=gateway)
-        except (Py4JError, PySparkException, OSError, ValueError) as error:
-            raise _not_started(innermost_message(error)) from error
+def _workers(master: str, python: str | None, environment: Mapping[str, str]) -> Workers | None:
+    """Return the workers of a local master; None: Spark runs the tasks."""
+    local = re.fullmatch(r"local\[(\d+|\*),\s*(\d+)\]", master)
+    if local is None:
+        return None
+    cores, tries = local.groups()
+    return Workers(_cores() if cores == "*" else int(cores), int(tries), python, environment)
 
 
-def _start_jvm(conf: SparkConf) -> Any:
+def _cores() -> int:
+    """Return the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cluster(context: SparkContext, is_early: bool) -> ClusterTasks:
+    if is_early:
+        threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
+    return ClusterTasks(context)
+
+
+def _start_context(conf: SparkConf, gateway: Any, python: str | None, environment: dict[str, str]) -> SparkContext:
+    try:
+        context = SparkContext(conf=conf, gateway=gateway)
+    except (Py4JError, PySparkException, OSError, ValueError) as error:
+        raise _not_started(innermost_message(error)) from error
+    pyspark_private.set_workers(context, python, environment)
+    return context
+
+
+def _start_jvm(conf: SparkConf, meanwhile: Callable[[], None]) -> Any:
     output = JvmOutput()
     try:
-        gateway = pyspark_private.launch(conf, output.pipe)
+        gateway = pyspark_private.launch(conf, output.pipe, meanwhile)
     except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(output.reason() or innermost_message(error)) from error
     output.started()
@@ -192,12 +224,9 @@ def _start_jvm(conf: SparkConf) -> Any:
 
 
 def _warm(context: SparkContext) -> None:
-    """Run an empty job, so that Python workers are imported and Spark's classes loaded while a pipeline still opens."""
+    """Run an empty job, so that executors have what tasks import while a pipeline still opens."""
     with contextlib.suppress(Exception):  # errors appear in the first real job, and the session may have ended
-        task = context.range(1, numSlices=1)
-        task.foreach(id)
-        if archive.is_being_made():
-            task.map(lambda number: (number, b"")).partitionBy(1, int).count()  # like tasks that hand changes on
+        context.range(1, numSlices=1).foreach(id)
 
 
 @contextlib.contextmanager

@@ -64,8 +64,7 @@ def join(bench: Workbench, options: Mapping[str, str], where: Any) -> Rewritten 
         groups: list[_Group] = json.loads(planned or "null")
         if not groups:
             return None if groups is None else Rewritten()
-        context = bench.spark.sparkContext
-        [found] = context.parallelize([groups], 1).mapPartitions(functools.partial(_run, table)).collect()
+        [found] = bench.spark.tasks.run(functools.partial(_run, table), [groups])
         if isinstance(found, CalveError):
             raise MaintenanceError(found.message, step="join data files", target=bench.name, hint=found.hint)
         if found is None:

@@ -160,7 +160,7 @@ class Writer:
         if not numbers:
             return [[]], [[]]
         splits = [planned.splits[number] for number in numbers]
-        tasks = 1 if self.one_task else self.spark.sparkContext.defaultParallelism
+        tasks = 1 if self.one_task else self.spark.tasks.parallelism
         groups = divide(splits, tasks, self.in_order and not self.one_task)
         number_of = {id(split): number for split, number in zip(splits, numbers, strict=True)}
         return groups, [[number_of[id(split)] for split in group] for group in groups]

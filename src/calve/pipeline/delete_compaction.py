@@ -135,11 +135,11 @@ class DeleteCompaction:
         """End the thread within seconds; a running conversion is abandoned, which does no harm to its table."""
         self._ended.set()
         if self._thread.is_alive():
-            self._spark.sparkContext.cancelJobsWithTag(self._tag)
+            self._spark.cancel(self._tag)
             self._thread.join(_LEAVE_SECONDS)
 
     def _run(self) -> None:
-        self._spark.sparkContext.addJobTag(self._tag)
+        self._spark.tag(self._tag)
         while not self._ended.is_set():
             if table := self._next():
                 self._convert(table)

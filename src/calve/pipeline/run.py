@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -111,9 +112,14 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     if found:
         return 1
     _log_locations(pipelines, state)
-    _import_rest(pipelines)
     reading = session.READING if any(map(reads_tables, pipelines)) else {}
-    spark = session.start(options.master, reading | options.conf, needs_s3(pipelines), task_modules(pipelines))
+    spark = session.start(
+        options.master,
+        reading | options.conf,
+        needs_s3(pipelines),
+        task_modules(pipelines),
+        partial(_import_rest, pipelines),
+    )
     try:
         catalogs = Catalogs(spark)
         failed: list[str] = []
@@ -133,7 +139,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
 def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
     """Import the modules of pipelines; the pipeline that needs a module raises its error again.
 
-    Never while Spark starts: it forks, and sets environment variables, which C libraries read at import (decision 21).
+    While the JVM starts, but in the thread that has started it, so that nothing forks meanwhile (decision 47).
     """
     sinks = {f"calve.sinks.{sink.name}.sink" for one in pipelines for sink in one.sinks}
     sources = {f"calve.sources.{one.source.name}.source" for one in pipelines}

@@ -1,14 +1,13 @@
-"""Divides a batch's splits over tasks, and runs them as one Spark job."""
+"""Divides a batch's splits over tasks, and runs them as one job."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from calve import structs
-from calve.engine.jvm import java_errors
 from calve.record.receipt import Failure, Receipt
 from calve.sources.source import Reader, Split
 from calve.task.job import Job
@@ -64,14 +63,12 @@ def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[Re
         CalveError: A task or Spark itself failed. Files of the other tasks stay unreferenced.
     """
     numbers = range(len(groups)) if job.only is None else sorted(job.only)
-    tasks = spark.sparkContext.parallelize(numbers, len(numbers))
     if job.gatherers:
-        handed = tasks.mapPartitions(functools.partial(hand_on, job, groups)).partitionBy(job.gatherers, int)
-        receipts_of = handed.mapPartitionsWithIndex(functools.partial(write_handed_on, job))
+        first, second = partial(hand_on, job, groups), partial(write_handed_on, job)
+        reports = spark.tasks.run_twice(first, second, numbers, job.gatherers)
     else:
-        receipts_of = tasks.mapPartitions(functools.partial(run_tasks, job, groups))
-    with java_errors("write", job.pipeline):
-        found = [_REPORTS.decode(report) for report in receipts_of.collect()]
+        reports = spark.tasks.run(partial(run_tasks, job, groups), numbers)
+    found = [_REPORTS.decode(report) for report in reports]
     for failure in (report for report in found if isinstance(report, Failure)):
         raise failure.to_error()
     return [report for report in found if isinstance(report, Receipt)]
@@ -83,11 +80,10 @@ def count_rows(spark: SparkSession, reader: Reader, splits: Sequence[Split]) -> 
     Raises:
         CalveError: A split cannot be read.
     """
-    tasks = spark.sparkContext.parallelize(splits, len(splits))
-    with java_errors("read"):
-        counts: list[int] = tasks.map(functools.partial(_rows, reader)).collect()
-        return counts
+    counts: list[int] = spark.tasks.run(partial(_rows, reader), splits)
+    return counts
 
 
-def _rows(reader: Reader, split: Split) -> int:
-    return sum(len(batch) for batch in reader.read(split))
+def _rows(reader: Reader, splits: Iterator[Split]) -> Iterator[int]:
+    for split in splits:
+        yield sum(len(batch) for batch in reader.read(split))

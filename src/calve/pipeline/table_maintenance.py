@@ -115,11 +115,11 @@ class TableMaintenance:
         """End the thread within seconds; a running round is abandoned, which does no harm to its table."""
         self._ended.set()
         if self._thread.is_alive():
-            self._spark.sparkContext.cancelJobsWithTag(self._tag)
+            self._spark.cancel(self._tag)
             self._thread.join(_LEAVE_SECONDS)
 
     def _run(self) -> None:
-        self._spark.sparkContext.addJobTag(self._tag)
+        self._spark.tag(self._tag)
         while not self._ended.wait(_TICK_SECONDS):
             for table in self._due():
                 if self._ended.is_set() or not ONE_AT_A_TIME.acquire(timeout=_TICK_SECONDS):
@@ -156,7 +156,7 @@ class TableMaintenance:
             self._status.maintained(name, round.seconds, bool(round.done))
             with self._known.lock:
                 table.failures = 0
-                table.trigger.ran(round, self._spark.sparkContext.defaultParallelism, time.monotonic())
+                table.trigger.ran(round, self._spark.tasks.parallelism, time.monotonic())
         finally:
             with self._known.lock:
                 self._known.last = [one for one in self._known.last if one is not table]

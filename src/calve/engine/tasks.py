@@ -1,0 +1,141 @@
+"""Runs functions in tasks: on the workers of this machine, or as jobs of a Spark cluster.
+
+A run with a local master needs no scheduler for its tasks, and Spark's costs each start a second of one core and each
+batch a tenth of a second (decision 47). Runs on the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from pyspark import SparkContext
+
+from calve.engine.fork_server import attempt
+from calve.engine.jvm import java_errors
+from calve.engine.workers import Workers
+from calve.temporary import temporary_folder
+
+__all__ = ["ClusterTasks", "LocalTasks", "Tasks"]
+
+Function = Callable[[Iterator[Any]], Iterator[Any]]
+_LENGTH_BYTES = 8
+Second = Callable[[int, Iterable[tuple[int, bytes]]], Iterator[Any]]
+
+
+class Tasks(ABC):
+    """Where tasks run.
+
+    Attributes:
+        parallelism: How many run at once.
+    """
+
+    parallelism: int
+
+    @abstractmethod
+    def run(self, function: Function, items: Sequence[Any]) -> list[Any]:
+        """Apply a function to each item, in a task of its own; return all that it yields, in the order of the items.
+
+        Raises:
+            CalveError: A task failed.
+        """
+
+    @abstractmethod
+    def run_twice(self, first: Function, second: Second, items: Sequence[Any], count: int) -> list[Any]:
+        """Run a function whose tasks hand messages on to the tasks of a second one; return what the second one yields.
+
+        Args:
+            first: Yields numbers of tasks of the second function, each with a message for it.
+            second: Gets its number, and the messages in any order.
+            items: For the first function.
+            count: The number of tasks of the second function.
+
+        Raises:
+            CalveError: A task failed.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what runs."""
+
+
+class ClusterTasks(Tasks):
+    """Jobs of Spark."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    @property
+    def parallelism(self) -> int:  # type: ignore[override] # it grows with the executors
+        """The cores of all executors."""
+        return int(self._context.defaultParallelism)
+
+    def run(self, function: Function, items: Sequence[Any]) -> list[Any]:
+        """See `Tasks`."""
+        with java_errors("write"):
+            return list(self._context.parallelize(items, len(items)).mapPartitions(function).collect())
+
+    def run_twice(self, first: Function, second: Second, items: Sequence[Any], count: int) -> list[Any]:
+        """See `Tasks`."""
+        handed_on = self._context.parallelize(items, len(items)).mapPartitions(first).partitionBy(count, int)
+        with java_errors("write"):
+            return list(handed_on.mapPartitionsWithIndex(second).collect())
+
+    def close(self) -> None:
+        """See `Tasks`; Spark ends its jobs with its context."""
+
+
+class LocalTasks(Tasks):
+    """Workers of this machine."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self.parallelism = workers.count
+
+    def run(self, function: Function, items: Sequence[Any]) -> list[Any]:
+        """See `Tasks`."""
+        return self._workers.run(function, [[item] for item in items])
+
+    def run_twice(self, first: Function, second: Second, items: Sequence[Any], count: int) -> list[Any]:
+        """See `Tasks`; messages wait in files."""
+        with temporary_folder("calve-handed-on-") as folder:
+            self._workers.run(partial(_hand_on, first, folder), [[item] for item in enumerate(items)])
+            return self._workers.run(partial(_take, second, folder), [[number] for number in range(count)])
+
+    def close(self) -> None:
+        """See `Tasks`."""
+        self._workers.close()
+
+
+def _hand_on(first: Function, folder: Path, numbered: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    """Write the messages of a task into a file for each task that gets some; yield nothing.
+
+    The folder of a task appears when it is complete, as a task that lost its worker runs again.
+    """
+    for number, item in numbered:
+        unfinished = folder / f".{number}-{attempt()}"
+        unfinished.mkdir()
+        files: dict[int, IO[bytes]] = {}
+        with contextlib.ExitStack() as stack:
+            for receiver, message in first(iter([item])):
+                if receiver not in files:
+                    files[receiver] = stack.enter_context((unfinished / f"{receiver}").open("wb"))
+                files[receiver].write(len(message).to_bytes(_LENGTH_BYTES) + message)
+        unfinished.rename(folder / f"{number}")
+    yield from ()
+
+
+def _take(second: Second, folder: Path, numbers: Iterable[int]) -> Iterator[Any]:
+    for number in numbers:
+        yield from second(number, _messages(folder, number))
+
+
+def _messages(folder: Path, receiver: int) -> Iterator[tuple[int, bytes]]:
+    for path in folder.glob(f"[0-9]*/{receiver}"):
+        with path.open("rb") as file:
+            while length := file.read(_LENGTH_BYTES):
+                yield receiver, file.read(int.from_bytes(length))

@@ -1,0 +1,128 @@
+"""The workers of a local run: processes that the driver sends tasks to (`calve.engine.fork_server`)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from pyspark import cloudpickle
+
+from calve.errors import EngineError, WorkerLostError
+
+__all__ = ["Workers"]
+
+Function = Callable[[Iterator[Any]], Iterator[Any]]
+_HINT = "Perhaps it lacked memory: reduce `max_batch_bytes`; Calve tries again"
+
+
+class Workers:
+    """A number of processes for tasks; any thread may use them.
+
+    They start with the first tasks; the process that forks them starts at once. A worker that ends is replaced.
+
+    Args:
+        count: How many tasks run at once.
+        tries: How often a task may lose its worker.
+        python: Their interpreter; None: that of this process, with its module path.
+        environment: Additional variables of their environment.
+    """
+
+    def __init__(self, count: int, tries: int, python: str | None, environment: Mapping[str, str]) -> None:
+        self.count = count
+        self._tries = tries
+        path = {} if python else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._command = [python or sys.executable, "-m", "calve.engine.fork_server"]
+        self._environment = {"OMP_NUM_THREADS": "1", **os.environ, **path, **environment}
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(count, "worker")
+        self._own = threading.local()
+        self._numbers = itertools.count()
+        self._control: socket.socket | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        with self._lock:
+            self._start()
+
+    def run(self, function: Function, partitions: Sequence[list[Any]]) -> list[Any]:
+        """Apply a function to each partition in a task of its own; return all that it yields, in their order.
+
+        Raises:
+            WorkerLostError: A task has lost its worker each time.
+            EngineError: The workers were closed.
+            CalveError: A task raised it; all other exceptions are `InvariantError`.
+        """
+        pickled = cloudpickle.dumps(function)
+        return list(itertools.chain.from_iterable(self._threads.map(partial(self._task, pickled), partitions)))
+
+    def close(self) -> None:
+        """Kill all workers, also those that work. May be called twice."""
+        with self._lock:
+            self._is_closed = True
+            self._kill()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _task(self, function: bytes, partition: list[Any]) -> list[Any]:
+        """Run a task with the worker of this thread."""
+        for _ in range(self._tries):
+            try:
+                if getattr(self._own, "worker", None) is None:
+                    self._own.worker = self._fork()
+                self._own.worker.send_bytes(pickle.dumps((next(self._numbers), function, partition)))
+                found, error = pickle.loads(self._own.worker.recv_bytes())
+            except (EOFError, OSError):  # it has ended
+                self._forget()
+                continue
+            if error is not None:
+                raise error
+            return list(found)
+        raise WorkerLostError("A worker ended while it ran a task", step="write", hint=_HINT)
+
+    def _forget(self) -> None:
+        if (worker := getattr(self._own, "worker", None)) is not None:
+            worker.close()
+            self._own.worker = None
+
+    def _fork(self) -> Connection:
+        """Return the connection to a new worker."""
+        ours, theirs = socket.socketpair()
+        with self._lock, ours, theirs:
+            if self._is_closed:
+                raise EngineError("Spark has stopped while the pipeline ran", step="engine")
+            if self._server is None or self._server.poll() is not None:
+                self._start()
+            assert self._control is not None
+            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+            return Connection(ours.detach())
+
+    def _start(self) -> None:
+        """Start the process that forks workers, in a session of its own: Ctrl-C is for the driver, which drains."""
+        self._kill()
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._server = subprocess.Popen(
+                self._command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def _kill(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._server is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._server.pid, signal.SIGKILL)
+            self._server.wait()

@@ -10,12 +10,26 @@ from calve.engine.master import check_master
 from calve.errors import EngineError
 
 
-@pytest.mark.parametrize("master", ["local", "local[*]", "local[4]", "local[4,2]", "yarn", "k8s://https://host:443"])
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[4]",
+        "local[4,2]",
+        "local[*, 3]",
+        "local-cluster[2, 1, 1024]",
+        "yarn",
+        "k8s://https://host:443",
+    ],
+)
 def test_what_spark_knows_as_a_master_is_left_to_spark(master: str) -> None:
     check_master(master)
 
 
-@pytest.mark.parametrize("master", ["", "loacl[4]", "local[x]", "spark://host", "mesos://host:1", "spark://a:1/b"])
+@pytest.mark.parametrize(
+    "master", ["", "loacl[4]", "local[x]", "spark://host", "mesos://host:1", "spark://a:1/b", "local[0]", "local[2,]"]
+)
 def test_what_is_no_master_is_told_with_those_there_are(master: str) -> None:
     with pytest.raises(EngineError, match="is not a Spark master") as refused:
         check_master(master)

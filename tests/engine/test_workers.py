@@ -16,7 +16,7 @@ import pytest
 
 from calve.engine.fork_server import attempt
 from calve.engine.tasks import LocalTasks, Tasks
-from calve.engine.workers import Workers
+from calve.engine.workers import Forks, Workers
 from calve.errors import CalveError, EngineError, InvariantError, SinkRefusedError, WorkerLostError
 from running import until
 
@@ -24,14 +24,14 @@ SLEEPING_DRIVER = """
 import sys
 from pathlib import Path
 from engine.test_workers import sleep
-from calve.engine.workers import Workers
-Workers(2, 4, None, {}).run(sleep, [[sys.argv[1]], [sys.argv[1]]])
+from calve.engine.workers import Forks, Workers
+Workers(Forks(None, {}), 2, 4).run(sleep, [[sys.argv[1]], [sys.argv[1]]])
 """
 
 
 @pytest.fixture
 def tasks() -> Iterator[Tasks]:
-    made = LocalTasks(Workers(2, 3, None, {"OF_WORKERS": "yes"}))
+    made = LocalTasks(Workers(Forks(None, {"OF_WORKERS": "yes"}), 2, 3))
     yield made
     made.close()
 

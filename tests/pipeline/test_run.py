@@ -31,7 +31,7 @@ def test_a_pipeline_whose_code_cannot_be_loaded_has_failed(monkeypatch: pytest.M
 )
 def test_an_application_that_the_cluster_has_ended_is_no_bug(is_stopped: bool, told: str) -> None:
     spark = Mock()
-    spark.sparkContext._jsc.sc().isStopped.return_value = is_stopped
+    spark.context._jsc.sc().isStopped.return_value = is_stopped
     found = run._unforeseen(spark, "p", RuntimeError("no words"))
     assert found.message == told
     assert ("bug" in found.hint) is not is_stopped

@@ -2,8 +2,8 @@
 
 `python -m calve.engine.archive` creates it (190 MB in the cache), with the classes that a run of each mode
 loads. It also removes archives unused for a month: those of other versions of Java, of jars and of Calve. An archive
-belongs to one Java and to class paths that begin with one; the JVM itself checks this, and ignores an archive that does
-not fit.
+belongs to one Java and to class paths that begin with one, so each place of Spark has its own; the JVM itself checks
+this, and ignores an archive that does not fit.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyspark
 
+from calve.engine import launch
 from calve.engine.cache import cache_folder
 from calve.engine.java import Java
 
-__all__ = ["archive_file", "options", "remove_unused", "stop_seconds"]
+__all__ = ["archive_file", "command", "is_being_made", "keep_command", "options", "remove_unused", "stop_seconds"]
 
 _MAKE = "CALVE_MAKE_ARCHIVE"
-_CONTENT = "4"
+_COMMAND = ".command"
+"""The end of the name of the file with what the launcher knows."""
+_CONTENT = "5"
 """Increase it when the runs below change: then old archives are no longer used."""
 _UNUSED_SECONDS = 30 * 86_400
 """Archives unused for this time are removed."""
@@ -41,8 +44,9 @@ _BATCHES = ('{"op": "c", "id": 1}\n{"op": "c", "id": 2}\n', '{"op": "u", "id": 1
 
 
 def archive_file(java: Java, files: Sequence[Path]) -> Path:
-    """Return the archive's file for a Java and the jars on its class path."""
-    identity = "\n".join([_CONTENT, str(java.executable), str(java.version), pyspark.__version__, *map(str, files)])
+    """Return the archive's file for a Java and the jars on its class path: those of this Spark, and these."""
+    spark = [pyspark.__version__, os.environ.get("SPARK_HOME", pyspark.__file__)]
+    identity = "\n".join([_CONTENT, str(java.executable), str(java.version), *spark, *map(str, files)])
     return cache_folder() / "java" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
 
 
@@ -53,9 +57,20 @@ def options(java: Java, files: Sequence[Path]) -> str:
         return f"-XX:ArchiveClassesAtExit={unpublished} -Xlog:disable"
     if not file.is_file():
         return ""
-    with contextlib.suppress(OSError):  # another user's file, or a read-only cache
-        os.utime(file)  # the time of its last use
+    for used in (file, Path(f"{file}{_COMMAND}")):
+        with contextlib.suppress(OSError):  # another user's file, or a read-only cache
+            os.utime(used)  # the time of its last use
     return f"-XX:SharedArchiveFile={file} {_AT_ITS_ADDRESS} -Xlog:disable"
+
+
+def keep_command(path: str, arguments: Iterable[str], ours: str) -> None:
+    """Keep how the JVM was started whose archive is being made (`launch.keep`)."""
+    launch.keep(Path(f"{os.environ[_MAKE]}{_COMMAND}"), path, arguments, ours)
+
+
+def command(java: Java, files: Sequence[Path], settings: Mapping[str, str]) -> list[str] | None:
+    """Return the command of a JVM that uses the archive; None: there is none, or Spark's launcher is needed."""
+    return None if is_being_made() else launch.command(java, Path(f"{archive_file(java, files)}{_COMMAND}"), settings)
 
 
 def remove_unused(folder: Path) -> None:
@@ -65,6 +80,7 @@ def remove_unused(folder: Path) -> None:
     """
     for pattern, seconds in (
         ("*.jsa", _UNUSED_SECONDS),
+        (f"*.jsa{_COMMAND}", _UNUSED_SECONDS),
         ("compiled*.jar", _UNUSED_SECONDS),
         (".*.jsa.*", _ABANDONED_SECONDS),
     ):
@@ -79,14 +95,14 @@ def _remove(file: Path, before: float) -> None:
             file.unlink()
 
 
-def _is_being_made() -> bool:
+def is_being_made() -> bool:
     """Return whether this process creates an archive."""
     return _MAKE in os.environ
 
 
 def stop_seconds() -> float:
     """Return how long a JVM may take to end: writing an archive takes long."""
-    return 300 if _is_being_made() else 10
+    return 300 if is_being_made() else 10
 
 
 def _configuration() -> str:
@@ -127,6 +143,7 @@ def _main() -> int:
         unpublished.unlink(missing_ok=True)
         print(ran.stderr, file=sys.stderr)
         return 1
+    Path(f"{unpublished}{_COMMAND}").replace(f"{file}{_COMMAND}")
     unpublished.replace(file)
     return 0
 

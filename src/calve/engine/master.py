@@ -10,7 +10,9 @@ from calve.errors import EngineError
 
 __all__ = ["check_master"]
 
-_KNOWN = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|yarn|k8s://.+|spark://[^,/]+:\d+(,[^,/]+:\d+)*")
+_KNOWN = re.compile(
+    r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[[\d, ]+\]|yarn|k8s://.+|spark://[^,/]+:\d+(,[^,/]+:\d+)*"
+)
 _TIMEOUT_SECONDS = 5.0
 
 

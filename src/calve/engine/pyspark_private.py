@@ -95,7 +95,7 @@ class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed he
             self.context.cancelJobsWithTag(tag)
 
 
-def launch(conf: SparkConf, output: int, meanwhile: Callable[[], None]) -> Any:
+def launch(conf: SparkConf, output: int, command: list[str] | None, meanwhile: Callable[[], None]) -> Any:
     """Start the JVM in a new process session; return py4j's gateway to it.
 
     Ctrl-C and signals to our process group leave such a JVM running until the driver has drained.
@@ -103,11 +103,12 @@ def launch(conf: SparkConf, output: int, meanwhile: Callable[[], None]) -> Any:
     Args:
         conf: Its settings.
         output: The file of its output.
+        command: Its command; None: that of Spark's launcher.
         meanwhile: Called in this thread as soon as the process is there, while it starts.
     """
 
-    def start(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(*arguments, **named)
+    def start(launcher: list[str], **named: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(command or launcher, **named)
         meanwhile()
         return process
 

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ from calve.engine.fork_server import PRELOAD
 from calve.engine.jvm import innermost_message
 from calve.engine.master import check_master
 from calve.engine.output import JvmOutput
-from calve.engine.tasks import ClusterTasks, LocalTasks
-from calve.engine.workers import Workers
+from calve.engine.tasks import ClusterTasks, LocalTasks, Tasks
+from calve.engine.workers import Forks, Workers
 from calve.errors import EngineError
 
 __all__ = ["MASTER", "PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
@@ -85,24 +86,29 @@ def start(
     if _running is not None and not pyspark_private.has_stopped(_running):
         return _running
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
-    master = master or MASTER
+    master = (conf or {}).get("spark.master") or master or MASTER
     check_master(master)
     master = _with_task_tries(master)
     files = jars.resolve(jars.needed(needs_s3))
     settings = _merged(_defaults(master, files), conf or {})
     environment = _task_environment(preload)
-    workers = _workers(master, settings.get(_PYTHON), environment)
-    made = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
-    with _environment(files[len(jars.ALWAYS) :]), _keep_interrupts():
-        gateway = _start_jvm(made, meanwhile)
-
-    def context() -> SparkContext:
-        with _keep_interrupts():
-            return _start_context(made, gateway, settings.get(_PYTHON), environment)
-
-    _running = pyspark_private.LazySession(gateway, context, made)
-    _running.tasks = LocalTasks(workers) if workers else _cluster(_running.sparkContext, bool(preload))
-    return _running
+    forks = Forks(settings.get(_PYTHON), environment) if any(_numbers(master)) else None
+    made = SparkConf(loadDefaults=False).setAll(list((settings | {"spark.master": master}).items()))
+    try:
+        with _environment(files[len(jars.ALWAYS) :]), _keep_interrupts():
+            own = archive.command(java.find(), files[: len(jars.ALWAYS)], settings) if forks else None
+            gateway = _start_jvm(made, own, meanwhile)
+        workers = settings.get(_PYTHON), environment
+        spark = pyspark_private.LazySession(gateway, partial(_start_context, made, gateway, workers), made)
+        spark.tasks = _tasks(spark, master, forks, bool(preload))
+        if archive.is_being_made():
+            _keep_command(spark, settings)
+    except BaseException:
+        if forks is not None:
+            forks.close()
+        raise
+    _running = spark
+    return spark
 
 
 def stop(spark: SparkSession) -> None:
@@ -184,39 +190,47 @@ def _memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _workers(master: str, python: str | None, environment: Mapping[str, str]) -> Workers | None:
-    """Return the workers of a local master; None: Spark runs the tasks."""
+def _tasks(spark: pyspark_private.LazySession, master: str, forks: Forks | None, preloads: bool) -> Tasks:
+    """Return where tasks run; Spark's context is made at once only for a cluster."""
+    if forks is not None:
+        cores, tries = _numbers(master)
+        available = (
+            pyspark_private.jvm_of(spark).java.lang.Runtime.getRuntime().availableProcessors()
+        )  # as containers allow
+        return LocalTasks(Workers(forks, available if cores == "*" else int(cores), int(tries)))
+    if preloads:
+        threading.Thread(target=_warm, args=(spark.sparkContext,), name="warm", daemon=True).start()
+    return ClusterTasks(spark.sparkContext)
+
+
+def _numbers(master: str) -> tuple[str, str]:
+    """Return the cores and the tries of a task of a local master that has both; two empty texts: it is a cluster."""
     local = re.fullmatch(r"local\[(\d+|\*),\s*(\d+)\]", master)
-    if local is None:
-        return None
-    cores, tries = local.groups()
-    return Workers(_cores() if cores == "*" else int(cores), int(tries), python, environment)
+    return (local.group(1), local.group(2)) if local else ("", "")
 
 
-def _cores() -> int:
-    """Return the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _cluster(context: SparkContext, is_early: bool) -> ClusterTasks:
-    if is_early:
-        threading.Thread(target=_warm, args=(context,), name="warm", daemon=True).start()
-    return ClusterTasks(context)
-
-
-def _start_context(conf: SparkConf, gateway: Any, python: str | None, environment: dict[str, str]) -> SparkContext:
-    try:
-        context = SparkContext(conf=conf, gateway=gateway)
-    except (Py4JError, PySparkException, OSError, ValueError) as error:
-        raise _not_started(innermost_message(error)) from error
-    pyspark_private.set_workers(context, python, environment)
+def _start_context(conf: SparkConf, gateway: Any, workers: tuple[str | None, dict[str, str]]) -> SparkContext:
+    with _keep_interrupts():
+        try:
+            context = SparkContext(conf=conf, gateway=gateway)
+        except (Py4JError, PySparkException, OSError, ValueError) as error:
+            raise _not_started(innermost_message(error)) from error
+    pyspark_private.set_workers(context, *workers)
     return context
 
 
-def _start_jvm(conf: SparkConf, meanwhile: Callable[[], None]) -> Any:
+def _keep_command(spark: pyspark_private.LazySession, settings: Mapping[str, str]) -> None:
+    java = pyspark_private.jvm_of(spark).java.lang
+    arguments = java.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    archive.keep_command(
+        java.System.getProperty("java.class.path"), arguments, settings["spark.driver.extraJavaOptions"]
+    )
+
+
+def _start_jvm(conf: SparkConf, command: list[str] | None, meanwhile: Callable[[], None]) -> Any:
     output = JvmOutput()
     try:
-        gateway = pyspark_private.launch(conf, output.pipe, meanwhile)
+        gateway = pyspark_private.launch(conf, output.pipe, command, meanwhile)
     except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(output.reason() or innermost_message(error)) from error
     output.started()

@@ -1,4 +1,4 @@
-"""The workers of a local run: processes that the driver sends tasks to (`calve.engine.fork_server`)."""
+"""The workers of a local run: processes that the driver sends tasks to; `calve.engine.fork_server` is their side."""
 
 from __future__ import annotations
 
@@ -21,39 +21,85 @@ from pyspark import cloudpickle
 
 from calve.errors import EngineError, WorkerLostError
 
-__all__ = ["Workers"]
+__all__ = ["Forks", "Workers"]
 
 Function = Callable[[Iterator[Any]], Iterator[Any]]
 _HINT = "Perhaps it lacked memory: reduce `max_batch_bytes`; Calve tries again"
 
 
-class Workers:
-    """A number of processes for tasks; any thread may use them.
-
-    They start with the first tasks; the process that forks them starts at once. A worker that ends is replaced.
+class Forks:
+    """The process that forks workers, and is replaced if it ends; any thread may ask it.
 
     Args:
-        count: How many tasks run at once.
-        tries: How often a task may lose its worker.
-        python: Their interpreter; None: that of this process, with its module path.
-        environment: Additional variables of their environment.
+        python: The interpreter; None: that of this process, with its module path.
+        environment: Additional variables of its environment.
     """
 
-    def __init__(self, count: int, tries: int, python: str | None, environment: Mapping[str, str]) -> None:
-        self.count = count
-        self._tries = tries
+    def __init__(self, python: str | None, environment: Mapping[str, str]) -> None:
         path = {} if python else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._command = [python or sys.executable, "-m", "calve.engine.fork_server"]
         self._environment = {"OMP_NUM_THREADS": "1", **os.environ, **path, **environment}
         self._lock = threading.Lock()
+        self._is_closed = False
+        self._start()
+
+    def new(self) -> Connection:
+        """Return the connection to a new worker.
+
+        Raises:
+            EngineError: Everything was closed.
+        """
+        ours, theirs = socket.socketpair()
+        with self._lock, ours, theirs:
+            if self._is_closed:
+                raise EngineError("Spark has stopped while the pipeline ran", step="engine")
+            if self._process.poll() is not None:
+                self._kill()
+                self._start()
+            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+            return Connection(ours.detach())
+
+    def close(self) -> None:
+        """Kill it and all workers, also those that work. May be called twice."""
+        with self._lock:
+            self._is_closed = True
+            self._kill()
+
+    def _start(self) -> None:
+        """Start it in a session of its own: Ctrl-C is for the driver, which drains."""
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def _kill(self) -> None:
+        self._control.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class Workers:
+    """A number of processes for tasks, each started with its first task, and replaced if it ends; for any thread.
+
+    Args:
+        forks: What starts them.
+        count: How many tasks run at once.
+        tries: How often a task may lose its worker.
+    """
+
+    def __init__(self, forks: Forks, count: int, tries: int) -> None:
+        self.count = count
+        self._forks = forks
+        self._tries = tries
         self._threads = ThreadPoolExecutor(count, "worker")
         self._own = threading.local()
         self._numbers = itertools.count()
-        self._control: socket.socket | None = None
-        self._server: subprocess.Popen[bytes] | None = None
-        self._is_closed = False
-        with self._lock:
-            self._start()
 
     def run(self, function: Function, partitions: Sequence[list[Any]]) -> list[Any]:
         """Apply a function to each partition in a task of its own; return all that it yields, in their order.
@@ -68,9 +114,7 @@ class Workers:
 
     def close(self) -> None:
         """Kill all workers, also those that work. May be called twice."""
-        with self._lock:
-            self._is_closed = True
-            self._kill()
+        self._forks.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _task(self, function: bytes, partition: list[Any]) -> list[Any]:
@@ -78,51 +122,13 @@ class Workers:
         for _ in range(self._tries):
             try:
                 if getattr(self._own, "worker", None) is None:
-                    self._own.worker = self._fork()
+                    self._own.worker = self._forks.new()
                 self._own.worker.send_bytes(pickle.dumps((next(self._numbers), function, partition)))
                 found, error = pickle.loads(self._own.worker.recv_bytes())
             except (EOFError, OSError):  # it has ended
-                self._forget()
+                self._own.worker = None
                 continue
             if error is not None:
                 raise error
             return list(found)
         raise WorkerLostError("A worker ended while it ran a task", step="write", hint=_HINT)
-
-    def _forget(self) -> None:
-        if (worker := getattr(self._own, "worker", None)) is not None:
-            worker.close()
-            self._own.worker = None
-
-    def _fork(self) -> Connection:
-        """Return the connection to a new worker."""
-        ours, theirs = socket.socketpair()
-        with self._lock, ours, theirs:
-            if self._is_closed:
-                raise EngineError("Spark has stopped while the pipeline ran", step="engine")
-            if self._server is None or self._server.poll() is not None:
-                self._start()
-            assert self._control is not None
-            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
-            return Connection(ours.detach())
-
-    def _start(self) -> None:
-        """Start the process that forks workers, in a session of its own: Ctrl-C is for the driver, which drains."""
-        self._kill()
-        self._control, theirs = socket.socketpair()
-        with theirs:
-            self._server = subprocess.Popen(
-                self._command,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                env=self._environment,
-                start_new_session=True,
-            )
-
-    def _kill(self) -> None:
-        if self._control is not None:
-            self._control.close()
-        if self._server is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._server.pid, signal.SIGKILL)
-            self._server.wait()

@@ -27,16 +27,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "kept"
 
 
-def test_the_command_has_the_options_of_the_launcher_and_the_settings(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_has_the_options_of_the_launcher_and_the_settings(file: Path) -> None:
     expected = ["/jdk/bin/java", "-cp", PATH, "-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-Dlog=off"]
     expected += ["-XX:SharedArchiveFile=a.jsa", "org.apache.spark.api.python.PythonGatewayServer"]
-    monkeypatch.delenv("SPARK_DIST_CLASSPATH", raising=False)
-    assert command(JAVA, file, SETTINGS) == expected
-    monkeypatch.setenv("SPARK_DIST_CLASSPATH", "aws.jar")
+    assert command(JAVA, file, SETTINGS, "") == expected
     expected[2] = f"{PATH}:aws.jar"
-    assert command(JAVA, file, SETTINGS) == expected
+    assert command(JAVA, file, SETTINGS, "aws.jar") == expected
 
 
 @pytest.mark.parametrize(
@@ -50,10 +46,10 @@ def test_the_command_has_the_options_of_the_launcher_and_the_settings(
     ],
 )
 def test_what_only_the_launcher_knows_is_left_to_it(file: Path, more: dict[str, str]) -> None:
-    assert command(JAVA, file, SETTINGS | more) is None
+    assert command(JAVA, file, SETTINGS | more, "") is None
 
 
 def test_without_what_was_kept_the_launcher_is_needed(tmp_path: Path) -> None:
-    assert command(JAVA, tmp_path / "none", SETTINGS) is None
+    assert command(JAVA, tmp_path / "none", SETTINGS, "") is None
     (tmp_path / "damaged").write_text("{")
-    assert command(JAVA, tmp_path / "damaged", SETTINGS) is None
+    assert command(JAVA, tmp_path / "damaged", SETTINGS, "") is None

@@ -45,7 +45,7 @@ _BATCHES = ('{"op": "c", "id": 1}\n{"op": "c", "id": 2}\n', '{"op": "u", "id": 1
 
 def archive_file(java: Java, files: Sequence[Path]) -> Path:
     """Return the archive's file for a Java and the jars on its class path: those of this Spark, and these."""
-    spark = [pyspark.__version__, os.environ.get("SPARK_HOME", pyspark.__file__)]
+    spark = [pyspark.__version__, launch.spark_home()]
     identity = "\n".join([_CONTENT, str(java.executable), str(java.version), *spark, *map(str, files)])
     return cache_folder() / "java" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
 
@@ -68,9 +68,10 @@ def keep_command(path: str, arguments: Iterable[str], ours: str) -> None:
     launch.keep(Path(f"{os.environ[_MAKE]}{_COMMAND}"), path, arguments, ours)
 
 
-def command(java: Java, files: Sequence[Path], settings: Mapping[str, str]) -> list[str] | None:
-    """Return the command of a JVM that uses the archive; None: there is none, or Spark's launcher is needed."""
-    return None if is_being_made() else launch.command(java, Path(f"{archive_file(java, files)}{_COMMAND}"), settings)
+def command(java: Java, files: Sequence[Path], settings: Mapping[str, str], last: str) -> list[str] | None:
+    """Return the command of a JVM that uses the archive (`launch.command`); None: Spark's launcher is needed."""
+    kept = Path(f"{archive_file(java, files)}{_COMMAND}")
+    return None if is_being_made() else launch.command(java, kept, settings, last)
 
 
 def remove_unused(folder: Path) -> None:

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+import pyspark
 
 from calve.engine.java import Java
 
-__all__ = ["command", "keep"]
+__all__ = ["command", "keep", "spark_home"]
 
 _MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 _PATH, _OPTIONS, _MEMORY = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions", "spark.driver.memory"
@@ -30,6 +31,11 @@ _UNKNOWN_MODULE = "--add-modules=jdk.incubator.vector"
 class _Kept(msgspec.Struct):
     path: str
     options: list[str]
+
+
+def spark_home() -> str:
+    """Return the folder of Spark, which its scripts would search for."""
+    return os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
 
 
 def keep(file: Path, path: str, options: Iterable[str], ours: str) -> None:
@@ -46,19 +52,20 @@ def keep(file: Path, path: str, options: Iterable[str], ours: str) -> None:
     file.write_bytes(msgspec.json.encode(_Kept(path, of_launcher)))
 
 
-def command(java: Java, file: Path, settings: Mapping[str, str]) -> list[str] | None:
+def command(java: Java, file: Path, settings: Mapping[str, str], last: str) -> list[str] | None:
     """Return the command of the JVM; None: Spark's launcher is needed.
 
     Args:
         java: The Java.
         file: What `keep` has written.
         settings: Spark's settings.
+        last: The end of the class path.
     """
     if any(key.startswith(_OF_LAUNCHER) and key not in _NOT_OF_LAUNCHER for key in settings):
         return None
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
-        path = os.pathsep.join(filter(None, [kept.path, os.environ.get("SPARK_DIST_CLASSPATH")]))
+        path = os.pathsep.join(filter(None, [kept.path, last]))
         if kept.path.startswith(settings[_PATH]):
             ours = [f"-Xmx{settings[_MEMORY]}", *kept.options, *shlex.split(settings[_OPTIONS])]
             return [str(java.executable), "-cp", path, *ours, _MAIN]

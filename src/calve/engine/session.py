@@ -21,14 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from calve.compiled import library
-from calve.engine import archive, jars, java, pyspark_private
+from calve.engine import archive, jars, java, launch, pyspark_private
 from calve.engine.fork_server import PRELOAD
 from calve.engine.jvm import innermost_message
 from calve.engine.master import check_master
@@ -94,10 +93,11 @@ def start(
     environment = _task_environment(preload)
     forks = Forks(settings.get(_PYTHON), environment) if any(_numbers(master)) else None
     made = SparkConf(loadDefaults=False).setAll(list((settings | {"spark.master": master}).items()))
+    always, added = files[: len(jars.ALWAYS)], files[len(jars.ALWAYS) :]
     try:
-        with _environment(files[len(jars.ALWAYS) :]), _keep_interrupts():
-            own = archive.command(java.find(), files[: len(jars.ALWAYS)], settings) if forks else None
-            gateway = _start_jvm(made, own, meanwhile)
+        command = archive.command(java.find(), always, settings, _last(added)) if forks else None
+        with _environment(added), _keep_interrupts():
+            gateway = _start_jvm(made, command, meanwhile)
         workers = settings.get(_PYTHON), environment
         spark = pyspark_private.LazySession(gateway, partial(_start_context, made, gateway, workers), made)
         spark.tasks = _tasks(spark, master, forks, bool(preload))
@@ -250,13 +250,11 @@ def _environment(added: Sequence[Path]) -> Iterator[None]:
     Args:
         added: Jars for the end of the class path; the class-data archive fits what begins with its own class path.
     """
-    last = [os.environ.get("SPARK_DIST_CLASSPATH", ""), *map(str, added)]
     wanted: dict[str, str | None] = {
         "JAVA_HOME": str(java.find().home),
         "SPARK_CONF_DIR": None,
-        "SPARK_DIST_CLASSPATH": os.pathsep.join(filter(None, last)) or None,
-        "SPARK_HOME": os.environ.get("SPARK_HOME")
-        or str(Path(pyspark.__file__).parent),  # else the scripts search for it
+        "SPARK_DIST_CLASSPATH": _last(added) or None,
+        "SPARK_HOME": launch.spark_home(),
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER,
     }
     before: dict[str, str | None] = {name: os.environ.get(name) for name in wanted}
@@ -266,6 +264,11 @@ def _environment(added: Sequence[Path]) -> Iterator[None]:
         yield
     finally:
         _set(before)
+
+
+def _last(added: Sequence[Path]) -> str:
+    """Return the end of the class path."""
+    return os.pathsep.join(filter(None, [os.environ.get("SPARK_DIST_CLASSPATH"), *map(str, added)]))
 
 
 @contextlib.contextmanager

@@ -30,8 +30,13 @@ def origin(rows):
 print(spark.sparkContext.parallelize([1, 2], 2).mapPartitions(origin).collect())
 session.stop(spark)
 session.stop(spark)
-again = session.start("local[1]", {"spark.pyspark.python": sys.argv[1]}, preload=())
-print(again.sparkContext.parallelize([1], 1).map(lambda _: os.environ["WRAPPED"]).collect())
+chosen = {"spark.pyspark.python": sys.argv[1], "spark.executorEnv.GIVEN": "too"}
+again = session.start("local[1]", chosen, preload=())
+def variables(_):
+    yield os.environ["WRAPPED"], os.environ["GIVEN"]
+print(again.tasks.run(variables, [1]))
+assert again.context is None
+print(again.sparkContext.parallelize([1], 1).mapPartitions(variables).collect())
 print(again.range(3).count())
 other = again.newSession()
 other.conf.set("spark.of", "other")
@@ -105,8 +110,8 @@ def test_spark_says_nothing_and_outlives_an_interrupt_of_the_group_and_its_worke
         start_new_session=True,
     )
     assert (ran.stderr, ran.returncode) == ("", 0)
-    total, workers, wrapped, count = map(literal_eval, ran.stdout.splitlines())
-    assert (total, wrapped, count) == (55, ["yes"], 3)
+    total, workers, local, wrapped, count = map(literal_eval, ran.stdout.splitlines())
+    assert (total, local, wrapped, count) == (55, [("yes", "too")], [("yes", "too")], 3)
     assert [(forked, *map(Path.is_file, map(Path, origins))) for forked, *origins in workers] == [(True,) * 3] * 2
     assert list(folder.iterdir()) == []
 

@@ -55,6 +55,7 @@ _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options of the JVM that only prints the command of the driver's JVM."""
 _PYTHON = "spark.pyspark.python"
+_VARIABLES = "spark.executorEnv."
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
@@ -90,7 +91,7 @@ def start(
     master = _with_task_tries(master)
     files = jars.resolve(jars.needed(needs_s3))
     settings = _merged(_defaults(master, files), conf or {})
-    environment = _task_environment(preload)
+    environment = _task_environment(preload) | _of_users(settings)
     forks = Forks(settings.get(_PYTHON), environment) if any(_numbers(master)) else None
     made = SparkConf(loadDefaults=False).setAll(list((settings | {"spark.master": master}).items()))
     always, added = files[: len(jars.ALWAYS)], files[len(jars.ALWAYS) :]
@@ -140,6 +141,12 @@ def _task_environment(preload: Sequence[str]) -> dict[str, str]:
     """Return the environment variables for Python workers on any machine."""
     chosen = {name: os.environ[name] for name in (library.VARIABLE,) if name in os.environ}
     return {PRELOAD: ",".join(preload), **chosen}
+
+
+def _of_users(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of tasks that Spark's settings have."""
+    names = [key for key in settings if key.startswith(_VARIABLES)]
+    return {key.removeprefix(_VARIABLES): settings[key] for key in names}
 
 
 def _with_task_tries(master: str) -> str:

@@ -18,6 +18,10 @@ from calve.engine import session
 from examples import examples
 from pipeline.readers import PlainSpark
 from running import Calve
+from services import azurite as azure_service
+from services import gcs as google_service
+from services.azurite import Azurite
+from services.gcs import FakeGcs
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
@@ -108,6 +112,24 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """An object store with a REST catalog for everybody; tests that break one start their own."""
     with ObjectStore(tmp_path_factory.mktemp("objects")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    """Azure Blob Storage for everybody."""
+    if azure_service.fetch() is None:
+        pytest.skip(azure_service.MISSING)
+    with Azurite(tmp_path_factory.mktemp("azurite")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGcs]:
+    """Google Cloud Storage for everybody."""
+    if google_service.fetch() is None:
+        pytest.skip(google_service.MISSING)
+    with FakeGcs(tmp_path_factory.mktemp("gcs")) as store:
         yield store
 
 

@@ -1,4 +1,4 @@
-"""Keys, endpoint and errors of the object store; `services/test_state_on_s3.py` has a real one."""
+"""Keys, endpoint and errors of the object store; `ledger/test_ledger_on_stores.py` has real ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError
 
 from calve.errors import SettingsError, SetupError, Verdict, WriteError
-from calve.object_store import StoreFolder, s3_file_io
+from calve.object_store import StoreFolder
+from calve.store_client import s3_file_io
 from services.process import free_ports
 from services.scripted import Scripted
 
@@ -25,7 +26,7 @@ def test_a_location_is_a_folder_whatever_its_slashes() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("location", ["s3://", "s3:///a", "gs://bucket", "az://box", "hdfs://host/a", "http://host"])
+@pytest.mark.parametrize("location", ["s3://", "gs:///a", "az://", "hdfs://host/a", "http://host", "abfs://a"])
 def test_a_location_that_cannot_keep_a_state_is_refused(location: str) -> None:
     with pytest.raises(SettingsError, match="cannot be kept at"):
         StoreFolder.at(location)

@@ -1,48 +1,38 @@
 """Small objects on an object store, with the conditions that make them safe for several writers.
 
-The store is S3, or a server that speaks its protocol. It must honour the conditions of a write: `If-None-Match: *` for
-an object that must not exist, and `If-Match` for an object that must still be the one that was read. Endpoint, region
-and keys come from the environment (`AWS_…`) or from the profile of the AWS command line, as for files of a source.
+The store is one of `store_client`. It must honour the conditions of a write: that the object does not exist
+(`If-None-Match: *`, on Google Cloud Storage generation 0), and that it still is the one that was read (`If-Match` with
+its ETag, on Google Cloud Storage its generation).
 """
 
 from __future__ import annotations
 
-import configparser
 import contextlib
-import functools
 import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 from calve.errors import CalveError, SettingsError, SetupError, WriteError
+from calve.store_client import CREDENTIALS, connected
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = [
-    "Found",
-    "StateFolder",
-    "StoreFolder",
-    "connected",
-    "profile_keys",
-    "s3_environment",
-    "s3_file_io",
-    "state_folder_at",
-]
+__all__ = ["Found", "Listed", "StateFolder", "StoreFolder", "state_folder_at"]
 
 _STEP = "ledger"
-_TIMES: Any = {"connect_timeout": "3s", "timeout": "10s", "allow_http": True}
-_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
-_LASTING = ("NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
+_LASTING = ("NoSuchBucket", "ContainerNotFound", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
 _STATUS = re.compile(r"status code: (\d{3}[^:\n]*)")
-_ANSWER = (re.compile(r"<Code>([^<]+)"), re.compile(r"<Message>([^<]+)"))
+_ANSWER = (re.compile(r"<Code>([^<]+)"), re.compile(r"<Message>([^<\n]+)"))
 _OF_THE_SYSTEM = re.compile(r'\bOs \{[^}]*message: "([^"]+)"')
 _CONFLICT = "status code: 409"
 """Another request for the same object is under way: unlike 412 it does not say that a condition does not hold."""
+_EXISTS = "BlobAlreadyExists"
+"""The code of Azure's 409 that does say it."""
 _NO_KEYS = "169.254.169.254"
 """Without keys the library asks the machine of a cloud for them, at this address."""
 
@@ -52,6 +42,14 @@ class Found(NamedTuple):
 
     content: bytes
     tag: str
+
+
+class Listed(NamedTuple):
+    """An object without its content."""
+
+    name: str
+    size_bytes: int
+    changed_at: datetime
 
 
 @dataclass(frozen=True)
@@ -71,16 +69,17 @@ class StoreFolder:
         """Return the folder of a URI.
 
         Raises:
-            SettingsError: It is not `s3://bucket` with an optional prefix.
+            SettingsError: It is not `s3://`, `gs://` or `az://` with a bucket or container, and an optional prefix.
         """
         scheme, _, rest = location.partition("://")
-        if scheme != "s3" or not rest.split("/", maxsplit=1)[0]:
+        if scheme not in CREDENTIALS or not rest.split("/", maxsplit=1)[0]:
+            needed = "HDFS has no conditional writes, which keep two drivers apart. " if scheme == "hdfs" else ""
             raise SettingsError(
                 f"The state cannot be kept at {location}",
                 step="start",
                 target=location,
-                hint="Set --state to a local path, or to an S3 location such as s3://bucket/prefix. Others (gs://, "
-                "az://, hdfs://) cannot keep a state yet",
+                hint=f"{needed}Set --state to a local path, or to s3://bucket/prefix, gs://bucket/prefix or "
+                "az://container/prefix",
             )
         return StoreFolder(f"{scheme}://{rest.strip('/')}")
 
@@ -121,7 +120,30 @@ class StoreFolder:
                 found = obstore.get(self._store, self._path(name))
             except FileNotFoundError:
                 return None
-            return Found(bytes(found.bytes()), str(found.meta["e_tag"]))
+            return Found(bytes(found.bytes()), str(found.meta[self._tag]))
+
+    def look(self, name: str) -> Listed | None:
+        """Return what a listing says of an object; None if it does not exist."""
+        import obstore
+
+        with self._errors():
+            try:
+                found = obstore.head(self._store, self._path(name))
+            except FileNotFoundError:
+                return None
+            return Listed(name, found["size"], found["last_modified"])
+
+    def entries(self) -> tuple[list[str], list[Listed]]:
+        """Return the names of the folders and the objects directly in it."""
+        import obstore
+
+        prefix = self._path("")
+        with self._errors():
+            found = obstore.list_with_delimiter(self._store, prefix)
+            objects = [
+                Listed(str(one["path"])[len(prefix) :], one["size"], one["last_modified"]) for one in found["objects"]
+            ]
+            return [str(one)[len(prefix) :].rstrip("/") for one in found["common_prefixes"]], objects
 
     def get_range(self, name: str, start: int, size_bytes: int) -> bytes:
         """Return a part of an object.
@@ -157,10 +179,10 @@ class StoreFolder:
 
         After a lost answer the object may be written although this call failed or returned None.
         """
-        return self._put_if(name, content, {"e_tag": tag})
+        return self._put_if(name, content, {self._tag: tag})
 
-    def upload(self, name: str, file: Path) -> None:
-        """Write an object of any size from a local file."""
+    def upload(self, name: str, file: Path | IO[bytes]) -> None:
+        """Write an object of any size from a local file, whether or not it exists."""
         import obstore
 
         with self._errors():
@@ -183,10 +205,11 @@ class StoreFolder:
         """
         name = f"_calve-probe-{os.urandom(8).hex()}"
         try:
-            tag = self.create(name, b"1")
+            self.create(name, b"1")
             refuses = self.create(name, b"2") is None
-            swaps = tag is not None and self.swap(name, b"3", tag) is not None
-            refuses = refuses and tag is not None and self.swap(name, b"4", tag) is None
+            found = self.get(name)
+            swaps = found is not None and self.swap(name, b"3", found.tag) is not None
+            refuses = refuses and found is not None and self.swap(name, b"4", found.tag) is None
         finally:
             self.remove([name])
         if not (refuses and swaps):
@@ -194,7 +217,8 @@ class StoreFolder:
                 f"The object store of {self.location} ignores the conditions of writes (If-Match, If-None-Match)",
                 step="start",
                 target=self.location,
-                hint="Use a store that supports conditional writes, such as Amazon S3, or a local --state",
+                hint="Use a store that supports conditional writes, such as those of Amazon, Google and Azure, or a "
+                "local --state",
             )
 
     def _put_if(self, name: str, content: bytes, mode: Any) -> str | None:
@@ -205,14 +229,14 @@ class StoreFolder:
             try:
                 result = obstore.put(self._store, self._path(name), content, mode=mode)
             except (AlreadyExistsError, PreconditionError) as error:
-                if _CONFLICT in str(error):
+                if _CONFLICT in str(error) and _EXISTS not in str(error):
                     raise BaseError(str(error)) from error
                 return None
             except FileNotFoundError:
                 if mode == "create":
                     raise  # there is no such bucket
                 return None
-            return str(result["e_tag"])
+            return str(result[self._tag])
 
     def _listed(self) -> Iterator[str]:
         import obstore
@@ -224,7 +248,21 @@ class StoreFolder:
 
     @property
     def _store(self) -> ObjectStore:
-        return connected(self.location.split("/", maxsplit=3)[2], self.location.startswith("memory:"))
+        from obstore.exceptions import BaseError
+
+        try:
+            return connected(self._scheme, self.location.split("/", maxsplit=3)[2])
+        except (BaseError, ValueError) as error:
+            raise self._refused(error) from error
+
+    @property
+    def _scheme(self) -> str:
+        return self.location.partition("://")[0]
+
+    @property
+    def _tag(self) -> Literal["e_tag", "version"]:
+        """What identifies a version in conditions: on Google Cloud Storage its generation."""
+        return "version" if self._scheme == "gs" else "e_tag"
 
     def _path(self, name: str) -> str:
         parts = self.location.split("/", maxsplit=3)
@@ -255,7 +293,8 @@ class StoreFolder:
             f"The object store refuses {self.location}: {_reason(error)}",
             step=_STEP,
             target=self.location,
-            hint="Check the bucket, and the keys and permissions of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE)",
+            hint="Check the bucket, and the keys and permissions of the environment "
+            f"({CREDENTIALS.get(self._scheme, '')})",
         )
 
 
@@ -270,55 +309,6 @@ def state_folder_at(location: str) -> StateFolder:
         SettingsError: It is on a store that cannot keep a state.
     """
     return StoreFolder.at(location) if "://" in location else Path(location)
-
-
-def s3_file_io() -> dict[str, str]:
-    """Return the properties of a FileIO of PyIceberg that reaches S3 as the environment says."""
-    endpoint, region = s3_environment()
-    keys = profile_keys() or {
-        "access_key_id": os.environ.get("AWS_ACCESS_KEY_ID", ""),
-        "secret_access_key": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
-        "session_token": os.environ.get("AWS_SESSION_TOKEN", ""),
-    }
-    named = {f"s3.{key.replace('_', '-')}": value for key, value in keys.items()}
-    given = {"s3.endpoint": endpoint, "s3.region": region or "us-east-1", **named}
-    return {key: value for key, value in given.items() if value}
-
-
-def s3_environment() -> tuple[str | None, str | None]:
-    """Return the endpoint and the region of S3 that the environment sets."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    return endpoint, os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-
-
-@functools.lru_cache(maxsize=16)
-def connected(bucket: str, in_memory: bool) -> ObjectStore:
-    """Connect to a bucket, once in this process."""
-    from obstore.store import MemoryStore, S3Store
-
-    if in_memory:
-        return MemoryStore()
-    endpoint, region = s3_environment()
-    given: dict[str, Any] = {"endpoint": endpoint, "region": region, **profile_keys()}
-    options = {key: value for key, value in given.items() if value}
-    store: ObjectStore = S3Store(bucket, client_options=_TIMES, retry_config=_RETRIES, **options)
-    return store
-
-
-def profile_keys() -> dict[str, str]:
-    """Return the keys of the AWS command line's profile; none if the environment has keys or there is no profile."""
-    if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return {}
-    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path("~/.aws/credentials").expanduser()
-    profiles = configparser.RawConfigParser()
-    with contextlib.suppress(configparser.Error):
-        profiles.read(file)
-    name = os.environ.get("AWS_PROFILE", "default")
-    if not profiles.has_option(name, "aws_access_key_id"):
-        return {}
-    keys = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
-    keys["session_token"] = "aws_session_token"
-    return {ours: profiles.get(name, theirs, fallback="") for ours, theirs in keys.items()}
 
 
 def _reason(error: Exception) -> str:

@@ -80,9 +80,9 @@ def test_an_error_that_has_not_occurred_for_long_is_not_shown_as_present(shell: 
 
 @pytest.mark.parametrize("command", [("status",), ("dlq", "list"), ("doctor",)])
 def test_a_store_that_cannot_keep_a_state_is_refused_at_once(shell: Shell, command: tuple[str, ...]) -> None:
-    result = shell(*command, "--state", "gs://bucket/state")
+    result = shell(*command, "--state", "hdfs://host/state")
     assert result.exit_code == 2
-    assert "The state cannot be kept at gs://bucket/state. Set --state to a local path, or to an S3" in result.stderr
+    assert "The state cannot be kept at hdfs://host/state. HDFS has no conditional writes" in result.stderr
 
 
 def test_a_stopped_pipeline_says_when(shell: Shell) -> None:

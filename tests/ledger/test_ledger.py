@@ -217,8 +217,8 @@ def test_a_state_of_another_pipeline_is_refused(ledger: Ledger) -> None:
         Ledger.open(ledger.folder, "till")
 
 
-@pytest.mark.parametrize("folder", ["gs://bucket/state/shop/ledger", "hdfs://host/state/shop/ledger", "s3://"])
-def test_a_state_that_is_neither_local_nor_on_s3_is_refused_plainly(folder: str) -> None:
+@pytest.mark.parametrize("folder", ["http://bucket/state/shop/ledger", "hdfs://host/state/shop/ledger", "s3://"])
+def test_a_state_that_is_neither_local_nor_on_a_store_is_refused_plainly(folder: str) -> None:
     with pytest.raises(SettingsError, match="cannot be kept at"):
         Ledger.open(folder)
 

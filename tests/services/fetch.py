@@ -1,6 +1,6 @@
 """Downloads ahead what the servers of the tests need: `python -m services.fetch` in the folder `tests`."""
 
-from services import chromium, duckdb_iceberg, elasticmq, kafka, mysql, opensearch, postgres
+from services import azurite, chromium, duckdb_iceberg, elasticmq, gcs, kafka, mysql, opensearch, postgres
 
 
 def main() -> None:
@@ -11,6 +11,8 @@ def main() -> None:
     for kind in (mysql.MYSQL, mysql.MARIADB):
         print(f"{kind.name} {kind.version}: {kind.fetch()}")
     print(f"ElasticMQ {elasticmq.VERSION}: {elasticmq.fetch()}")
+    print(f"Azurite {azurite.VERSION}: {azurite.fetch() or 'not to be had'}")
+    print(f"fake-gcs-server: {gcs.fetch() or 'not to be had'}")
     if chromium.find():
         print(f"axe-core: {chromium.axe() or 'not to be had'}")
     print(f"DuckDB {duckdb_iceberg.VERSION} with its reader of Iceberg: {duckdb_iceberg.fetch() or 'not to be had'}")

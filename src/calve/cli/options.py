@@ -79,7 +79,7 @@ state = click.option(
     show_default=True,
     metavar="URI",
     callback=_a_state,
-    help="Folder for progress, rejects and status: a path or s3://bucket/prefix.",
+    help="Folder for progress, rejects and status: a path, or s3://, gs:// or az:// with bucket and prefix.",
 )
 give_up_after = click.option(
     "--give-up-after",

@@ -161,7 +161,7 @@ def forget_table(table: str, pipeline: str | None, state: str, yes: bool) -> Non
 @options.only_pipeline
 @options.debug
 def copy_state(old: str, new: str, pipeline: str | None) -> None:
-    """Copy a state to another folder or to S3, or back. No run of its pipelines may be active.
+    """Copy a state to another folder or object store, or back. No run of its pipelines may be active.
 
     Run with the copy from then on: `calve run` refuses the old state. Nothing of the old state is removed. Dead letters
     that `dlq` of a sink sends elsewhere stay there.

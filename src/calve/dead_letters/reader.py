@@ -249,7 +249,8 @@ def _read_errors(folder: Folder) -> Iterator[None]:
             f"the dead letters in {folder.path} cannot be read: {error.strerror or error}",
             step="observe",
             target=folder.path,
-            hint="Check your permissions; for object storage set the credentials of the environment (AWS_…)",
+            hint="Check your permissions; for object storage set the credentials of the environment (AWS_…, GOOGLE_…, "
+            "AZURE_…)",
         ) from error
 
 

@@ -176,7 +176,7 @@ class LetterTable:
                 step="observe",
                 target=self.location,
                 hint="Check your permissions, and that the table exists; for object storage set the credentials of the "
-                "environment (AWS_…)",
+                "environment (AWS_…, GOOGLE_…, AZURE_…)",
             ) from error
 
 

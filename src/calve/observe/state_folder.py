@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 
 from calve.errors import SettingsError
+from calve.store_files import files_of
 
 __all__ = ["Folder"]
 
@@ -42,7 +43,7 @@ class Folder:
             path = os.fspath(Path(location).expanduser().absolute())
             return Folder(pafs.LocalFileSystem(), path, path)
         try:
-            files, path = pafs.FileSystem.from_uri(location)
+            files, path = files_of(location)
         except (ValueError, OSError) as error:
             raise SettingsError(
                 f"the folder {location} cannot be opened: {error}",

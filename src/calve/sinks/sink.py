@@ -22,13 +22,13 @@ from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
 from calve.dead_letters.open_table import LetterTarget
 from calve.dead_letters.rejects import DeadLetterLocation
-from calve.object_store import s3_file_io
 from calve.observe.log import Log
 from calve.record.target import BranchRef
 from calve.record.written import TableFiles
 from calve.settings import SinkEntry
 from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
+from calve.store_client import file_io_at
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 
@@ -92,7 +92,7 @@ class Opening:
     def state_storage(self) -> dict[str, str]:
         """The properties of a FileIO for dead letters that go into a state on an object store; else empty."""
         in_state = not self.entry.value.dlq_prefix and "://" in self.dead_letters
-        return s3_file_io() if in_state else {}
+        return file_io_at(self.dead_letters) if in_state else {}
 
 
 class SinkTables(Protocol):

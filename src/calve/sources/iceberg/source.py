@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from calve import durable, structs
 from calve.changes.plan import Planner
 from calve.errors import PositionLostError
-from calve.object_store import StateFolder, StoreFolder, s3_file_io
+from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log
 from calve.sources.iceberg.followed import Followed
 from calve.sources.iceberg.protect import Protection
@@ -24,6 +24,7 @@ from calve.sources.iceberg.spool import Spools
 from calve.sources.iceberg.store_spool import StoreSpools
 from calve.sources.iceberg.table_offset import TableOffset, offsets, position
 from calve.sources.source import Backlog, Planned, Position, SourceTable, Split
+from calve.store_client import file_io_at
 
 __all__ = ["IcebergSource", "Lake"]
 
@@ -61,7 +62,7 @@ class IcebergSource:
         pipeline: str,
         lake_of: Callable[[Mapping[str, str]], Lake],
     ) -> None:
-        storage = s3_file_io() if isinstance(folder, StoreFolder) else {}
+        storage = file_io_at(str(folder)) if isinstance(folder, StoreFolder) else {}
         self.reader = IcebergReader(str(folder.absolute()), storage=storage)
         self._settings = settings
         self._folder = folder

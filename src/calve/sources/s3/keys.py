@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 import urllib3
 
 from calve.errors import SourceError, SourceUnavailableError
-from calve.object_store import profile_keys, s3_environment
 from calve.sources.s3.settings import Aws
 from calve.sources.s3.signing import Keys, signed
+from calve.store_client import profile_keys, s3_environment
 
 __all__ = ["Lease", "keys_of"]
 

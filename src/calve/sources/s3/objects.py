@@ -14,9 +14,9 @@ import pyarrow as pa
 from obstore.exceptions import BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 
 from calve.errors import CalveError, SourceError, SourceUnavailableError
-from calve.object_store import profile_keys, s3_environment
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Bucket
+from calve.store_client import profile_keys, s3_environment
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -13,10 +13,10 @@ import urllib3
 
 from calve.errors import SourceError, SourceUnavailableError
 from calve.no_answer import no_answer
-from calve.object_store import s3_environment
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Sqs
 from calve.sources.s3.signing import signed
+from calve.store_client import s3_environment
 
 __all__ = ["LONGEST_HIDDEN_SECONDS", "Message", "Queue"]
 

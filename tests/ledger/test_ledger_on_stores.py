@@ -1,4 +1,4 @@
-"""A real S3 server honours the conditions that a ledger needs."""
+"""Real servers of each kind of store honour the conditions that a ledger needs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from calve.errors import OvertakenError, SetupError, WriteError
 from calve.ledger.ledger import Ledger
-from calve.object_store import StoreFolder, connected
+from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
-from services.objects import ObjectStore
+from calve.store_client import connected
 from services.process import free_ports
 from takeover import taken_over
 
@@ -21,11 +21,12 @@ pytestmark = pytest.mark.services
 RACES = 5
 
 
-@pytest.fixture
-def folder(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> StoreFolder:
-    for name, value in object_store.environment().items():
+@pytest.fixture(params=["object_store", "gcs", "azurite"])
+def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> StoreFolder:
+    store = request.getfixturevalue(request.param)
+    for name, value in store.environment().items():
         monkeypatch.setenv(name, value)
-    return StoreFolder.at(object_store.place(f"{request.node.name}/shop/ledger"))
+    return StoreFolder.at(store.place(f"{request.function.__name__}/shop/ledger"))
 
 
 def test_of_many_writers_one_creates_an_object_and_one_replaces_it(folder: StoreFolder) -> None:
@@ -42,7 +43,7 @@ def test_of_many_writers_one_creates_an_object_and_one_replaces_it(folder: Store
     folder.remove([*folder.names(), "never-there"])
     assert not folder.exists()
     assert folder.get("race-1") is None
-    assert folder.swap("race-1", b"", "tag") is None
+    assert folder.swap("race-1", b"", tag) is None
 
 
 def test_a_ledger_continues_and_a_late_writer_is_refused(folder: StoreFolder) -> None:
@@ -60,6 +61,7 @@ def test_a_ledger_continues_and_a_late_writer_is_refused(folder: StoreFolder) ->
         assert (again.committed.batch, again.committed.totals.events, again.pending()) == (2, 2, [])
 
 
+@pytest.mark.parametrize("folder", ["object_store"], indirect=True)
 def test_wrong_keys_are_told_apart_from_a_store_that_is_down(
     folder: StoreFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

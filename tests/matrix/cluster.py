@@ -4,6 +4,9 @@ A master and two workers run as processes with folders of their own, and know Ca
 reads numbered events from Kafka into a table of a REST catalog; tables and state are in S3, and a second driver waits
 as a standby. At random times an executor, a worker or the leading driver is killed (-9). After each kill, all events
 that were sent before it must be committed; at the end each must be in the table once.
+
+With `--dynamic` nothing is killed. Executors are allocated dynamically, and in pauses without events Spark takes all of
+them back; the events after a pause need new ones.
 """
 
 from __future__ import annotations
@@ -35,16 +38,29 @@ PATIENCE_SECONDS = 300
 WORKERS = 2
 EVENTS = 50
 STRIKES = ("executor", "worker", "driver")
+PAUSES = ("pause",)
 SMALL = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m"}
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "3s",
+    "spark.dynamicAllocation.executorIdleTimeout": "2s",
+    "spark.dynamicAllocation.minExecutors": "0",
+}
 
 
 class Feed:
-    """Sends numbered events to Kafka, several times a second."""
+    """Sends numbered events to Kafka, several times a second.
+
+    Attributes:
+        paused: While it is held, nothing is sent.
+    """
 
     def __init__(self, broker: Kafka) -> None:
         self.sent = 0
         self._broker = broker
         self._ended = threading.Event()
+        self.paused = threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -56,7 +72,8 @@ class Feed:
     def _run(self) -> None:
         while not self._ended.wait(0.3):
             events = [f'{{"id": {number}}}' for number in range(self.sent, self.sent + EVENTS)]
-            self.sent += self._broker.produce("cluster", events, partitions=(0, 1, 2))
+            with self.paused:
+                self.sent += self._broker.produce("cluster", events, partitions=(0, 1, 2))
 
 
 class Drivers:
@@ -127,7 +144,8 @@ def main() -> int:
         os.environ.update(objects.environment())
         broker.create_topic("cluster", partitions=3)
         more = dict(word.split("=", 1) for word in asked.conf)
-        settings = SMALL | bundle.settings(str(folder / "calve.tar.gz")) | more
+        dynamic = DYNAMIC if asked.dynamic else {}
+        settings = SMALL | dynamic | bundle.settings(str(folder / "calve.tar.gz")) | more
         confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         arguments = ["--master", cluster.master, "--state", objects.place("state"), *confs]
         drivers = Drivers(folder, arguments, _yaml(broker, objects), objects)
@@ -144,8 +162,8 @@ def main() -> int:
         ids = load_catalog("rest", **objects.rest_catalog()).load_table("out.cluster").scan().to_arrow()["id"]
         found, expected = Counter(ids.to_pylist()), Counter(range(feed.sent))
     lost, duplicated = (expected - found).total(), (found - expected).total()
-    said = ", ".join(f"{kills[what]} {what}s" for what in STRIKES)
-    line = f"{kills.total()} kills ({said}): {feed.sent} events, {lost} lost, {duplicated} duplicated"
+    said = ", ".join(f"{kills[what]} {what}s" for what in _kinds(asked))
+    line = f"{kills.total()} strikes ({said}): {feed.sent} events, {lost} lost, {duplicated} duplicated"
     (folder / "cluster.json").write_text(json.dumps({"kills": kills, "events": feed.sent, "line": line}))
     print(line)
     return 1 if lost or duplicated else 0
@@ -157,17 +175,35 @@ def _play(asked: argparse.Namespace, cluster: SparkCluster, drivers: Drivers, fe
         "executor": lambda: os.kill(chance.choice(cluster.executors()), signal.SIGKILL),
         "worker": lambda: cluster.kill_worker(chance.randrange(WORKERS)),
         "driver": drivers.kill_leader,
+        "pause": lambda: _pause(cluster, drivers, feed),
     }
+    kinds = _kinds(asked)
     for number in range(asked.kills):
-        what = STRIKES[number % len(STRIKES)]
+        what = kinds[number % len(kinds)]
         if what == "driver":
             drivers.stand_by()
         time.sleep(chance.uniform(0, 3))  # anywhere in a batch
         struck, sent = time.monotonic(), feed.sent
         strikes[what]()
         kills[what] += 1
-        drivers.reach(sent, f"it goes on after kill {number}, of a {what}")
-        print(f"kill {number}: {what}; all was committed after {time.monotonic() - struck:.1f} s", flush=True)
+        drivers.reach(sent, f"it goes on after strike {number}, a {what}")
+        print(f"strike {number}: {what}; all was committed after {time.monotonic() - struck:.1f} s", flush=True)
+
+
+def _kinds(asked: argparse.Namespace) -> tuple[str, ...]:
+    return PAUSES if asked.dynamic else STRIKES
+
+
+def _pause(cluster: SparkCluster, drivers: Drivers, feed: Feed) -> None:
+    """Send nothing until Spark has taken all executors back; then send again, which new executors must read."""
+    before = set(cluster.executors())
+    assert before
+    with feed.paused:
+        drivers.reach(feed.sent, "all is committed before the pause")
+        until(lambda: not cluster.executors(), "all executors are given back", PATIENCE_SECONDS)
+        sent = feed.sent
+    drivers.reach(sent + EVENTS, "events after the pause are committed")
+    assert not before & set(cluster.executors())
 
 
 def _yaml(broker: Kafka, objects: ObjectStore) -> str:
@@ -189,6 +225,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--dynamic", action="store_true", help="let Spark take executors back in pauses; kill nothing")
     parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, as KEY=VALUE")
     return parser.parse_args()
 

@@ -1,7 +1,8 @@
 """Kills pipelines at every point and at any time, and counts what is lost: `make crash ROUNDS=100 SEED=1`.
 
-With `--databases` the rounds are those of `matrix.databases`; with `--whole` as well, the whole of Calve is killed in
-them, and not only its source.
+With `--starts 200` a process with many pipelines is started and ended so often instead, without a kill
+(`matrix.starts`). With `--databases` the rounds are those of `matrix.databases`; with `--whole` as well, the whole of
+Calve is killed in them, and not only its source.
 
 A round is one pipeline, from one of the sources, with a sink of each write mode; its state is a folder or on an object
 store. It is killed eight times, each time with new events, at points that take turns or at any time. Then it works off
@@ -32,6 +33,7 @@ from calve.engine import session
 from matrix import databases
 from matrix.feeds import Feed, FileFeed, HttpFeed, KafkaFeed, TableFeed
 from matrix.round import ANY_TIME, Counts, Round
+from matrix.starts import Starts
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
@@ -88,6 +90,8 @@ def main() -> int:
     asked.folder.mkdir(parents=True)
     if asked.databases:
         return _play_databases(asked)
+    if asked.starts:
+        return _play_starts(asked)
     servers = Servers(asked.folder / "servers", asked.opensearch)
     found: dict[tuple[str, str], list[Counts]] = {}
     failed, began = 0, time.monotonic()
@@ -109,6 +113,25 @@ def main() -> int:
         servers.close()
         _write(asked, found)
     return 1 if failed else 0
+
+
+def _play_starts(asked: argparse.Namespace) -> int:
+    starts, began = Starts(asked.folder / "starts", asked.pipelines, asked.seed), time.monotonic()
+    try:
+        while starts.counts.total() < asked.starts:
+            before = len(starts.wrong)
+            starts.play()
+            for line in starts.wrong[before:]:
+                print(line, flush=True)
+            if not starts.counts.total() % 10:
+                print(f"{starts.counts.total()} starts ({time.monotonic() - began:.0f} s)", flush=True)
+    except KeyboardInterrupt:
+        print("ended; these are the starts before", flush=True)
+    ends = ", ".join(f"{count} ended {how}" for how, count in sorted(starts.counts.items()))
+    line = f"{starts.counts.total()} starts of {asked.pipelines} pipelines ({ends}): {len(starts.wrong)} findings"
+    (asked.folder / "starts.json").write_text(json.dumps({"line": line, "wrong": starts.wrong}, indent=1))
+    print(line)
+    return 1 if starts.wrong else 0
 
 
 def _play_databases(asked: argparse.Namespace) -> int:
@@ -163,6 +186,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--round", type=int, help="play only this round of the seed")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--opensearch", action="store_true", help="write to an OpenSearch as well")
+    parser.add_argument("--starts", type=int, default=0, help="start and end a process so often instead")
+    parser.add_argument("--pipelines", type=int, default=20, help="with --starts: how many the process has")
     parser.add_argument("--databases", action="store_true", help="kill sources of databases instead")
     parser.add_argument("--whole", action="store_true", help="with --databases: kill all of Calve, not only its source")
     return parser.parse_args()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError
 
 from calve.errors import SettingsError, SetupError, Verdict, WriteError
 from calve.object_store import StoreFolder
-from calve.store_client import s3_file_io
+from calve.store_client import connected, s3_file_io
 from services.process import free_ports
 from services.scripted import Scripted
 
@@ -71,6 +72,26 @@ def test_keys_of_a_profile_are_used_unless_the_environment_has_keys(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "other")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     assert s3_file_io() == found | {"s3.access-key-id": "other", "s3.secret-access-key": "secret"}
+
+
+def test_the_variables_of_the_azure_command_line_are_read_unless_those_of_its_libraries_are_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "theirs")
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "a2V5")
+    assert connected("az", "box-1").config["account_name"] == "theirs"
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "libraries")
+    assert "account_name" not in connected("az", "box-2").config  # it reads its own
+
+
+def test_a_write_that_google_throttles_is_tried_again_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Scripted(lambda *_: (429, b"slow down")) as server:
+        nobody = {"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": True}
+        key = json.dumps({"gcs_base_url": server.address, **nobody})
+        monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", key)
+        with pytest.raises(WriteError, match="429 Too Many Requests"):
+            StoreFolder.at("gs://throttled/state").create("a", b"1")
+        assert [(asked[0], asked[3]["x-goog-if-generation-match"]) for asked in server.asked] == [("PUT", "0")] * 6
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ from running import Calve
 WAIT_SECONDS = 3600
 
 
-def calve_run(folder: Path, yaml: str, count: int) -> Figures:
+def calve_run(folder: Path, yaml: str, count: int, *more: str, environment: dict[str, str] | None = None) -> Figures:
     """Work off all that is there, in a process of its own, start-up included; print its warnings and where time went.
 
-    `inside events/s` leaves out what lies before the first batch and behind the last commit.
+    `inside events/s` leaves out what lies before the first batch and behind the last commit; `more` are arguments.
     """
     calve = Calve(folder, yaml)
     calve.log.unlink(missing_ok=True)
     try:
         with measured(count) as found:
-            code = calve.start("--once", "--json", "--debug").wait(WAIT_SECONDS)
+            code = calve.start("--once", "--json", "--debug", *more, environment=environment).wait(WAIT_SECONDS)
     finally:
         calve.end()
     if code:
@@ -34,7 +34,8 @@ def calve_run(folder: Path, yaml: str, count: int) -> Figures:
             print(f"  warning: {one['message']}", flush=True)
     steps = ", ".join(f"{step} {share:.0%}" for step, share in _shares(entries).items())
     print(f"  {folder.name}, {count:,} events, time of the tasks: {steps}", flush=True)
-    return found | {"inside events/s": count / _seconds_inside(entries)}
+    commits = sum(one["message"].startswith("committed ") for one in entries)
+    return found | {"inside events/s": count / _seconds_inside(entries), "commits": commits}
 
 
 def _shares(entries: list[dict[str, Any]]) -> dict[str, float]:

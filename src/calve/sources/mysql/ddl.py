@@ -1,15 +1,19 @@
 """Reads what a statement of the log does to tables: the rows have no trace of it.
 
-Only the heads of statements are read, and the parts of ALTER TABLE that rename or remove rows.
+Only the heads of statements are read, and the parts of ALTER TABLE that rename columns, remove rows, or certainly leave
+the columns as they are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["Effect", "effects"]
+from calve.sources.mysql.declared import in_charset
+from calve.sources.mysql.events import Query
+
+__all__ = ["Effect", "effects", "effects_of"]
 
 _TOKEN = re.compile(
     r"""
@@ -23,6 +27,15 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CHANGES_OF_ROWS = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
+_LEAVES_COLUMNS = re.compile(
+    r"(ADD|DROP|RENAME) (INDEX|KEY|UNIQUE|FULLTEXT|SPATIAL|FOREIGN|CHECK|PARTITION)\b"
+    r"|(ALTER|ALGORITHM|AUTO_INCREMENT|COMMENT|ENGINE|FORCE|LOCK|ROW_FORMAT)\b"
+).match
+"""How parts of ALTER TABLE begin that change neither the names, types and order of columns nor the key.
+
+None of these words is the name of a column there, unless it is in quotes.
+"""
+_DESCRIBES = frozenset({"drop", "drop database", "replace", "columns"})
 _BEFORE_A_TABLE = ("INTO", "FROM", "UPDATE", "TABLE", "JOIN", "IGNORE", "LOW_PRIORITY")
 _PARTITION_LOSSES = (
     "TRUNCATE PARTITION",
@@ -46,7 +59,7 @@ class Effect(NamedTuple):
     """What a statement does to a table.
 
     Attributes:
-        kind: `truncate`, `drop`, `drop database`, `replace`, `rename`, `columns` or `rows`.
+        kind: `truncate`, `drop`, `drop database`, `replace`, `rename`, `columns` (they may be others) or `rows`.
         database: The table's database.
         table: Its name; empty for `drop database`.
         to: Of `rename`: the new database and name; of `columns`: the old name and the new name of each renamed column.
@@ -56,6 +69,28 @@ class Effect(NamedTuple):
     database: str
     table: str
     to: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def describes(self) -> list[tuple[str, str]]:
+        """The tables that may have other columns after it: each with its database; without a name all of that."""
+        if self.kind == "rename":
+            return [(self.database, self.table), *self.to]
+        return [(self.database, self.table)] if self.kind in _DESCRIBES else []
+
+
+def effects_of(query: Query, charsets: Mapping[int, str]) -> list[Effect]:
+    """Return what a statement of the log does.
+
+    It has the character set of the session, or UTF-8 if the server wrote it itself.
+
+    Args:
+        query: The statement.
+        charsets: The character set of each collation.
+    """
+    texts = dict.fromkeys(
+        [in_charset(query.text, charsets.get(query.collation, "")), query.text.decode("utf-8", "replace")]
+    )
+    return list(dict.fromkeys(effect for text in texts for effect in effects(text, query.database)))
 
 
 def effects(text: str, database: str) -> list[Effect]:
@@ -71,6 +106,10 @@ def effects(text: str, database: str) -> list[Effect]:
         tokens, words = tokens[1:], words[1:]
     if not words:
         return []
+    if words[:2] == ["SET", "STATEMENT"]:  # of MariaDB: settings for one statement
+        start = next((at for at, token in enumerate(tokens) if token.word == "FOR"), len(tokens))
+        tokens = tokens[start + 1 :]
+        words = [token.word for token in tokens[:8]] or [""]
     reader = _Reader(tokens, database)
     if words[0] == "TRUNCATE":
         reader.skip("TRUNCATE", "TABLE")
@@ -83,7 +122,9 @@ def effects(text: str, database: str) -> list[Effect]:
         reader.skip("CREATE", "OR", "REPLACE", "TABLE", "IF", "NOT", "EXISTS")
         return [Effect("replace", *reader.table())] if "REPLACE" in words[1:3] else []
     if words[0] == "ALTER" and "TABLE" in words[1:5]:
-        reader.skip("ALTER", "ONLINE", "OFFLINE", "IGNORE", "TABLE", "IF", "EXISTS")
+        reader.skip("ALTER", "ONLINE", "OFFLINE", "IGNORE")
+        reader.take()
+        reader.skip("IF", "EXISTS")
         return list(_altered(reader))
     if words[0] in _CHANGES_OF_ROWS:
         return list(_named(reader))
@@ -123,6 +164,11 @@ class _Reader:
     @property
     def word(self) -> str:
         return self._tokens[self._at].word if self._at < len(self._tokens) else ""
+
+    @property
+    def head(self) -> str:
+        """The next two words."""
+        return " ".join(token.word for token in self._tokens[self._at : self._at + 2])
 
     @property
     def is_over(self) -> bool:
@@ -172,13 +218,16 @@ def _dropped(reader: _Reader) -> Iterator[Effect]:
         reader.skip("IF", "EXISTS")
         yield Effect("drop database", reader.take(), "")
     elif reader.word in ("TABLE", "TABLES"):
-        reader.skip("TABLE", "TABLES", "IF", "EXISTS")
+        reader.take()
+        reader.skip("IF", "EXISTS")
         for part in reader.parts():
             yield Effect("drop", *part.table())
 
 
 def _renamed(reader: _Reader) -> Iterator[Effect]:
-    reader.skip("RENAME", "TABLE", "TABLES", "IF", "EXISTS")
+    reader.take()
+    reader.take()
+    reader.skip("IF", "EXISTS")
     for part in reader.parts():
         old = part.table()
         while not part.is_over and not part.skip("TO"):
@@ -188,10 +237,14 @@ def _renamed(reader: _Reader) -> Iterator[Effect]:
 
 def _altered(reader: _Reader) -> Iterator[Effect]:
     table = reader.table()
+    if reader.skip("WAIT"):
+        reader.take()
+    reader.skip("NOWAIT")
     if any(reader.has(words) for words in _PARTITION_LOSSES):
         yield Effect("truncate", *table)
-    columns = []
+    columns, may_describe = [], False
     for part in reader.parts():
+        may_describe |= not _LEAVES_COLUMNS(part.head)
         if part.skip("CHANGE"):
             part.skip("COLUMN", "IF", "EXISTS")
             columns.append((part.take(), part.take()))
@@ -204,6 +257,5 @@ def _altered(reader: _Reader) -> Iterator[Effect]:
             elif part.word not in ("INDEX", "KEY"):
                 part.skip("TO", "AS", "=")
                 yield Effect("rename", *table, (part.table(),))
-    renamed = tuple((old, new) for old, new in columns if old.lower() != new.lower() or old != new)
-    if renamed:
-        yield Effect("columns", *table, renamed)
+    if may_describe:
+        yield Effect("columns", *table, tuple((old, new) for old, new in columns if old != new))

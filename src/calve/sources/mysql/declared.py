@@ -7,12 +7,23 @@ import re
 from typing import TYPE_CHECKING
 
 from calve.sources.database.table import Column
+from calve.sources.mysql.events import ENUM, SET
 from calve.sources.mysql.quote import quoted
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["CODECS", "REFUSED_TYPES", "decoded", "kind_of", "labels_of", "text_sql"]
+__all__ = [
+    "CODECS",
+    "REFUSED_TYPES",
+    "charset_of",
+    "decoded",
+    "in_charset",
+    "kind_of",
+    "labels_of",
+    "log_type",
+    "text_sql",
+]
 
 _MOST_DIGITS = 38
 _KINDS = {
@@ -71,7 +82,30 @@ CODECS = {
     "macroman": "mac-roman",
 }
 """Character sets and Python's codecs, which read every byte as MySQL does."""
+_LOG_TYPES = {
+    "tinyint": (1, 0),
+    "smallint": (2, 0),
+    "mediumint": (9, 0),
+    "int": (3, 0),
+    "bigint": (8, 0),
+    "year": (13, 0),
+    "float": (4, 4),
+    "double": (5, 8),
+    "date": (10, 0),
+    "json": (245, 4),
+    "tinytext": (252, 1),
+    "tinyblob": (252, 1),
+    "text": (252, 2),
+    "blob": (252, 2),
+    "mediumtext": (252, 3),
+    "mediumblob": (252, 3),
+    "longtext": (252, 4),
+    "longblob": (252, 4),
+}
+_MOMENTS = {"timestamp": 17, "datetime": 18, "time": 19}
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
+_ESCAPE = re.compile(r"\\(.)|''")
+_ESCAPED = {"0": "\0", "n": "\n", "r": "\r"}
 
 
 def kind_of(name: str, declared: str, precision: int, scale: int) -> str:
@@ -92,6 +126,48 @@ def kind_of(name: str, declared: str, precision: int, scale: int) -> str:
     return "binary" if name in _BYTES | _SHAPES else _KINDS.get(name, "string")
 
 
+def log_type(name: str, octets: int, precision: int, scale: int, digits: int, labels: int) -> tuple[int, int]:
+    """Return the type that a column has in the log, and what belongs to it there, as a number.
+
+    Args:
+        name: Its type's name, e.g. `bigint`.
+        octets: The most bytes of a text or of bytes.
+        precision: The digits of a decimal, or the bits of a bit field.
+        scale: The digits after the point.
+        digits: Those of fractions of a second.
+        labels: How many an enumeration or set has.
+    """
+    if name in ("varchar", "varbinary"):
+        return 15, octets
+    if name in ("char", "binary"):
+        return 254, 254 ^ (octets & 0x300) >> 4 | (octets & 0xFF) << 8
+    if name == "decimal":
+        return 246, precision | scale << 8
+    if name == "bit":
+        return 16, precision & 7 | precision >> 3 << 8
+    if name == "enum":
+        return ENUM, ENUM | (1 if labels < 256 else 2) << 8
+    if name == "set":
+        size = (labels + 7) // 8
+        return SET, SET | (size if size <= 4 else 8) << 8
+    if name in _MOMENTS:
+        return _MOMENTS[name], digits
+    return (255, 4) if name in _SHAPES else _LOG_TYPES.get(name, (0, 0))
+
+
+def charset_of(name: str) -> str:
+    """Return the name of a character set; older servers call `utf8mb3` `utf8`."""
+    return "utf8mb3" if name == "utf8" else name
+
+
+def in_charset(text: bytes, charset: str) -> str:
+    """Return a text in a character set that only sessions may have, too; in UTF-8 if Python does not know it."""
+    try:
+        return text.decode(CODECS.get(charset, charset), "replace")
+    except LookupError:
+        return text.decode("utf-8", "replace")
+
+
 def decoded(data: bytes, charset: str) -> str:
     """Return a text; bytes that its character set does not have become `?`, as in MySQL."""
     codec = CODECS[charset]
@@ -103,7 +179,9 @@ def decoded(data: bytes, charset: str) -> str:
 
 def labels_of(declared: str) -> tuple[str, ...]:
     """Return the values of `enum('a','b''c')`."""
-    return tuple(text.replace("''", "'") for text in _LABEL.findall(declared))
+    return tuple(
+        _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1] or "'"), text) for text in _LABEL.findall(declared)
+    )
 
 
 def text_sql(column: Column) -> str:

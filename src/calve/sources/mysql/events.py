@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from calve.sources.mysql.wire import read_length
@@ -35,6 +35,8 @@ __all__ = [
 QUERY, ROTATE, FORMAT, XID, HEARTBEAT, TABLE_MAP = 2, 4, 15, 16, 27, 19
 INSERTS, UPDATES, DELETES = (23, 30), (24, 31), (25, 32)
 GTID, ANONYMOUS, TAGGED, MARIADB_GTID = 33, 34, 42, 162
+BEGINS = (GTID, ANONYMOUS, TAGGED, MARIADB_GTID)
+"""Kinds of events that begin transactions."""
 REFUSED = {
     20: "events of MySQL 5.1",
     21: "events of MySQL 5.1",
@@ -54,6 +56,8 @@ REFUSED = {
 _HEAD = struct.Struct("<IBIIIH")
 _CHECKSUM_BYTES = 4
 _QUERY_HEAD = struct.Struct("<IIBHH")
+_CLIENT, _STATUS_BYTES = 4, {0: 5, 1: 9, 3: 5, 6: 0}
+"""The code of the session's character sets, and the sizes of the variables before them; 0: a text."""
 _ROW_HEAD_BYTES = 8
 _SECOND_VERSION = 30
 _COMMIT_TIME_AT, _COMMIT_TIME_BITS = 42, 55
@@ -88,20 +92,24 @@ class Event(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A statement in the log."""
+    """A statement in the log; `collation` is that of the session, whose character set the text has, 0 for none."""
 
     database: str
-    text: str
+    text: bytes
+    collation: int
 
 
 class MappedColumn(NamedTuple):
-    """A column as the log describes it: `kind` and `meta` are its type there, `collation` a number, 0 for none."""
+    """A column as the log describes it: `kind` and `meta` are its type there, `collation` a number.
+
+    Without `binlog_row_metadata = FULL` it has no name, and what the log does not say is None or empty.
+    """
 
     name: str
     kind: int
     meta: bytes
-    is_unsigned: bool
-    collation: int
+    is_unsigned: bool | None
+    collation: int | None
     labels: tuple[bytes, ...]
     is_key: bool
 
@@ -112,14 +120,19 @@ class Mapped:
 
     Attributes:
         layout: What is needed to read rows: the number of columns, their types and what belongs to these.
-        columns: None if the server does not describe them (`binlog_row_metadata` is not FULL).
+        columns: Its columns.
     """
 
     id: bytes
     database: str
     table: str
     layout: bytes
-    columns: tuple[MappedColumn, ...] | None = field(default=None)
+    columns: tuple[MappedColumn, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the log describes the columns completely (`binlog_row_metadata = FULL`)."""
+        return all(column.name for column in self.columns)
 
 
 def parse(data: bytes, is_checked: bool) -> Event:
@@ -170,7 +183,21 @@ def query(event: Event) -> Query:
     _, _, database, _, status = _QUERY_HEAD.unpack_from(event.body)
     at = _QUERY_HEAD.size + status
     name = event.body[at : at + database].decode("utf-8", "replace")
-    return Query(name, event.body[at + database + 1 :].decode("utf-8", "replace"))
+    collation = _client_collation(event.body[_QUERY_HEAD.size : at])
+    return Query(name, event.body[at + database + 1 :], collation)
+
+
+def _client_collation(status: bytes) -> int:
+    """Return the collation of the session; the variables before it are always in this order."""
+    at = 0
+    while at < len(status):
+        code = status[at]
+        if code == _CLIENT:
+            return int.from_bytes(status[at + 1 : at + 3], "little")
+        if code not in _STATUS_BYTES:
+            break
+        at += _STATUS_BYTES[code] or 2 + status[at + 1]
+    return 0
 
 
 def rows(event: Event) -> tuple[bytes, bytes, bool]:
@@ -229,28 +256,26 @@ def _real(kind: int, meta: bytes) -> int:
     return meta[0] if kind == _STRING and meta[0] in (ENUM, SET) else kind
 
 
-def _columns(types: bytes, metas: list[bytes], data: bytes, is_mariadb: bool) -> tuple[MappedColumn, ...] | None:
-    """Return the columns with what the server says besides, if it does."""
+def _columns(types: bytes, metas: list[bytes], data: bytes, is_mariadb: bool) -> tuple[MappedColumn, ...]:
+    """Return the columns with what the server says besides."""
     fields = {}
     at = 0
     while at < len(data):
         size, start = read_length(data, at + 1)
         fields[data[at]] = data[start : start + size]
         at = start + size
-    if _NAMES not in fields:
-        return None
     real = [_real(kind, meta) for kind, meta in zip(types, metas, strict=True)]
-    names = [name.decode() for name in _strings(fields[_NAMES])]
+    names = [name.decode() for name in _strings(fields.get(_NAMES, bytes(len(types))))]
     numbers = [index for index, kind in enumerate(real) if kind in (_MARIADB_NUMBERS if is_mariadb else _NUMBERS)]
-    signs = fields.get(_SIGNS, b"")
-    unsigned = {index for number, index in enumerate(numbers) if signs[number // 8] >> (7 - number % 8) & 1}
+    bits = fields.get(_SIGNS)
+    signs = {index: bool(bits[at // 8] >> (7 - at % 8) & 1) for at, index in enumerate(numbers)} if bits else {}
     texts = _MARIADB_TEXTS if is_mariadb else _TEXTS
     collations = _collations(real, texts, fields.get(_CHARSET), fields.get(_CHARSETS))
     collations |= _collations(real, {ENUM, SET}, fields.get(_ENUM_CHARSET), fields.get(_ENUM_CHARSETS))
     labels = _labels(real, ENUM, fields.get(_ENUMS, b"")) | _labels(real, SET, fields.get(_SETS, b""))
     keys = set(_integers(fields.get(_KEY, b""))) | set(_integers(fields.get(_PREFIX_KEY, b""))[::2])
     return tuple(
-        MappedColumn(name, real[i], metas[i], i in unsigned, collations.get(i, 0), labels.get(i, ()), i in keys)
+        MappedColumn(name, real[i], metas[i], signs.get(i), collations.get(i), labels.get(i, ()), i in keys)
         for i, name in enumerate(names)
     )
 

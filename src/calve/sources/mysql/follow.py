@@ -1,18 +1,19 @@
-"""Follows the description of a table in the log: new, widened and dropped columns."""
+"""Follows what is said about the columns of a table: new, widened and dropped ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from calve.observe.humanize import many
 from calve.sources.database.follow import check, conflict
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.declared import CODECS, REFUSED_TYPES, decoded, kind_of
 from calve.sources.mysql.events import ENUM, SET, YEAR, Mapped, MappedColumn
 
-__all__ = ["Describer", "renamed", "renumbered", "unreadable"]
+__all__ = ["Describer", "renamed", "renumbered", "same", "unreadable"]
 
 _NAMES = {
     1: "tinyint",
@@ -35,6 +36,7 @@ _NAMES = {
     255: "geometry",
 }
 _TEXTS = frozenset({15, 252, 253, 254})
+_WITH_CHARSET = _TEXTS | {ENUM, SET}
 _BINARY = "binary"
 
 
@@ -50,16 +52,32 @@ class Describer:
     database: str
     charsets: Mapping[int, str]
 
-    def same(self, mapped: Mapped, table: Table) -> bool:
-        """Return whether a table is as before."""
-        now = [_shape(self._column(column, 0)) for column in mapped.columns or ()]
-        return now == [_shape(column) for column in table.columns]
+    def columns(self, mapped: Mapped) -> tuple[Column, ...]:
+        """Return the columns that the log describes."""
+        return tuple(self._column(column, number) for number, column in enumerate(mapped.columns, 1))
 
-    def described(self, mapped: Mapped, known: Table | None, oid: int, types: Mapping[str, str]) -> Table:
-        """Return a table as the log describes it.
+    def misfit(self, mapped: Mapped, columns: Sequence[Column]) -> str:
+        """Return in what columns differ from all that the log says; empty: in nothing."""
+        if len(mapped.columns) != len(columns):
+            return f"the log has {many(len(mapped.columns), 'column')}, not {len(columns)}"
+        for said, column in zip(mapped.columns, columns, strict=True):
+            logged = self._column(said, 0)
+            if (
+                (logged.oid, logged.modifier) != (column.oid, column.modifier)
+                or (said.is_unsigned is not None and said.kind != YEAR and said.is_unsigned != column.is_unsigned)
+                or (said.collation is not None and said.kind in _WITH_CHARSET and logged.charset != column.charset)
+            ):
+                return f"the log has another type for {column.name}"
+        return ""
+
+    def described(
+        self, name: tuple[str, str], now: Sequence[Column], known: Table | None, oid: int, types: Mapping[str, str]
+    ) -> Table:
+        """Return a table with the columns that it has now.
 
         Args:
-            mapped: The description.
+            name: Its database, and its name.
+            now: The columns.
             known: The table as it was until now.
             oid: The number of a table that is not known.
             types: The names of its columns' types, as the catalog has them by now.
@@ -71,16 +89,11 @@ class Describer:
         free = max((column.number for column in before.values()), default=0)
         free = max(free, known.last_number if known else 0)
         columns = []
-        for column in mapped.columns or ():
+        for column in now:
             old = before.get(column.name)
             free += old is None
-            made = self._column(column, old.number if old else free)
-            if old and _shape(old) == _shape(made):
-                made = old
-            columns.append(made)
-        table = Table(
-            self.database, known.oid if known else oid, mapped.database, mapped.table, tuple(columns), last_number=free
-        )
+            columns.append(msgspec.structs.replace(column, number=old.number if old else free))
+        table = Table(self.database, known.oid if known else oid, *name, tuple(columns), last_number=free)
         table = msgspec.structs.replace(table, since=known.since if known else 0)
         for one in columns:
             if fault := unreadable(one, types.get(one.name, "")):
@@ -95,7 +108,14 @@ class Describer:
         kind = kind_of(name, name + (" unsigned" if column.is_unsigned else ""), precision, scale)
         charset = "" if kind == "binary" or charset == _BINARY else charset
         labels = tuple(decoded(label, charset if charset in CODECS else "latin1") for label in column.labels)
-        return Column(column.name, number, kind, name, 0, -1, column.is_key, charset, labels, column.is_unsigned)
+        logged = column.kind, int.from_bytes(column.meta, "little")
+        is_unsigned = bool(column.is_unsigned)
+        return Column(column.name, number, kind, name, *logged, column.is_key, charset, labels, is_unsigned)
+
+
+def same(columns: Sequence[Column], others: Sequence[Column]) -> bool:
+    """Return whether columns have the same names, values and key."""
+    return [_shape(column) for column in columns] == [_shape(column) for column in others]
 
 
 def unreadable(column: Column, type_name: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 
 from calve.observe.humanize import listed
+from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.preparation import SHOWN, Preparation
 from calve.sources.database.table import KEYS, Table
-from calve.sources.mysql.begin import begin_dump, may_lock
+from calve.sources.mysql.begin import begin_dump, may_lock, probe_id
 from calve.sources.mysql.database import Database, Found, LogPlace
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.follow import unreadable
@@ -17,18 +17,18 @@ from calve.sources.mysql.quote import literal, quoted
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["look", "probe_id"]
+__all__ = ["look", "warn"]
 
-_OLDEST_MYSQL, _OLDEST_MARIADB = (8, 0, 1), (10, 5)
-_WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
+_OLDEST_MYSQL, _OLDEST_MARIADB = (5, 7), (10, 5)
+_WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
 _WANTED_IF_THERE = {
     "binlog_row_value_options": "",
     "binlog_transaction_compression": "OFF",
     "log_bin_compress": "OFF",
+    "binlog_alter_two_phase": "OFF",
 }
 """Variables that not every server has."""
 _ENGINE = "InnoDB"
-_PROBE_IDS = (1 << 30, 1 << 31)
 
 
 def look(connection: Connection, settings: MysqlSettings) -> Preparation:
@@ -61,9 +61,17 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
     return Preparation(tables, sql, faults)
 
 
-def probe_id() -> int:
-    """Return the number of a replica that is nobody's."""
-    return random.SystemRandom().randrange(*_PROBE_IDS)
+def warn(database: Database, lines: Log) -> None:
+    """Log that the server does not describe columns in its log, if it does not."""
+    found = database.variable("binlog_row_metadata")
+    if found == "FULL":
+        return
+    why = f"binlog_row_metadata is {found}" if found else f"MySQL {'.'.join(map(str, database.version))} cannot"
+    lines.warning(
+        f"the server does not describe columns in its log ({why}): Calve reads them from its catalog, and stops a "
+        "table that was changed again before they were read",
+        hint="SET GLOBAL binlog_row_metadata = FULL" if found else "",
+    )
 
 
 def _versions(database: Database) -> list[str]:
@@ -71,7 +79,7 @@ def _versions(database: Database) -> list[str]:
     if database.version >= oldest:
         return []
     wanted = ".".join(map(str, oldest))
-    return [f"{name} {'.'.join(map(str, database.version))} does not describe columns in its log; {name} {wanted} does"]
+    return [f"{name} {'.'.join(map(str, database.version))} is too old: it has to be {wanted} or later"]
 
 
 def _variables(database: Database) -> Iterator[tuple[str, str]]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from calve import durable
 from calve.errors import CalveError, SourceError
+from calve.observe.log import Log
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import ANY, STEP, DatabaseSource
 from calve.sources.database.stream import Target
+from calve.sources.database.table import Table
 from calve.sources.mysql import load, prepare
-from calve.sources.mysql.begin import first_place
+from calve.sources.mysql.ahead import Ahead
+from calve.sources.mysql.begin import first_place, probe_id
 from calve.sources.mysql.database import Database
+from calve.sources.mysql.describe import Descriptions
 from calve.sources.mysql.failure import session
-from calve.sources.mysql.follow import renumbered
+from calve.sources.mysql.follow import Describer, renumbered
 from calve.sources.mysql.reader import MysqlReader
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.stream import Stream
@@ -33,6 +38,7 @@ class MysqlSource(DatabaseSource):
     def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
         with session(self._settings, STEP, f"calve {self._pipeline}") as connection:
             database = Database(connection)
+            prepare.warn(database, self._lines)
             if begun is None:
                 begun = self._begin(connection, database)
             else:
@@ -44,6 +50,7 @@ class MysqlSource(DatabaseSource):
         found.require(self._settings, self.system)
         server_id = self._settings.server_id_of(self._pipeline)
         start = first_place(database, connection, self._settings.address, server_id)
+        self._require_unchanged(database, found.tables, start)
         return self._began(database.name, start, load.chunks(connection, found.tables, database.tables()), found.tables)
 
     def _follow(self, target: Target, until: int | None) -> Stream:
@@ -67,9 +74,15 @@ class MysqlSource(DatabaseSource):
             database = Database(connection)
             found = prepare.look(connection, settings)
             found.require(self._settings, self.system)
-            start = first_place(database, connection, self._settings.address, prepare.probe_id())
+            start = first_place(database, connection, self._settings.address, probe_id())
+            self._require_unchanged(database, found.tables, start)
             tables = renumbered(found.tables, self._epochs.tables.values())
             return Beginning(start, tables, load.chunks(connection, tables, database.tables()), self._end(database))
+
+    def _require_unchanged(self, database: Database, tables: Sequence[Table], start: int) -> None:
+        charsets = database.charsets()
+        ahead = Ahead(self._settings.address, charsets)
+        Descriptions(database, Describer(database.name, charsets), ahead).require(tables, start)
 
     def _end(self, database: Database) -> int:
         place = database.place()
@@ -98,6 +111,7 @@ def check(settings: MysqlSettings, pipeline: str) -> None:
         SourceUnavailableError: The server does not answer.
     """
     with session(settings, "connect", f"calve check {pipeline}") as connection:
+        prepare.warn(Database(connection), Log(pipeline))
         prepare.look(connection, settings).require(settings, MysqlSource.system)
 
 

@@ -17,12 +17,14 @@ from calve.sources.database.stream import READ, DatabaseSession, DatabaseStream,
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.mysql import ddl, events, rows
+from calve.sources.mysql.ahead import Ahead
 from calve.sources.mysql.begin import begin_dump
 from calve.sources.mysql.database import Database, LogPlace
 from calve.sources.mysql.ddl import Effect
+from calve.sources.mysql.describe import Descriptions
 from calve.sources.mysql.events import Event, Mapped
 from calve.sources.mysql.failure import explained, session
-from calve.sources.mysql.follow import Describer, renamed
+from calve.sources.mysql.follow import Describer, renamed, same
 from calve.sources.mysql.log_files import LogFiles
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection
@@ -50,9 +52,8 @@ class Stream(DatabaseStream):
             if place is None or place.number < start:
                 raise _reset(self._settings, "ends before what was read")
             is_checked = begin_dump(connection, self._target.pipeline)
-            file = f"{place.file.rpartition('.')[0]}.{start >> 32:06d}"
             server_id = self._settings.server_id_of(self._target.pipeline)
-            connection.dump(file, start & 0xFFFFFFFF, server_id)
+            connection.dump(place.at(start).file, place.at(start).position, server_id)
             with explained(self._settings, READ):
                 _Session(self, self._target, connection, side, is_checked).run(self._stop, self._until)
 
@@ -73,8 +74,10 @@ class _Session(DatabaseSession):
         super().__init__(stream, target)
         self._connection = connection
         self._catalog = Database(side)
-        self._describer = Describer(target.begun["database"], self._catalog.charsets())
-        self._folds = self._catalog.variable("lower_case_table_names") not in ("", "0")
+        self._charsets = self._catalog.charsets()
+        self._describer = Describer(target.begun["database"], self._charsets)
+        ahead = Ahead(target.settings.address, self._charsets)
+        self._descriptions = Descriptions(self._catalog, self._describer, ahead)
         self._is_checked = is_checked
         self._files = LogFiles(target.positions.folder)
         self._file = 0
@@ -121,7 +124,7 @@ class _Session(DatabaseSession):
             self._rows(event, UPDATE)
         elif kind in events.DELETES:
             self._rows(event, DELETE)
-        elif kind in (events.GTID, events.ANONYMOUS, events.TAGGED, events.MARIADB_GTID):
+        elif kind in events.BEGINS:
             self._begin_with(event)
         elif kind == events.XID:
             self._end_with(event)
@@ -141,7 +144,7 @@ class _Session(DatabaseSession):
         if event.kind == events.ROTATE:
             place = LogPlace(*events.rotated(event))
             self._file, end = place.number >> 32, place.position
-            self._tables = {}
+            self._tables, self._resolved = {}, {}  # another run of the server may give the same numbers to tables
         else:
             end = event.end
         if self.transaction is None and self._file and end:
@@ -163,7 +166,7 @@ class _Session(DatabaseSession):
 
     def _query(self, event: Event) -> None:
         query = events.query(event)
-        word = query.text[:12].lstrip().upper()
+        word = query.text[:12].decode("latin-1").lstrip().upper()
         if word.startswith("XA "):
             raise self._refusal("it has an XA transaction")
         if word.rstrip(" ;") == "BEGIN":
@@ -171,7 +174,7 @@ class _Session(DatabaseSession):
         elif word.rstrip(" ;") in ("COMMIT", "ROLLBACK"):
             self._end_with(event)
         elif not word.startswith(("SAVEPOINT", "ROLLBACK ", "RELEASE ")):
-            for effect in ddl.effects(query.text, query.database):
+            for effect in ddl.effects_of(query, self._charsets):
                 self._follow(effect)
             if not self._ends_by_commit:
                 self._end_with(event)
@@ -194,23 +197,23 @@ class _Session(DatabaseSession):
         """Return the number of a described table, or None if it is not read, and the layout of its rows."""
         if described is None:
             return None, b""
-        signature = described.body[8:]
+        signature = described.body  # with the number that a table has until it is changed
         if signature not in self._resolved:
             mapped = events.mapped(described, self._catalog.is_mariadb)
             known = self._known(mapped.database, mapped.table)
             if known is not None and transaction.commit <= known.since:
                 return None, b""  # it was loaded anew after the transaction
-            self._resolved[signature] = self._resolve(mapped)
+            self._resolved[signature] = self._resolve(mapped, transaction.commit)
         return self._resolved[signature]
 
-    def _resolve(self, mapped: Mapped) -> tuple[int | None, bytes]:
+    def _resolve(self, mapped: Mapped, at: int) -> tuple[int | None, bytes]:
         """Return the number of a table, or None if it is not read; describe it first if it is new or changed."""
         if not self._settings.selected.has(mapped.database, mapped.table):
             return None, b""
         known = self._known(mapped.database, mapped.table)
         if known is not None and known.stopped:
             return None, b""
-        table = self._described(mapped, known)
+        table = self._described(mapped, known, at)
         if isinstance(table, str):
             self._stop_named(mapped.database, mapped.table, table)
             return None, b""
@@ -219,23 +222,23 @@ class _Session(DatabaseSession):
         if not self._set_table(table, known):
             return None, b""
         types = self._catalog.types(mapped.database, mapped.table) if known else {}
+        before = {column.number for column in known.columns} if known else set()
         for column in table.columns:
-            if known and column not in known.columns and types.get(column.name, ("", False))[1]:
+            if known and column.number not in before and types.get(column.name, ("", False))[1]:
                 self._warn_of_default(table, column.name)
         return table.oid, mapped.layout
 
-    def _described(self, mapped: Mapped, known: Table | None) -> Table | str:
+    def _described(self, mapped: Mapped, known: Table | None, at: int) -> Table | str:
         """Return a table as it is now described, or why it cannot be read."""
-        if mapped.columns is None:
-            return "the log does not describe its columns (SET GLOBAL binlog_row_metadata = FULL)"
         if known is not None and known.is_dropped:
             return RECREATED
-        if known is not None and self._describer.same(mapped, known):
-            return known
-        types = self._catalog.types(mapped.database, mapped.table)
-        names = {name: kind for name, (kind, _) in types.items()}
+        name = mapped.database, mapped.table
         try:
-            return self._describer.described(mapped, known, self._next_oid, names)
+            columns = self._descriptions.columns(mapped, known, at)
+            if known is not None and not known.is_outdated and same(columns, known.columns):
+                return known
+            types = {name: kind for name, (kind, _) in self._catalog.types(*name).items()}
+            return self._describer.described(name, columns, known, self._next_oid, types)
         except SchemaConflictError as error:
             return error.message
 
@@ -261,14 +264,12 @@ class _Session(DatabaseSession):
         )
 
     def _known(self, database: str, name: str) -> Table | None:
-        wanted = self._folded(database), self._folded(name)
+        folded = self._catalog.folded
+        wanted = folded(database), folded(name)
         for table in self._epochs.tables.values():
-            if (self._folded(table.schema), self._folded(table.name)) == wanted:
+            if (folded(table.schema), folded(table.name)) == wanted:
                 return table
         return None
-
-    def _folded(self, name: str) -> str:
-        return name.lower() if self._folds else name
 
     def _follow(self, effect: Effect) -> None:
         """Follow what a statement does to a table, once."""
@@ -296,7 +297,8 @@ class _Session(DatabaseSession):
         elif effect.kind == "drop":
             self._drop([known], at)
         elif effect.kind == "columns":
-            self._set_table(msgspec.structs.replace(renamed(known, dict(effect.to)), since=at), known)
+            changed = renamed(known, dict(effect.to))
+            self._set_table(msgspec.structs.replace(changed, since=at, is_outdated=True), known)
 
     def _drop(self, tables: list[Table], at: int) -> None:
         gone = [table for table in tables if not table.is_dropped and table.since < at]

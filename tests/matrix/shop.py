@@ -42,7 +42,7 @@ class Shop:
         else:
             self.server = MySql(MYSQL if kind == "mysql" else MARIADB).start()
             self.database = self.server.create_database("app")
-            tables = mysql.TABLES if kind == "mysql" else mysql.TABLES[1:]
+            tables = mysql.TABLES
         if is_small:
             tables = [one.replace("12000", "2000").replace("5000", "1500") for one in tables]
         self._run(*tables)

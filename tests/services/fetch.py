@@ -8,7 +8,7 @@ def main() -> None:
     print(f"Kafka {kafka.VERSION}: {kafka.fetch()}")
     print(f"OpenSearch {opensearch.VERSION}: {opensearch.fetch()}")
     print(f"PostgreSQL {postgres.VERSION}: {postgres.fetch()}")
-    for kind in (mysql.MYSQL, mysql.MARIADB):
+    for kind in (mysql.MYSQL, mysql.MYSQL_5, mysql.MARIADB):
         print(f"{kind.name} {kind.version}: {kind.fetch()}")
     print(f"ElasticMQ {elasticmq.VERSION}: {elasticmq.fetch()}")
     print(f"Azurite {azurite.VERSION}: {azurite.fetch() or 'not to be had'}")

@@ -35,6 +35,7 @@ OPTIONS = {
     "sync-binlog": "0",
     "innodb-buffer-pool-size": "64M",
     "innodb-use-native-aio": "OFF",
+    "innodb-flush-method": "nosync",
     "performance-schema": "OFF",
     "default-time-zone": "+03:00",
     "log-bin-trust-function-creators": "ON",

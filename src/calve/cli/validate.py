@@ -9,6 +9,7 @@ import click
 from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.observe.humanize import many
+from calve.observe.log import configure
 from calve.settings import PipelineSettings, parse
 
 __all__ = ["validate"]
@@ -36,6 +37,7 @@ def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, s
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
         click.echo(f"{warning.location}: warning: {warning.path}: {warning.message}", err=True)
+    configure(debug=ctx.meta[failures.DEBUG])
     problems = _try(parsed.pipelines, conf) if connect else []
     for problem in problems:
         click.echo(f"Error: {problem}", err=True)

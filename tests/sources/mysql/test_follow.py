@@ -101,10 +101,10 @@ def _check_what_comes_again(server: MySql, follower: Follower, folder: Path) -> 
     server.run("insert into t (id) values (5)", "alter table t change c2 c3 bigint", database="ddl")
     follower.read()
     (folder / "seen.json").unlink()  # as after a crash: the insert comes again, with a description that is older
-    before = sorted((folder / "tables").iterdir())
+    before = len(list((folder / "tables").iterdir()))
     server.run("insert into t (id, c3) values (6, 6)", database="ddl")
     assert follower.read()["t"]["6"]["c3"] == 6
-    assert sorted((folder / "tables").iterdir()) == before, "nothing was described again"
+    assert len(list((folder / "tables").iterdir())) == before + 1, "only the row after the statement is described"
     server.run("create table gone (id int primary key)", "insert into gone values (2)", database="ddl")
     follower.read()
     assert stopped_in(folder) == {"ddl.no_key": "it has no key", "ddl.gone": "it was dropped and created again"}
@@ -164,17 +164,18 @@ def test_a_log_without_the_rows_of_any_table_stops_after_everything_before_it(
     assert set(follower.rows["t"]) == {"1", "2"}
 
 
-def test_a_table_that_changes_during_the_load_is_stopped_alone(server: MySql, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", ["drop column n", "change n m int, change m n int"])
+def test_a_table_that_changes_during_the_load_is_stopped_alone(server: MySql, tmp_path: Path, change: str) -> None:
     server.run(
         "drop database if exists early",
         "create database early",
-        "create table early.t (id int primary key, n int)",
+        "create table early.t (id int primary key, n int, m int)",
         "create table early.other (id int primary key)",
-        "insert into early.t values (1, 1)",
+        "insert into early.t values (1, 1, 2)",
         "insert into early.other values (1)",
     )
     follower = Follower(settings_of(server, "early"), tmp_path)
-    follower.before_first_plan = lambda: server.run("alter table early.t drop column n")
+    follower.before_first_plan = lambda: server.run(f"alter table early.t {change}")
     follower.read()
     assert set(follower.rows) == {"other"}
     assert "it changed during the load" in stopped_in(tmp_path)["early.t"]

@@ -41,6 +41,7 @@ TABLES = (
     "grant insert on shop.no_key to reader",
 )
 FIRST_MISSING = (
+    "the server does not describe columns in its log (binlog_row_metadata is MINIMAL)",
     "binlog_row_image is MINIMAL, not FULL",
     "SET GLOBAL binlog_row_image = 'FULL'",
     "GRANT REPLICATION CLIENT ON *.* TO 'reader'@'%'",
@@ -72,7 +73,8 @@ ROWS = [
 
 
 def test_tables_are_loaded_and_followed_and_what_is_missing_is_told_with_its_sql(calve: Callable[..., Calve]) -> None:
-    with MySql(gtid_mode="OFF", enforce_gtid_consistency="OFF", binlog_row_image="MINIMAL") as server:
+    options = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF", "binlog_row_metadata": "MINIMAL"}
+    with MySql(**options, binlog_row_image="MINIMAL") as server:
         server.create_database("shop")
         server.run(*TABLES, database="shop")
         yaml = YAML.format(port=server.port, user="reader", password=PASSWORD)

@@ -9,6 +9,7 @@ from functools import cached_property
 from calve.sources.database.connection import ServerError
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.declared import charset_of, kind_of, labels_of, log_type
+from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.quote import literal, quoted
 from calve.sources.mysql.wire import Connection, Row
 
@@ -34,8 +35,8 @@ _CASCADES = """
 select constraint_schema, table_name, constraint_name from information_schema.referential_constraints
 where delete_rule in ('CASCADE', 'SET NULL') or update_rule in ('CASCADE', 'SET NULL')
 """
-_NO_TABLE = frozenset(("1146", "1049"))
-"""Codes of errors for a table or database that does not exist."""
+_HIDDEN = frozenset(("1146", "1049")) | NO_RIGHTS
+"""Codes of errors for a table or database that does not exist, or that the user may not read."""
 _LOCK_SECONDS = 10
 _STATUS_SINCE, _CACHE_SINCE = (8, 2), (8, 0, 3)
 
@@ -142,7 +143,7 @@ class Database:
         return [Table(database, number, *name, tuple(columns[name])) for name, number in names.items()]
 
     def columns_now(self, schema: str, table: str) -> tuple[tuple[Column, ...], LogPlace]:
-        """Return the columns of a table (none, if it is not there), and a place in the log at which they are these.
+        """Return the columns of a table (none, if the user cannot read it), and a place in the log where it has these.
 
         Until then no statement that changes the table is between the log and the catalog: it would need the lock that
         a SELECT has until its transaction ends.
@@ -153,11 +154,11 @@ class Database:
         self._connection.query(f"set session lock_wait_timeout = {_LOCK_SECONDS}")
         self._connection.query("start transaction")
         try:
-            self._connection.query(f"select 1 from {quoted(schema)}.{quoted(table)} limit 0")
+            self._connection.query(f"select connection_id() from {quoted(schema)}.{quoted(table)} limit 0")
             [found] = self.described([Table("", 1, schema, table, ())], "", _one(schema, table))
             columns = found.columns
         except ServerError as error:
-            if error.code not in _NO_TABLE:
+            if error.code not in _HIDDEN:
                 raise
             columns = ()
         place = self.place()

@@ -207,6 +207,11 @@ class _Reader:
                 part.append(token)
         yield _Reader(part, self._database)
 
+    @property
+    def has_backslash(self) -> bool:
+        """Return whether there is a backslash anywhere."""
+        return any("\\" in token.text for token in self._tokens)
+
     def has(self, words: str) -> bool:
         """Return whether words follow each other anywhere."""
         return f" {words} " in f" {' '.join(token.word for token in self._tokens)} "
@@ -242,7 +247,8 @@ def _altered(reader: _Reader) -> Iterator[Effect]:
     reader.skip("NOWAIT")
     if any(reader.has(words) for words in _PARTITION_LOSSES):
         yield Effect("truncate", *table)
-    columns, may_describe = [], False
+    columns = []
+    may_describe = reader.has_backslash  # where a string ends depends on the session's sql_mode
     for part in reader.parts():
         may_describe |= not _LEAVES_COLUMNS(part.head)
         if part.skip("CHANGE"):

@@ -59,7 +59,7 @@ class Describer:
     def misfit(self, mapped: Mapped, columns: Sequence[Column]) -> str:
         """Return in what columns differ from all that the log says; empty: in nothing."""
         if len(mapped.columns) != len(columns):
-            return f"the log has {many(len(mapped.columns), 'column')}, not {len(columns)}"
+            return f"the log has {many(len(mapped.columns), 'column')}, and the user sees {len(columns) or 'none'}"
         for said, column in zip(mapped.columns, columns, strict=True):
             logged = self._column(said, 0)
             if (

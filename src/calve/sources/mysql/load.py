@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from calve.errors import SourceError
 from calve.sources.database.csv_rows import csv_columns, in_batches
-from calve.sources.database.stopped import unreadable
+from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
-from calve.sources.mysql.database import Found
+from calve.sources.mysql.database import Database, Found
 from calve.sources.mysql.declared import text_sql
 from calve.sources.mysql.failure import session
 from calve.sources.mysql.quote import quoted
@@ -67,8 +67,24 @@ def read_chunk(
         UnreadableError: The table is not what it was when the load began.
     """
     with session(settings, _STEP, name, f"to read {table.full_name}") as connection, unreadable(_CHANGED):
+        _require_order(connection, table)
         for part in in_batches(_complete(connection.texts(_select(table, chunk)), table)):
             yield False, csv_columns(part, len(table.columns))
+
+
+def _require_order(connection: Connection, table: Table) -> None:
+    """Check that no columns have changed places, and let nobody change them while the session's transaction goes on.
+
+    Raises:
+        ServerError: The server refuses.
+        UnreadableError: Columns have changed places, maybe together with their names.
+    """
+    connection.query("start transaction")
+    connection.query(f"select connection_id() from {_sql(table)} limit 0")
+    names = [column.name for column in table.columns]
+    now = [name for name in Database(connection).types(table.schema, table.name) if name in names]
+    if now != names:
+        raise UnreadableError(f"its columns were {', '.join(names)}, and are {', '.join(now)}")
 
 
 def _complete(texts: Iterable[bytes | None], table: Table) -> Iterator[bytes]:

@@ -70,7 +70,8 @@ class Follower:
         try:
             opened.backlog(self.position)
             if opened.to_clear is not None:
-                self.rows = {}
+                for table in opened.to_clear:
+                    self.rows.pop(table.attributes["table_name"], None)
                 opened.cleared(True)
             while planned := opened.plan(self.position, 1 << 22):
                 tables = {table.attributes["table_name"]: table for table in opened.tables(planned)}

@@ -209,7 +209,7 @@ class _Reader:
 
     @property
     def has_backslash(self) -> bool:
-        """Return whether there is a backslash anywhere."""
+        """Whether there is a backslash anywhere."""
         return any("\\" in token.text for token in self._tokens)
 
     def has(self, words: str) -> bool:

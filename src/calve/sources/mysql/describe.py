@@ -60,7 +60,8 @@ class Descriptions:
         if known is not None and is_certain:
             if is_later and not self._describer.misfit(mapped, known.columns):
                 return known.columns
-            raise conflict(table, f"its columns changed without a statement in the log, and {_WAY_OUT}")
+            found = misfit or "the catalog has others"
+            raise conflict(table, f"its columns changed without a statement in the log ({found}), and {_WAY_OUT}")
         if is_later:
             raise conflict(table, f"it changed again before its columns could be read, and {_WAY_OUT}")
         if misfit:

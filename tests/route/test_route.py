@@ -161,3 +161,46 @@ def test_events_are_routed_by_the_few_fields_as_by_the_whole_event(seed):
 
 def parts_of(routed):
     return parts(routed), {number: each.to_pylist() for number, each in routed.rejects.items()}, routed.unrouted
+
+
+PARTS = ['${getMetadata("topic")}', '${getMetadata("n")}', "t", '${getMetadata("none")}']
+OPERATIONS = ["insert", "delete", "U", "odd", "update_before", None]
+METADATA_CONDITIONS = ['getMetadata("topic") == "x"', 'getMetadata("n") > 1 or getMetadata("topic") == null']
+
+
+@settings(max_examples=examples(25))
+@given(seed=st.integers(0, 2**32))
+def test_events_with_few_values_of_metadata_are_routed_as_each_alone(seed):
+    rnd = random.Random(seed)
+    count, topics = rnd.randint(1, 60), rnd.sample(["x", "y", "", "a/b", None], rnd.randint(1, 3))
+    rows = pa.table(
+        {
+            "topic": pa.array(rnd.choices(topics, k=count), pa.string()),
+            "n": pa.array(rnd.choices(rnd.sample([1, 2, None], rnd.randint(1, 3)), k=count), pa.int64()),
+            "operation": pa.array(rnd.choices(rnd.sample(OPERATIONS, rnd.randint(1, 3)), k=count), pa.string()),
+            "for_sink": pa.array([rnd.choice([None, 0]) for _ in range(count)], pa.int32()),
+        }
+    ).select(rnd.choice([["topic", "n", "operation"], ["topic", "n", "operation", "for_sink"]]))
+    known = ("topic", "n", "operation")
+    conditions = {name: compile_condition(name, known) for name in METADATA_CONDITIONS}
+    gates = [(), (Gate("p", conditions, (rnd.choice([*conditions, "_default"]),)),)]
+    operation = rnd.choice([None, compile_format('${getMetadata("operation")}', known)])
+    texts = [f"db.{''.join(rnd.sample(PARTS, 2))}" for _ in range(2)]
+    router = Router([SinkRoute(compile_format(text, known), rnd.choice(gates), operation) for text in texts])
+    whole, alone = outcomes(router, rows), [outcomes(router, rows.slice(at, 1)) for at in range(count)]
+    assert whole == [one for each in alone for one in each]
+
+
+def outcomes(router, rows):
+    """Return what becomes of each row: its tables, its rejects, its operations."""
+    routed = router.route(rows)
+    found = [[] for _ in range(len(rows))]
+    for sink, name, at in routed.parts:
+        part = routed.rows(rows, sink, at)
+        operations = part["_operation"].to_pylist() if "_operation" in part.column_names else [None] * len(part)
+        for row, operation in zip(range(len(rows)) if at is None else at.to_pylist(), operations, strict=True):
+            found[row].append((sink, name, operation))
+    for sink, rejects in routed.rejects.items():
+        for each in rejects.to_pylist():
+            found[each["row"]].append((sink, each["code"], each["reason"]))
+    return [sorted(each, key=str) for each in found]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +25,8 @@ __all__ = ["Gate", "Routed", "Router", "SinkRoute", "names_by_table"]
 
 DEFAULT_ROUTE = "_default"
 _TABLE_NAME = "iceberg_table_name"
+_ROWS_A_CHOICE = 4
+"""With less rows for each combination of metadata, every row is evaluated by itself."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ class Router:
     def __init__(self, sinks: list[SinkRoute]) -> None:
         self._sinks = sinks
         self._columns = _columns(sinks)
+        self._metadata = sorted(frozenset().union(*(sink.metadata for sink in sinks)))
         self.fields = _fields(sinks)
         self.reads_fields = any(each.fields is None or each.fields for sink in sinks for each in sink.read)
 
@@ -162,9 +167,11 @@ class Router:
         return routed
 
     def _evaluate(self, rows: pa.Table) -> pa.Table:
-        """Evaluate all columns, once for each distinct choice of the fields that they read."""
+        """Evaluate all columns, once for each distinct choice of what they read, where that is less than the rows."""
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
         sql = f"select {columns} from events"
+        if not self.reads_fields and (choices := _choices(rows, self._metadata)):
+            return _chosen(duck.run(sql, events=choices[1]), choices[0])
         if is_typed(rows):
             return duck.run(sql, events=rows.drop_columns([TYPED]))
         if PICKED in rows.column_names:
@@ -176,12 +183,14 @@ class Router:
                 return duck.run(sql, events=rows)
         else:
             return duck.run(sql, events=rows)
-        return duck.run(sql, events=pa.table({JSON: texts})).take(numbers)
+        return _chosen(duck.run(sql, events=pa.table({JSON: texts})), numbers)
 
     def _set_tables(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
         """Set the tables of the rows of a mask; return the rejects."""
         sink = self._sinks[number]
         chosen = None if mask is None else _positions(mask)
+        if chosen is not None and len(chosen) == len(mask):
+            chosen = None
         if sink.table.static is not None:
             if chosen is None or len(chosen):
                 routed.parts.append((number, sink.table.static, chosen))
@@ -197,11 +206,12 @@ class Router:
                 )
             )
         for name, here in _groups(names):
-            wrong = sink.fault(name)
-            if wrong:
-                rejects.append(reject_rows(_back(here, chosen), Code.BAD_TABLE_NAME, sink.field, wrong))
+            at = chosen if here is None else _back(here, chosen)
+            if wrong := sink.fault(name):
+                at = pa.array(range(len(names)), pa.int64()) if at is None else at
+                rejects.append(reject_rows(at, Code.BAD_TABLE_NAME, sink.field, wrong))
             else:
-                routed.parts.append((number, name, _back(here, chosen)))
+                routed.parts.append((number, name, at))
         return rejects
 
 
@@ -240,6 +250,31 @@ def _fields(sinks: list[SinkRoute]) -> list[str] | None:
     return sorted(names)
 
 
+def _choices(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Table] | None:
+    """Return for each row the number of a combination of values of some columns, and the table of these combinations.
+
+    None where there are too many of them, or where the columns are nested.
+    """
+    names = [name for name in names if name in rows.column_names]
+    if not names or any(rows.schema.field(name).type.num_fields for name in names):
+        return None
+    encoded = [duck.one_array(rows[name]).dictionary_encode("encode") for name in names]
+    sizes = [len(each.dictionary) for each in encoded]
+    if not 0 < _ROWS_A_CHOICE * math.prod(sizes) <= len(rows):
+        return None
+    numbers = np.ravel_multi_index([each.indices.to_numpy() for each in encoded], sizes)
+    every = np.indices(sizes).reshape(len(sizes), -1)
+    values = [each.dictionary.take(pa.array(at)) for each, at in zip(encoded, every, strict=True)]
+    return pa.array(numbers), pa.table(values, names)
+
+
+def _chosen(values: pa.Table, numbers: pa.Array) -> pa.Table:
+    """Return the rows with these numbers; texts as a dictionary."""
+    columns = [duck.one_array(column) for column in values.columns]
+    columns = [each.dictionary_encode() if pa.types.is_string(each.type) else each for each in columns]
+    return pa.table([each.take(numbers) for each in columns], values.column_names)
+
+
 def _any(found: pa.Table, names: list[str]) -> pa.Array:
     return pc.fill_null(found.column(names[0]).combine_chunks(), False)
 
@@ -260,15 +295,19 @@ def _either(taken: pa.Array | bool | None, mask: pa.Array | None, count: int) ->
     return mask if taken is None else pc.or_(taken, mask)
 
 
-def _groups(names: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yield each distinct name, in order of appearance, with its positions; one sort for any number of names."""
+def _groups(names: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
+    """Yield each distinct name with its positions; None: all. One sort for any number of names."""
     codes = names.dictionary_encode()
-    order = pc.sort_indices(codes.indices).cast(pa.int64())  # stable, nulls at the end
     counts = {one["values"]: one["counts"] for one in codes.indices.value_counts().to_pylist()}
+    if len(counts) == 1 and not codes.null_count:
+        yield codes.dictionary[next(iter(counts))].as_py(), None
+        return
+    order = pc.sort_indices(codes.indices).cast(pa.int64())  # stable, nulls at the end
     start = 0
     for code, name in enumerate(codes.dictionary.to_pylist()):
-        yield name, order.slice(start, counts[code])
-        start += counts[code]
+        if count := counts.get(code, 0):
+            yield name, order.slice(start, count)
+            start += count
 
 
 def _positions(mask: pa.Array) -> pa.Array:

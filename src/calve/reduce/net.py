@@ -92,11 +92,9 @@ class Changes:
             no_keys = _empty(self._key.arrow_schema)
             return Net(_empty(self._schema), pa.array([], pa.bool_()), no_keys, no_keys)
         found = pa.concat_tables(self._found)
-        found = found.append_column("at", pa.array(np.arange(len(found), dtype=np.int64))).sort_by("order")
-        names = [name for name in found.column_names if name.startswith("key_")]
-        net = found.group_by(names, use_threads=False).aggregate(
-            [("operation", "first", _FIRST), ("operation", "last", _FIRST), ("row", "last", _FIRST), ("at", "first")]
-        )
+        found = found.append_column("at", pa.array(np.arange(len(found), dtype=np.int64)))
+        found = found if _ascends(found["order"]) else found.sort_by("order")
+        net = _by_key(found)
         first_operation = net.column("operation_first")
         deleted = (
             pc.true_unless_null(first_operation)
@@ -104,12 +102,15 @@ class Changes:
             else pc.not_equal(first_operation, pa.scalar(0, pa.int8()))
         )
         remains = pc.not_equal(net.column("operation_last"), pa.scalar(int(Operation.DELETE), pa.int8()))
-        remaining = net.append_column("deleted", deleted).filter(remains).sort_by("row_last")
+        remaining = net.append_column("deleted", deleted).filter(remains)
+        remaining = remaining if _ascends(remaining["row_last"]) else remaining.sort_by("row_last")
         rows = pa.concat_tables(self._rows) if self._rows else _empty(self._schema)
         gone = net.filter(pc.and_not(deleted, remains)).column("at_first")
         if self._lacking and len(remaining):
             return self._net_of_partial(found, remaining, rows, gone)
-        return self._net(rows.take(remaining.column("row_last").combine_chunks()), remaining, gone)
+        if len(remaining) < len(rows):  # else every row remains, in order
+            rows = rows.take(remaining.column("row_last").combine_chunks())
+        return self._net(rows, remaining, gone)
 
     def _net(self, rows: pa.Table, remaining: pa.Table, gone: pa.ChunkedArray) -> Net:
         """Return the rows of the keys in `remaining`, and the deleted keys; `gone` has an event position of each."""
@@ -140,6 +141,26 @@ class Changes:
         flat = {f"key_{number}": column for number, column in enumerate(self._key.flat(keys))}
         self._keys.append(keys)
         self._found.append(pa.table({**flat, "operation": operations, "order": order, "row": rows}))
+
+
+def _by_key(found: pa.Table) -> pa.Table:
+    """Return the first and the last operation of each key. Keys that ascend, as those of a load, have one each."""
+    names = [name for name in found.column_names if name.startswith("key_")]
+    if len(names) == 1 and _ascends(found[names[0]]):
+        operation, row, at = found["operation"], found["row"], found["at"]
+        columns = {"operation_first": operation, "operation_last": operation, "row_last": row, "at_first": at}
+        return pa.table({names[0]: found[names[0]], **columns})
+    return found.group_by(names, use_threads=False).aggregate(
+        [("operation", "first", _FIRST), ("operation", "last", _FIRST), ("row", "last", _FIRST), ("at", "first")]
+    )
+
+
+def _ascends(column: pa.ChunkedArray) -> bool:
+    """Return whether integers are each greater than the one before."""
+    if column.null_count or not pa.types.is_integer(column.type):
+        return False
+    numbers = column.to_numpy()
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def _empty(schema: pa.Schema) -> pa.Table:

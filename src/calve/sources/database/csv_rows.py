@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyarrow import csv
 
+from calve.event.duck import one_array
+
 __all__ = ["csv_columns", "in_batches"]
 
 _BATCH_BYTES = 8 << 20
@@ -41,4 +43,4 @@ def csv_columns(rows: Sequence[bytes], count: int) -> list[pa.Array]:
             quoted_strings_can_be_null=False,
         ),
     )
-    return [column.combine_chunks() for column in table.columns]
+    return [one_array(column) for column in table.columns]

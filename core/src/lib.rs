@@ -18,6 +18,7 @@ pub mod level;
 pub mod meaning;
 pub mod observe;
 pub mod parse;
+pub mod pgoutput;
 pub mod pick;
 pub mod program;
 pub mod protobuf;

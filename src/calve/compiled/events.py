@@ -27,6 +27,7 @@ __all__ = [
     "Program",
     "Ran",
     "Values",
+    "call",
     "converter",
     "envelopes",
     "failures",
@@ -133,7 +134,7 @@ class Envelopes:
     def decode(self, events: pa.Array) -> Decoded | None:
         """Decode an array of binary or string; None where the core failed, which is a mistake in it."""
         kinds = (pa.int64(), pa.string(), pa.int32(), pa.int32(), self._metadata, pa.int64(), pa.large_binary())
-        found = _call("calve_envelopes_decode", events, kinds, self._handle)
+        found = call("calve_envelopes_decode", events, kinds, self._handle)
         if found is None:
             return None
         rows, texts, operations, schemas, metadata, silent, unknown = found[1]
@@ -165,7 +166,7 @@ class Converter:
     def convert(self, events: pa.Array) -> Converted | None:
         """Convert an array of binary or string; None where the core failed, which is a mistake in it."""
         kinds = (self._schema, *_CONVERTED)
-        found = _call("calve_convert", events, kinds, self._handle)
+        found = call("calve_convert", events, kinds, self._handle)
         if found is None:
             return None
         columns, rows, unknown_rows, sets, fields, positions, numbers, texts, new = found[1]
@@ -184,7 +185,7 @@ class Observer:
 
     def observe(self, events: pa.Array) -> Observed | None:
         """Look at an array of binary or string; None where the core failed, which is a mistake in it."""
-        found = _call("calve_observe", events, (pa.large_binary(), pa.int64()), self._handle)
+        found = call("calve_observe", events, (pa.large_binary(), pa.int64()), self._handle)
         if found is None:
             return None
         code, (fields, left) = found
@@ -217,12 +218,12 @@ class Program:
     def run(self, events: pa.Array) -> Ran | None:
         """Process an array of binary or string; None where the core failed, which is a mistake in it."""
         kinds = (pa.int32(), pa.binary(), pa.int64(), pa.large_string())
-        found = _call("calve_program_run", events, kinds, self._handle)
+        found = call("calve_program_run", events, kinds, self._handle)
         return None if found is None else Ran(*found[1])
 
     def learn(self, condition: int, choices: pa.Array, values: Sequence[bool]) -> None:
         """Tell the values of a condition for some choices of its fields."""
-        _call("calve_program_learn", choices, (), self._handle, condition, bytes(values))
+        call("calve_program_learn", choices, (), self._handle, condition, bytes(values))
 
 
 class Values:
@@ -259,7 +260,7 @@ class Values:
 
     def _called(self, name: str, values: pa.Array, number: int) -> tuple[RowNumbers, pa.RecordBatch] | None:
         kinds = self._schema, pa.int64()
-        found = _call(f"calve_{self._format}_{name}", values, kinds, self._handle, number)
+        found = call(f"calve_{self._format}_{name}", values, kinds, self._handle, number)
         return None if found is None else (found[1][1].to_numpy(), found[1][0])
 
 
@@ -307,7 +308,7 @@ def pick(events: pa.Array, names: Sequence[str] = ()) -> tuple[pa.Int32Array, pa
     a key, or a text is half a surrogate pair. The exact reader knows of these. None without the core.
     """
     text = "".join(f"{name}\0" for name in names).encode()
-    found = _call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text)) if load() else None
+    found = call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text)) if load() else None
     return None if found is None else (found[1][0], found[1][1])
 
 
@@ -340,7 +341,7 @@ def _joined(spec: Sequence[str]) -> bytes | None:
         return None
 
 
-def _call(
+def call(
     function: str, events: pa.Array, kinds: Sequence[pa.DataType | pa.Schema], *first: int | bytes
 ) -> tuple[int, list[Any]] | None:
     """Call a function with events; return its number, and the arrays (of a schema: record batches) that it made."""

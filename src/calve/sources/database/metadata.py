@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,27 +19,30 @@ __all__ = ["Stamps", "columns"]
 _DELETE = "delete"
 
 
-class Stamps:
-    """Where changes come from: columns, filled change by change or at once.
+class Stamps(NamedTuple):
+    """Where the rows of a batch come from.
 
     Attributes:
         operations: What a sink does: `insert`, `update` or `delete`.
         words: What happened in the database; None for rows of the load.
-        transactions: Their transactions; None for rows of the load.
+        transactions: Transactions; None is that of the load.
+        numbers: For each row the number of its transaction.
     """
 
-    def __init__(self) -> None:
-        self.operations: list[str] = []
-        self.words: list[str | None] = []
-        self.transactions: list[Transaction | None] = []
+    operations: pa.Array
+    words: pa.Array
+    transactions: Sequence[Transaction | None]
+    numbers: npt.NDArray[np.int64]
 
     @staticmethod
     def of_load(count: int, operation: str) -> Stamps:
         """Return those of rows that were there before the stream."""
-        stamps = Stamps()
-        stamps.operations = [operation] * count
-        stamps.words = stamps.transactions = [None] * count  # type: ignore[assignment]
-        return stamps
+        operations = pa.repeat(pa.scalar(operation, pa.string()), count)
+        return Stamps(operations, pa.nulls(count, pa.string()), [None], np.zeros(count, np.int64))
+
+    def of_transactions(self, kind: pa.DataType, value: Callable[[Transaction | None], Any]) -> pa.Array:
+        """Return a value of the transaction of each row."""
+        return pa.array([value(one) for one in self.transactions], kind).take(pa.array(self.numbers))
 
 
 def columns(
@@ -56,24 +62,26 @@ def columns(
     found: dict[str, pa.Array] = {}
     for name, own in wanted.items():
         if own is not None:
-            kind, value = own
-            found[name] = pa.array([one and value(one) for one in stamps.transactions], kind)
+            found[name] = _own(stamps, *own)
         elif name in shared:
             found[name] = pa.repeat(pa.scalar(shared[name], pa.string()), count)
         elif name in ("document_id", "primary_key"):
             found[name] = _document_id([values[index] for index in table.keys])
         elif name in ("bulk_action", "opensearch_action"):
-            is_delete = pc.equal(pa.array(stamps.operations, pa.string()), _DELETE)
+            is_delete = pc.equal(stamps.operations, _DELETE)
             found[name] = pc.if_else(is_delete, _DELETE, "index").cast(pa.string())
         elif name == "ingestion_type":
-            kinds = ["EXPORT" if one is None else "STREAM" for one in stamps.transactions]
-            found[name] = pa.array(kinds, pa.string())
+            found[name] = stamps.of_transactions(pa.string(), lambda one: "EXPORT" if one is None else "STREAM")
         elif name == "commit_timestamp":
-            times = pa.array([one and one.time for one in stamps.transactions], pa.timestamp("us"))
+            times = stamps.of_transactions(pa.timestamp("us"), lambda one: one and one.time)
             found[name] = pc.strftime(times, "%Y-%m-%dT%H:%M:%SZ").cast(pa.string())
         else:
-            found[name] = pa.array(stamps.operations if name == "operation" else stamps.words, pa.string())
+            found[name] = stamps.operations if name == "operation" else stamps.words
     return found
+
+
+def _own(stamps: Stamps, kind: pa.DataType, value: Callable[[Transaction], Any]) -> pa.Array:
+    return stamps.of_transactions(kind, lambda one: one and value(one))
 
 
 def _document_id(keys: list[pa.Array]) -> pa.Array:

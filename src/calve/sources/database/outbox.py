@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from calve.errors import SourceError
@@ -12,11 +13,12 @@ from calve.sources.database.stream_position import DurablePositions, Run, Stream
 from calve.sources.log.log import Entry, Log, Outcome
 from calve.sources.log.record import Events
 
-__all__ = ["Ends", "Outbox", "Waiter"]
+__all__ = ["Block", "Ends", "Outbox", "Waiter"]
 
 _ENTRY_BYTES = 1 << 20
 """About the most bytes of an entry; an entry is the smallest unit of a split."""
 _ENTRY_ROWS = 20_000
+_LENGTH = struct.Struct("<I")
 _WAIT_SECONDS = 1.0
 
 
@@ -40,6 +42,32 @@ class Waiter:
                     "the log of changes has ended by itself", step="read", hint="Start the pipeline again"
                 )
         return entry.outcome or Outcome.FAILED
+
+
+@dataclass(frozen=True)
+class Block:
+    """Messages of one table that follow each other.
+
+    Attributes:
+        data: The messages, joined.
+        lengths: Their lengths, as the log has them.
+    """
+
+    data: bytes
+    lengths: bytes
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self.lengths) // _LENGTH.size
+
+    def last(self, count: int) -> Block:
+        """Return the last messages, at most so many."""
+        if count >= self.count:
+            return self
+        lengths = self.lengths[(self.count - count) * _LENGTH.size :]
+        size = sum(length for (length,) in _LENGTH.iter_unpack(lengths))
+        return Block(self.data[len(self.data) - size :], lengths)
 
 
 class Ends(Protocol):
@@ -74,7 +102,8 @@ class Outbox:
         self._ends = ends
         self._begins = True  # an earlier run may have ended just after an epoch began
         self.messages: list[bytes] = []
-        self._size = 0
+        self._lengths: list[bytes | None] = []
+        self._count = self._size = 0
         self._runs: list[Run] = []
         self._last = (0, 0)
         self._is_open = self._has_end = False
@@ -85,23 +114,33 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether it is time to write."""
-        return self._size >= _ENTRY_BYTES or len(self.messages) >= _ENTRY_ROWS
+        return self._size >= _ENTRY_BYTES or self._count >= _ENTRY_ROWS
 
     def begin_epoch(self) -> None:
         """Let the next entry begin a segment; nothing may wait."""
         self._begins = True
 
     def add(self, message: bytes, transaction: Transaction, ordinal: int) -> int:
-        """Add a change; return its position among those that wait."""
-        if self._runs and self._runs[-1].transaction.commit == transaction.commit:
-            self._runs[-1].count += 1
-        else:
-            self._runs.append(Run(1, transaction))
-        self.messages.append(message)
-        self._size += len(message)
+        """Add a change; return its position in `messages`, where it may be replaced."""
+        self._add(message, None, 1, transaction)
         self._last = (transaction.commit, ordinal)
-        self._is_open = self._ends is not None
         return len(self.messages) - 1
+
+    def add_block(self, block: Block, transaction: Transaction, ordinal: int) -> None:
+        """Add changes, the last of which has this number in its transaction."""
+        self._add(block.data, block.lengths, block.count, transaction)
+        self._last = (transaction.commit, ordinal)
+
+    def _add(self, data: bytes, lengths: bytes | None, count: int, transaction: Transaction) -> None:
+        if self._runs and self._runs[-1].transaction.commit == transaction.commit:
+            self._runs[-1].count += count
+        else:
+            self._runs.append(Run(count, transaction))
+        self.messages.append(data)
+        self._lengths.append(lengths)
+        self._count += count
+        self._size += len(data)
+        self._is_open = self._ends is not None
 
     def end(self, transaction: Transaction) -> None:
         """Note that all changes of a transaction were added, or are durable."""
@@ -118,8 +157,9 @@ class Outbox:
         Raises:
             SourceError: The log has ended, or is full of one transaction.
         """
-        lengths = struct.pack(f"<{len(self.messages)}I", *map(len, self.messages))
-        events = Events(len(self.messages), lengths, b"".join(self.messages))
+        each = zip(self.messages, self._lengths, strict=True)
+        lengths = b"".join(_LENGTH.pack(len(data)) if lengths is None else lengths for data, lengths in each)
+        events = Events(self._count, lengths, b"".join(self.messages))
         key, headers = StreamPosition(epoch, *self._last, self._is_open).packed(), pack_runs(self._runs)
         while True:
             entry = Entry(events, key, headers, self._begins)
@@ -134,5 +174,5 @@ class Outbox:
 
     def clear(self) -> None:
         """Forget what is not durable: the server sends it again."""
-        self.messages, self._size, self._runs = [], 0, []
+        self.messages, self._lengths, self._count, self._size, self._runs = [], [], 0, 0, []
         self._is_open = self._has_end = False

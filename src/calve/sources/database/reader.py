@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
-from calve.errors import SourceError
 from calve.event.columns import SCHEMA, TYPED
 from calve.event.declared import declaration
 from calve.event.typed import with_decimals_as_strings
 from calve.sources.database.attributes import METADATA, OfTransaction
-from calve.sources.database.change import DELETE, INSERT, Change, Row, Values
+from calve.sources.database.change import Change, Row, Values
+from calve.sources.database.changes import Changes, Decoded, by_table, effects
 from calve.sources.database.epochs import read_epoch, read_epochs
 from calve.sources.database.metadata import Stamps, columns
 from calve.sources.database.stopped import UnreadableError, mark
-from calve.sources.database.stream_position import StreamPosition, Transaction, unpack_runs
+from calve.sources.database.stream_position import StreamPosition
 from calve.sources.database.table import Table
 from calve.sources.log import record
 from calve.sources.log.records import records
@@ -27,25 +28,8 @@ from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
 __all__ = ["DatabaseReader"]
 
-_INSERT, _UPDATE, _DELETE = "insert", "update", "delete"
 _ROWS = READ_ROWS // 2
 _BYTES = READ_BYTES // 4
-
-
-@dataclass
-class _Changes:
-    """Changes of one table that become one batch."""
-
-    table: Table
-    rows: list[Row] = field(default_factory=list)
-    stamps: Stamps = field(default_factory=Stamps)
-    size: int = 0
-
-    def add(self, row: Row, operation: str, word: str, transaction: Transaction) -> None:
-        self.rows.append(row)
-        self.stamps.operations.append(operation)
-        self.stamps.words.append(word)
-        self.stamps.transactions.append(transaction)
 
 
 @dataclass(frozen=True)
@@ -65,6 +49,8 @@ class DatabaseReader(ABC):
     metadata: frozenset[str] | None = None
     own: ClassVar[Mapping[str, OfTransaction]]
     """The attributes that only this database has."""
+    oid_at: ClassVar[int]
+    """Where a message of the log has the number of its table."""
 
     @abstractmethod
     def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
@@ -78,6 +64,10 @@ class DatabaseReader(ABC):
     @abstractmethod
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """Yield the changes of a message of the log."""
+
+    def decoded(self, table: Table, messages: pa.Array) -> Decoded | None:
+        """Return the rows of messages of a table in one step; None: `changes` and `values` must."""
+        return None
 
     def unpacked(self, row: Row) -> Values:
         """Return the values of a row of `changes`."""
@@ -104,11 +94,11 @@ class DatabaseReader(ABC):
         if "chunk" in split.body:
             yield from self._load(split)
             return
-        waiting: dict[int, _Changes] = {}
+        waiting: dict[int, Changes] = {}
         for head, body in records(Path(self.folder), split):
-            self._decode(head, body, split.body["until"], waiting)
-            for changes in [each for each in waiting.values() if len(each.rows) >= _ROWS or each.size >= _BYTES]:
-                yield from self._of_changes(waiting.pop(changes.table.oid), split)
+            self._gather(head, body, waiting)
+            for oid in [oid for oid, each in waiting.items() if each.rows >= _ROWS or each.size_bytes >= _BYTES]:
+                yield from self._of_changes(waiting.pop(oid), split)
         for changes in waiting.values():
             yield from self._of_changes(changes, split)
 
@@ -118,30 +108,40 @@ class DatabaseReader(ABC):
         try:
             for may_be_there, texts in self.chunk(table, chunk):
                 replaces = may_be_there or chunk.get("replaces", False)
-                stamps = Stamps.of_load(len(texts[0]), _UPDATE if replaces else _INSERT)
+                stamps = Stamps.of_load(len(texts[0]), "update" if replaces else "insert")
                 yield from self._batches(table, texts, stamps)
         except UnreadableError as error:  # this table alone is stopped
             mark(Path(self.folder), table.oid, f"it changed during the load: {error}")
 
-    def _decode(self, head: record.Head, body: memoryview, until: int, waiting: dict[int, _Changes]) -> None:
-        """Add the changes of one entry of the log to those that wait."""
+    def _gather(self, head: record.Head, body: memoryview, waiting: dict[int, Changes]) -> None:
+        """Add the messages of one entry of the log to those that wait."""
         tables = read_epoch(self.folder, StreamPosition.of(bytes(body[: head.key_bytes])).epoch)
-        for message, transaction in _messages(head, body):
-            for change in self.changes(message, tables):
-                if change.oid not in waiting:
-                    waiting[change.oid] = _Changes(tables[change.oid])
-                _add(waiting[change.oid], change, transaction, until)
-                waiting[change.oid].size += len(message)
+        for oid, messages, transactions, numbers in by_table(head, body, self.oid_at):
+            waiting.setdefault(oid, Changes(tables[oid])).add(messages, transactions, numbers)
 
-    def _of_changes(self, changes: _Changes, split: Split) -> Iterator[pa.RecordBatch]:
+    def _of_changes(self, changes: Changes, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield changes, with the columns that the table has at the end of a batch of several epochs."""
-        table, rows = changes.table, changes.rows
+        table = now = changes.table
         if "epochs" in split.body:
             now = read_epochs(self.folder, *split.body["epochs"])[table.oid]
-            if table.columns != now.columns:
-                rows = _fitted(table, now, [self.unpacked(row) for row in rows])
-            table = now
-        return self._batches(table, self.values(table, rows), changes.stamps)
+        messages = pa.concat_arrays(changes.messages)
+        found = self.decoded(table, messages) if table.columns == now.columns else None
+        for rows in self._exactly(table, now, messages) if found is None else (found,):
+            yield from self._batches(now, rows.values, changes.stamps(rows, split.body["until"]))
+
+    def _exactly(self, table: Table, now: Table, messages: pa.Array) -> Iterator[Decoded]:
+        """Yield the rows of messages, read one after the other, as a table has them by now."""
+        found: list[tuple[Row, int, int]] = []
+        for number, message in enumerate(messages.to_pylist()):
+            for change in self.changes(message, {table.oid: table}):
+                found += [(row, number, kind) for kind, row in effects(change, table)]
+            if len(found) >= _ROWS or number == len(messages) - 1:
+                rows = [row for row, _, _ in found]
+                of_rows = np.array([each[1:] for each in found], np.int64).reshape(-1, 2)
+                if table.columns != now.columns:
+                    rows = _fitted(table, now, [self.unpacked(row) for row in rows])
+                yield Decoded(self.values(now, rows), of_rows[:, 0], of_rows[:, 1])
+                found = []
 
     def _batches(self, table: Table, values: list[pa.Array], stamps: Stamps) -> Iterator[pa.RecordBatch]:
         names = [name for name in {**METADATA, **self.own} if self.metadata is None or name in self.metadata]
@@ -159,47 +159,8 @@ class DatabaseReader(ABC):
             )
 
 
-def _messages(head: record.Head, body: memoryview) -> Iterator[tuple[bytes, Transaction]]:
-    """Yield the messages of an entry of the log, each with its transaction."""
-    at = len(body) - head.data_bytes
-    lengths = body[at - 4 * head.rows : at].cast("I")
-    number = 0
-    for run in unpack_runs(bytes(body[head.key_bytes : head.key_bytes + head.headers_bytes])):
-        for length in lengths[number : number + run.count]:
-            yield bytes(body[at : at + length]), run.transaction
-            at += length
-        number += run.count
-
-
-def _add(changes: _Changes, change: Change, transaction: Transaction, until: int) -> None:
-    """Add what a change means for rows with a key.
-
-    An insert up to `until` may already have been loaded, so it replaces. A new key is a delete of the old row.
-    """
-    keys = changes.table.keys
-    if change.kind == DELETE:
-        changes.add(_only(change.old, keys), _DELETE, _DELETE, transaction)
-        return
-    if change.new is None:
-        raise SourceError("a change without a row", step="read", target=changes.table.full_name)
-    if change.kind == INSERT:
-        changes.add(change.new, _UPDATE if transaction.commit <= until else _INSERT, _INSERT, transaction)
-        return
-    if change.old is not None and any(change.old[index] != change.new[index] for index in keys):
-        changes.add(_only(change.old, keys), _DELETE, _UPDATE, transaction)
-    changes.add(change.new, _UPDATE, _UPDATE, transaction)
-
-
 def _fitted(table: Table, now: Table, rows: list[Values]) -> list[Row]:
     """Return rows of a table with the columns that it has later; new columns are NULL."""
     at = {column.number: index for index, column in enumerate(table.columns)}
     places = [at.get(column.number) for column in now.columns]
     return [[None if place is None else row[place] for place in places] for row in rows]
-
-
-def _only(row: Row | None, keys: tuple[int, ...]) -> Row:
-    """Return a row with its key alone."""
-    if isinstance(row, bytes):
-        return row
-    values = row or []
-    return [value if index in keys else None for index, value in enumerate(values)]

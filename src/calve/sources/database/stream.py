@@ -192,15 +192,15 @@ class DatabaseSession:
         if self._is_idle:
             self._stop_unreadable()
 
-    def _next(self) -> Transaction:
-        """Count a change of the transaction."""
-        self._ordinal += 1
+    def _next(self, count: int = 1) -> Transaction:
+        """Count changes of the transaction."""
+        self._ordinal += count
         if self.transaction is None:
             raise InvariantError("a change outside of a transaction", step=READ)
         return self.transaction
 
     def _is_done(self, transaction: Transaction) -> bool:
-        """Return whether the log has the current change already: after a cut the server sends changes again."""
+        """Return whether the log has the last counted change already: after a cut the server sends changes again."""
         return (transaction.commit, self._ordinal) <= self._positions.last.order
 
     def _write(self) -> None:

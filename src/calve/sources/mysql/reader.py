@@ -27,6 +27,7 @@ class MysqlReader(DatabaseReader):
 
     settings: MysqlSettings
     own: ClassVar[Mapping[str, OfTransaction]] = OWN
+    oid_at: ClassVar[int] = 0
 
     def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
         """See `DatabaseReader.chunk`."""

@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from calve.compiled import postgres as core
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row, Values
+from calve.sources.database.changes import Decoded
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.postgres import pgoutput
@@ -29,6 +31,7 @@ class PostgresReader(DatabaseReader):
 
     settings: PostgresSettings
     own: ClassVar[Mapping[str, OfTransaction]] = OWN
+    oid_at: ClassVar[int] = 1
 
     def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
         """See `DatabaseReader.chunk`."""
@@ -37,6 +40,11 @@ class PostgresReader(DatabaseReader):
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """See `DatabaseReader.changes`."""
         yield pgoutput.packed_change(message)
+
+    def decoded(self, table: Table, messages: pa.Array) -> Decoded | None:
+        """See `DatabaseReader.decoded`."""
+        found = core.rows(messages, [column.is_key for column in table.columns])
+        return found and Decoded(*found)
 
     def unpacked(self, row: Row) -> Values:
         """See `DatabaseReader.unpacked`."""

@@ -10,6 +10,7 @@ from calve.errors import SchemaConflictError, SourceUnavailableError
 from calve.observe.humanize import size
 from calve.sources.database.change import Change
 from calve.sources.database.follow import RECREATED
+from calve.sources.database.outbox import Block
 from calve.sources.database.stream import READ, DatabaseSession, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
@@ -96,6 +97,8 @@ class _Session(DatabaseSession):
                 if message is None:
                     self._write()
                     self._tell(asks=until is not None)
+                elif isinstance(message, Block):
+                    self._changes(message)
                 elif message[0] == _WAL_DATA:
                     self._take(message[_DATA_START:])
                 elif message[0] == _KEEPALIVE:
@@ -147,6 +150,17 @@ class _Session(DatabaseSession):
         if lacking is not None:
             self._lacking[at] = lacking
             self._unseen.add(int(transaction.id))
+
+    def _changes(self, block: Block) -> None:
+        """Add changes of one table that lack nothing, without those that the log has already."""
+        transaction = self._next(block.count)
+        oid = int.from_bytes(block.data[1:5], "big")
+        if self._is_done(transaction) or self._is_loaded(oid, transaction) or not self._is_read(oid):
+            return
+        durable = self._positions.last
+        if durable.commit == transaction.commit:
+            block = block.last(self._ordinal - durable.ordinal)
+        self._outbox.add_block(block, transaction, self._ordinal)
 
     def _is_loaded(self, oid: int, transaction: Transaction) -> bool:
         """Return whether a table was loaded anew after a transaction."""

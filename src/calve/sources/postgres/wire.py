@@ -8,9 +8,12 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from calve.compiled import postgres as core
+from calve.compiled.postgres import Messages
 from calve.sources.database.connection import Address, Channel, ClosedError, ServerError, no_tls, opened
+from calve.sources.database.outbox import Block
 from calve.sources.postgres.scram import MECHANISM, Scram, ScramError
 
 __all__ = ["NOT_TRUSTED", "Connection", "Row", "connect"]
@@ -82,7 +85,7 @@ class Connection:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._ready: deque[bytes] = deque()
+        self._ready: deque[bytes | Block] = deque()
         self.parameters: dict[str, str] = {}
 
     def begin(self, address: Address, name: str, replication: bool) -> None:
@@ -133,7 +136,7 @@ class Connection:
         return rows
 
     def copy_out(self, sql: str) -> Iterator[bytes]:
-        """Run a COPY to the client; yield its rows, each as one piece.
+        """Run a COPY to the client; yield its rows, one or more as one piece.
 
         Raises:
             ClosedError: The server closed the connection.
@@ -141,7 +144,8 @@ class Connection:
         """
         self._send(b"Q", sql.encode() + b"\0")
         while True:
-            yield from self._received()
+            if rows := self._copied():
+                yield rows
             kind, body = self._message()
             if kind == b"d":
                 yield body
@@ -159,8 +163,8 @@ class Connection:
         while self._message()[0] != b"W":
             pass
 
-    def receive(self, seconds: float) -> bytes | None:
-        """Return the next message of replication, or None if none comes in some time.
+    def receive(self, seconds: float) -> bytes | Block | None:
+        """Return the next message of replication, or changes that follow each other; None if none comes in some time.
 
         Raises:
             ClosedError: The server has ended replication.
@@ -169,7 +173,7 @@ class Connection:
         if not self._ready:
             if not self._has_message():
                 self._channel.wait(seconds)
-            self._ready.extend(self._received())
+            self._ready.extend(self._replicated())
         if self._ready:
             return self._ready.popleft()
         if not self._has_message():
@@ -228,6 +232,26 @@ class Connection:
             if kind not in (b"N", b"A"):
                 return kind, body
 
+    def _copied(self) -> bytes:
+        """Take the rows of COPY that are completely there, joined."""
+        if not self._has_message():
+            return b""
+        found = core.copied(self._channel.received)
+        if found is None:
+            return b"".join(self._received())
+        self._channel.skip(found[0])
+        return found[1]
+
+    def _replicated(self) -> Iterable[bytes | Block]:
+        """Take the messages of replication that are completely there; the core joins changes."""
+        if not self._has_message():
+            return ()
+        found = core.messages(self._channel.received)
+        if found is None:
+            return self._received()
+        self._channel.skip(found.size_bytes)
+        return _pieces(found)
+
     def _received(self) -> list[bytes]:
         """Take the data messages that are completely there, up to the first other message."""
         found: list[bytes] = []
@@ -246,6 +270,14 @@ class Connection:
     def _has_message(self) -> bool:
         channel = self._channel
         return channel.has(_HEAD.size) and channel.has(_HEAD.unpack(channel.peek(_HEAD.size))[1] + 1)
+
+
+def _pieces(found: Messages) -> Iterator[bytes | Block]:
+    at = 0
+    for piece, count in zip(found.pieces, found.counts, strict=True):
+        end = at + 4 * count
+        yield Block(piece, found.lengths[at:end]) if count else piece
+        at = end
 
 
 def _row(body: bytes) -> Row:

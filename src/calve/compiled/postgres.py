@@ -1,0 +1,76 @@
+"""What the compiled core reads of PostgreSQL (`core/src/pgoutput.rs`); every function returns None without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from calve.compiled.events import call
+from calve.compiled.library import load
+
+__all__ = ["Messages", "copied", "messages", "rows"]
+
+_LEFT = 1
+_BYTES, _NUMBERS = pa.large_binary(), pa.int32()
+
+
+class Messages(NamedTuple):
+    """Messages of replication.
+
+    Attributes:
+        size_bytes: What they take in the stream.
+        pieces: Changes of one table that follow each other, joined; or another message.
+        counts: How many changes each piece has; 0: it is another message.
+        lengths: The lengths of all changes, as the log has them.
+    """
+
+    size_bytes: int
+    pieces: list[bytes]
+    counts: list[int]
+    lengths: bytes
+
+
+def copied(received: bytes) -> tuple[int, bytes] | None:
+    """Return how many of these bytes are rows of COPY, up to the first other message, and the rows, joined."""
+    found = call("calve_postgres_copied", _one(received), [_BYTES]) if load() else None
+    return None if found is None else (found[0], found[1][0][0].as_py())
+
+
+def messages(received: bytes) -> Messages | None:
+    """Return the messages of replication that are completely there, up to the first other message."""
+    kinds = _BYTES, _NUMBERS, _NUMBERS
+    found = call("calve_postgres_messages", _one(received), kinds) if load() else None
+    if found is None:
+        return None
+    pieces, counts, lengths = found[1]
+    return Messages(found[0], pieces.to_pylist(), counts.to_pylist(), lengths.to_numpy().astype("<u4").tobytes())
+
+
+def rows(
+    changes: pa.Array, keys: Sequence[bool]
+) -> tuple[list[pa.Array], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Return the rows of changes of one table (binary): columns of texts, the change of each row, and its kind.
+
+    None where something is not as `pgoutput` has it, or left out; the exact reader knows of these.
+
+    Args:
+        changes: The messages `I`, `U` and `D`.
+        keys: For each column, whether it is of the key.
+    """
+    schema = pa.schema([(str(number), pa.string()) for number in range(len(keys))])
+    kinds = schema, _NUMBERS, _NUMBERS
+    found = call("calve_postgres_rows", changes, kinds, bytes(keys), len(keys)) if load() else None
+    if found is None or found[0] == _LEFT:
+        return None
+    texts, numbers, operations = found[1]
+    return texts.columns, numbers.to_numpy().astype(np.int64), operations.to_numpy().astype(np.int64)
+
+
+def _one(received: bytes) -> pa.Array:
+    """Return bytes as an array, without a copy."""
+    ends = pa.py_buffer(np.array([0, len(received)], np.int64))
+    return pa.Array.from_buffers(_BYTES, 1, [None, ends, pa.py_buffer(received)])

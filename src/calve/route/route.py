@@ -188,9 +188,7 @@ class Router:
     def _set_tables(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
         """Set the tables of the rows of a mask; return the rejects."""
         sink = self._sinks[number]
-        chosen = None if mask is None else _positions(mask)
-        if chosen is not None and len(chosen) == len(mask):
-            chosen = None
+        chosen = None if mask is None or mask.true_count == len(mask) > 0 else _positions(mask)
         if sink.table.static is not None:
             if chosen is None or len(chosen):
                 routed.parts.append((number, sink.table.static, chosen))

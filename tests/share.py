@@ -54,13 +54,17 @@ class Share:
             self._told.write(f"found {kind} {count}\n")
         for items in self._taken(session.items):
             for item, following in zip(items, [*items[1:], session], strict=True):
+                self._end_if_asked(session)  # by a signal that came before this process heeded any, too
                 # before the session as the next item, pytest takes down all but what belongs to the session
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if session.shouldfail:
                     raise session.Failed(session.shouldfail)
-                if session.shouldstop or (self._folder / END).exists():
-                    raise session.Interrupted(session.shouldstop or "ended")
+        self._end_if_asked(session)
         return True
+
+    def _end_if_asked(self, session: pytest.Session) -> None:
+        if session.shouldstop or (self._folder / END).exists():
+            raise session.Interrupted(session.shouldstop or "ended")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._outcome != "failed" and report.outcome != "passed":

@@ -46,7 +46,7 @@ def test_that_fails():
     assert __name__ == "test_1"
 """
 ENDLESS = """
-import signal, subprocess, sys
+import signal, subprocess, sys, time
 from pathlib import Path
 import pytest
 
@@ -63,10 +63,12 @@ def server(tmp_path_factory):
 def test_waits(server, mark):
     Path(f".{mark}").write_text(str(server))
     Path(f".{mark}").rename(f"{mark}.pid")
+    obeyed = []
     SIGNAL
-    signal.pause()
+    while not obeyed:
+        time.sleep(0.01)
 """
-OBEYS_ALONE = "signal.signal(signal.SIGINT, lambda *_: None)  # as a pipeline in this process does"
+OBEYS_ALONE = "signal.signal(signal.SIGINT, lambda *_: obeyed.append(1))  # as a pipeline in this process does"
 
 
 def shares(folder: Path, test: str, copies: int = 1) -> subprocess.Popen[str]:

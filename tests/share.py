@@ -21,7 +21,17 @@ END = "end"
 """The file that tells all processes to end: a test that runs Calve in its own process takes a signal for Calve's."""
 SERVERS = ("kafka_broker", "object_store", "opensearch")
 """Fixtures with a server for all tests of a process: one process takes all tests of a server, which so starts once."""
-LONGEST = ("test_stop_points.py", "test_outages.py", "test_iceberg_merge_by_key.py", "test_histories.py")
+LONGEST = (
+    "test_stop_points.py",
+    "test_outages.py",
+    "test_standby.py",
+    "test_iceberg_merge_by_key.py",
+    "test_mirror.py",
+    "test_histories.py",
+    "test_readers.py",
+    "test_follow.py",
+    "test_iceberg.py",
+)
 """Modules that are taken before the others of their kind, so that none of them is left for the end."""
 
 

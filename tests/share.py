@@ -105,7 +105,8 @@ class Share:
 
 def _unit(item: pytest.Item) -> tuple[str, str]:
     """Return what is taken with others: the kind, and the server or the module."""
-    used = getattr(item, "fixturenames", ())
+    asked = (name for mark in item.iter_markers("services") for name in mark.args)
+    used = {*getattr(item, "fixturenames", ()), *asked}
     kind, server = kind_of(item), next((name for name in SERVERS if name in used), "")
     return ("servers", server) if server and kind != "plain" else (kind, item.nodeid.partition("::")[0])
 

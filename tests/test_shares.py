@@ -41,6 +41,10 @@ def opensearch():
 def test_with_a_server(opensearch):
     ran(f"server {opensearch}")
 
+@pytest.mark.services("opensearch")
+def test_that_asks_for_a_server(request):
+    ran(f"server {request.getfixturevalue('opensearch')}")
+
 def test_that_fails():
     ran(f"{__name__} fails")
     assert __name__ == "test_1"
@@ -86,10 +90,10 @@ def test_each_test_runs_once_in_one_of_the_processes_and_a_failure_is_told(tmp_p
     assert process.returncode == 1, said
     ran = Counter(tmp_path.joinpath("ran").read_text().splitlines())
     [server] = {what for what in ran if what.startswith("server")}
-    assert ran.pop(server) == 3, "one process has all tests of a server"
+    assert ran.pop(server) == 6, "one process has all tests of a server"
     assert ran == Counter(f"test_{number} {what}" for number in range(3) for what in ("0", "1", "kills", "fails"))
     assert said.count("FAILED test_0.py::test_that_fails") >= 1
-    assert "plain 3 of 3, kills 3 of 3, servers 3 of 3, Spark 6 of 6: 13 passed, 0 skipped, 2 failed" in said
+    assert "plain 3 of 3, kills 3 of 3, servers 6 of 6, Spark 6 of 6: 16 passed, 0 skipped, 2 failed" in said
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ class Lines:
 
 WORLDS = [
     pytest.param(Tables, id="iceberg", marks=pytest.mark.spark),
-    pytest.param(Documents, id="opensearch", marks=pytest.mark.services),
+    pytest.param(Documents, id="opensearch", marks=pytest.mark.services("opensearch")),
     pytest.param(Lines, id="lines"),
 ]
 

@@ -150,8 +150,8 @@ class Snapshots:
         pytest.param(Files, id="file"),
         pytest.param(GrowingFile, id="file-tail"),
         pytest.param(Requests, id="http"),
-        pytest.param(Topic, id="kafka", marks=pytest.mark.services),
-        pytest.param(Objects, id="s3", marks=pytest.mark.services),
+        pytest.param(Topic, id="kafka", marks=pytest.mark.services("kafka_broker")),
+        pytest.param(Objects, id="s3", marks=pytest.mark.services("object_store")),
         pytest.param(Snapshots, id="iceberg", marks=pytest.mark.spark),
     ]
 )

@@ -19,7 +19,7 @@ from commit.changes import KINDS, LACKS, NAME, Changing
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = int(os.environ.get("CALVE_CHANGES_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("CALVE_CHANGES_EXAMPLES", "6"))
 MODES = ("equality-delete", "merge-on-read", "copy-on-write")
 SPECS: list[list[tuple[str, str]]] = [
     [],

@@ -13,7 +13,7 @@ import pytest
 from running import PATIENCE_SECONDS, Calve, post
 from services.process import free_ports
 
-KILLS = int(os.environ.get("CALVE_KILLS", "4"))
+KILLS = int(os.environ.get("CALVE_KILLS", "3"))
 TABLES = 5
 YAML = """
 stream:

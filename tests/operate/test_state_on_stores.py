@@ -74,10 +74,11 @@ def test_status_and_dead_letters_are_read_and_sent_again_with_a_state_on_s3(
     assert "no staged files of shop.t" in say(job, "state", "forget", "shop.t", "--state", state)
     with job.catalog().load_table("shop.t").update_schema() as update:
         update.make_column_optional("name")
-    for told in ("2 events sent, 2 now in tables", "nothing to replay"):
-        command = job.command("dlq", "replay", "pipelines.yaml", "--state", state, "--master", "local[2]")
-        sent = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, timeout=240)
-        assert told in sent.stdout, sent.stdout + sent.stderr
+    replay = ("dlq", "replay", "pipelines.yaml", "--state", state)
+    command = job.command(*replay, "--master", "local[2]")  # its workers need the keys of the object store
+    sent = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, timeout=240)
+    assert "2 events sent, 2 now in tables" in sent.stdout, sent.stdout + sent.stderr
+    assert "nothing to replay" in say(job, *replay)
     assert len(job.rows("shop.t")) == 20
 
 

@@ -16,7 +16,7 @@ from services.kafka import Kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
-COUNT, KEYS = 20_000, 4_000
+COUNT, KEYS = 8_000, 2_000
 COLUMNS = {
     "id": "long",
     "name": "string",

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's, of `collect`
 ]
 
-ROUNDS = int(os.environ.get("CALVE_MIRROR_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("CALVE_MIRROR_ROUNDS", "2"))
 SEED = int(os.environ.get("CALVE_MIRROR_SEED", "1"))
 KINDS = [
     (Kind("mixed", 2, "p", has_key=True), "", "equality-delete"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from sources.http import pipeline
 from sources.http.serving import until
 
-KILLS = 15
+KILLS = int(os.environ.get("CALVE_KILLS", "8"))
 CLIENTS = 4
 
 

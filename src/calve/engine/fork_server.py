@@ -58,6 +58,7 @@ def _work(driver: Connection) -> None:
     """Run one task after the other, until the driver closes the connection."""
     global _attempt
     with contextlib.suppress(EOFError, OSError):
+        driver.send_bytes(b"")  # it is there
         while True:
             _attempt, function, partition = pickle.loads(driver.recv_bytes())
             driver.send_bytes(_result(pickle.loads(function), partition))

@@ -7,12 +7,12 @@ by a JVM that the launcher has started.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import msgspec
 import pyspark
 
 from calve.engine.java import Java
@@ -26,11 +26,6 @@ _OF_LAUNCHER = ("spark.jars", "spark.files", "spark.archives", "spark.submit.", 
 _NOT_OF_LAUNCHER = (_PATH, _OPTIONS, _MEMORY, "spark.driver.host", "spark.driver.bindAddress")
 _UNKNOWN_MODULE = "--add-modules=jdk.incubator.vector"
 """Small images of Java lack it."""
-
-
-class _Kept(msgspec.Struct):
-    path: str
-    options: list[str]
 
 
 def spark_home() -> str:
@@ -49,7 +44,7 @@ def keep(file: Path, path: str, options: Iterable[str], ours: str) -> None:
     """
     known = {*shlex.split(ours), _UNKNOWN_MODULE}
     of_launcher = [one for one in options if one not in known and not one.startswith("-Xm")]
-    file.write_bytes(msgspec.json.encode(_Kept(path, of_launcher)))
+    file.write_text(json.dumps([path, *of_launcher]))
 
 
 def command(java: Java, file: Path, settings: Mapping[str, str], last: str) -> list[str] | None:
@@ -63,10 +58,9 @@ def command(java: Java, file: Path, settings: Mapping[str, str], last: str) -> l
     """
     if any(key.startswith(_OF_LAUNCHER) and key not in _NOT_OF_LAUNCHER for key in settings):
         return None
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
-        kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
-        path = os.pathsep.join(filter(None, [kept.path, last]))
-        if kept.path.startswith(settings[_PATH]):
-            ours = [f"-Xmx{settings[_MEMORY]}", *kept.options, *shlex.split(settings[_OPTIONS])]
-            return [str(java.executable), "-cp", path, *ours, _MAIN]
+    with contextlib.suppress(OSError, ValueError):
+        path, *options = json.loads(file.read_text())
+        if path.startswith(settings[_PATH]):
+            options = [f"-Xmx{settings[_MEMORY]}", *options, *shlex.split(settings[_OPTIONS])]
+            return [str(java.executable), "-cp", os.pathsep.join(filter(None, [path, last])), *options, _MAIN]
     return None

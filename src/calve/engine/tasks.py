@@ -119,14 +119,18 @@ def _hand_on(first: Function, folder: Path, numbered: Iterable[tuple[int, Any]])
     for number, item in numbered:
         unfinished = folder / f".{number}-{attempt()}"
         unfinished.mkdir()
-        files: dict[int, IO[bytes]] = {}
-        with contextlib.ExitStack() as stack:
-            for receiver, message in first(iter([item])):
-                if receiver not in files:
-                    files[receiver] = stack.enter_context((unfinished / f"{receiver}").open("wb"))
-                files[receiver].write(len(message).to_bytes(_LENGTH_BYTES) + message)
+        _write(unfinished, first(iter([item])))
         unfinished.rename(folder / f"{number}")
     yield from ()
+
+
+def _write(folder: Path, messages: Iterable[tuple[int, bytes]]) -> None:
+    files: dict[int, IO[bytes]] = {}
+    with contextlib.ExitStack() as stack:
+        for receiver, message in messages:
+            if receiver not in files:
+                files[receiver] = stack.enter_context((folder / f"{receiver}").open("wb"))
+            files[receiver].write(len(message).to_bytes(_LENGTH_BYTES) + message)
 
 
 def _take(second: Second, folder: Path, numbers: Iterable[int]) -> Iterator[Any]:

@@ -24,6 +24,8 @@ from calve.errors import EngineError, WorkerLostError
 __all__ = ["Forks", "Workers"]
 
 Function = Callable[[Iterator[Any]], Iterator[Any]]
+_STARTS = 3
+"""How often the process that forks is started for one worker."""
 _HINT = "Perhaps it lacked memory: reduce `max_batch_bytes`; Calve tries again"
 
 
@@ -48,22 +50,38 @@ class Forks:
 
         Raises:
             EngineError: Everything was closed.
+            WorkerLostError: No worker starts.
         """
-        ours, theirs = socket.socketpair()
-        with self._lock, ours, theirs:
-            if self._is_closed:
-                raise EngineError("Spark has stopped while the pipeline ran", step="engine")
-            if self._process.poll() is not None:
-                self._kill()
-                self._start()
-            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
-            return Connection(ours.detach())
+        with self._lock:
+            for _ in range(_STARTS):
+                if self._is_closed:
+                    raise EngineError("Spark has stopped while the pipeline ran", step="engine")
+                try:
+                    return self._forked()
+                except (EOFError, OSError):  # it has ended
+                    self._kill()
+                    self._start()
+        raise WorkerLostError("No worker starts", step="engine", hint=_HINT)
 
     def close(self) -> None:
         """Kill it and all workers, also those that work. May be called twice."""
         with self._lock:
             self._is_closed = True
             self._kill()
+
+    def _forked(self) -> Connection:
+        """Return the connection to a new worker, which has said that it is there.
+
+        Raises:
+            EOFError: The process that forks has ended, or the new one.
+            OSError: As before.
+        """
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+            worker = Connection(ours.detach())
+        worker.recv_bytes()
+        return worker
 
     def _start(self) -> None:
         """Start it in a session of its own: Ctrl-C is for the driver, which drains."""

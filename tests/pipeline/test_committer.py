@@ -176,3 +176,16 @@ def test_an_error_of_a_commit_ends_the_thread_before_anything_is_acknowledged(wo
 
 def _fail(world: World, table: BranchRef, error: SinkUnavailableError | CommitError) -> None:
     world.queue.failed(table, error, world.seconds)
+
+
+def test_it_knows_how_long_the_last_commits_took(world: World) -> None:
+    def commit(table: BranchRef) -> None:
+        world.seconds = 3620
+        world.succeed(table)
+
+    world.commit = commit
+    world.seconds = 3600
+    world.committer.cycle()
+    assert world.committer.took_seconds == 20
+    world.committer.cycle()
+    assert world.committer.took_seconds == 20, "there was nothing to commit"

@@ -91,3 +91,16 @@ def test_events_that_something_waits_for_are_read_at_once() -> None:
     due = caught_up(Clock())
     assert not due.look(waiting(1), FULL)
     assert due.look(Backlog(-1, 1, is_urgent=True), FULL)
+
+
+def test_events_wait_as_long_as_commits_take_but_not_for_a_commit_that_waits_itself() -> None:
+    clock = Clock()
+    due = Due(0.1, clock)
+    due.behind = False
+    assert not due.look(waiting(1), FULL, 0.5)
+    clock.now += 0.4
+    assert not due.look(waiting(1), FULL, 0.5)
+    assert due.look(waiting(1), FULL, 0.3)
+    assert due.look(waiting(FULL), FULL, 0.5), "there are enough for a batch"
+    clock.now += 1.6
+    assert due.look(waiting(1), FULL, 60.0)

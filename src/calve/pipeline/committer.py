@@ -31,6 +31,7 @@ class Committer:
 
     Attributes:
         failed: The error that ended the thread.
+        took_seconds: How long the last commits took.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Committer:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.failed: CalveError | None = None
+        self.took_seconds = 0.0
         self._queue = queue
         self._commit = commit
         self._acknowledge = acknowledge
@@ -63,8 +65,10 @@ class Committer:
         tables = self._queue.take(self._now())
         if tables is None:
             return
+        began = self._now()
         for commit in [self._pool.submit(self._commit, table) for table in tables]:
             commit.result()
+        self.took_seconds = self._now() - began if tables else self.took_seconds
         self._acknowledge()
 
     def drain(self, limit_seconds: float) -> bool:

@@ -224,7 +224,8 @@ class Driver:
         most = self._wiring.max_batch_bytes
         if self._ledger.last_batch == 0 and self._wiring.infers:
             most = min(most, _FIRST_BYTES)
-        is_due = self._due.look(backlog, most)
+        least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
+        is_due = self._due.look(backlog, most, least)
         planned = source.plan(position, most) if is_due or (self._once and backlog) else None
         if planned is not None and self._due.took(planned, backlog, most):
             self._backlog_end = self._ledger.last_batch + 1

@@ -12,6 +12,8 @@ __all__ = ["Due"]
 _BACKLOG_BATCHES = 2
 """This many full batches are a backlog; one full batch also comes from a steady flow."""
 
+_LONGEST_LEAST_SECONDS = 2.0
+
 
 class Due:
     """Decides when the waiting events of a source are read.
@@ -34,12 +36,14 @@ class Due:
         self.since: float | None = None
         self.behind = True
 
-    def look(self, backlog: Backlog, max_bytes: int) -> bool:
+    def look(self, backlog: Backlog, max_bytes: int, least_seconds: float = 0.0) -> bool:
         """Return whether the waiting events should be read now.
 
         Args:
             backlog: The waiting events.
             max_bytes: The size of a full batch.
+            least_seconds: They wait so long although the interval is shorter, but at most two seconds: where each batch
+                makes a commit slower, batches that come faster than commits would only delay these.
         """
         if not backlog:
             self.since = None
@@ -47,7 +51,8 @@ class Due:
         now = self._clock()
         self.since = self.since or now
         self.behind = self.behind or backlog.is_urgent or backlog.size_bytes >= _BACKLOG_BATCHES * max_bytes
-        has_waited = not 0 <= now - self.since < self._interval_seconds  # a negative time: the clock was set back
+        wait = max(self._interval_seconds, min(least_seconds, _LONGEST_LEAST_SECONDS))
+        has_waited = not 0 <= now - self.since < wait  # a negative time: the clock was set back
         return self.behind or backlog.size_bytes >= max_bytes or has_waited
 
     def took(self, planned: Planned, backlog: Backlog, max_bytes: int) -> bool:

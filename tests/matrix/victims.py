@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -215,7 +216,8 @@ class WholeCalve(Victim):
     def start(self, stop_at: str = "") -> None:
         self._once.unlink(missing_ok=True)
         once = str(self._once) if stop_at.startswith(FILES) else ""
-        self._calve.start(*LITTLE, environment={VARIABLE: stop_at, ONCE_VARIABLE: once})
+        path = os.pathsep.join(filter(None, sys.path))  # for small_chunks
+        self._calve.start(*LITTLE, environment={VARIABLE: stop_at, ONCE_VARIABLE: once, "PYTHONPATH": path})
 
     @property
     def _process(self) -> subprocess.Popen[bytes]:

@@ -126,6 +126,19 @@ def test_the_error_of_a_task_is_raised_and_its_worker_goes_on(
     assert [one[0] for one in tasks.run(described, [7])] == [7]
 
 
+class FromElsewhere:
+    """An item whose module the workers do not have."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return __import__, ("no_such_module",)
+
+
+def test_what_a_worker_cannot_read_is_an_error_of_the_task(tasks: Tasks) -> None:
+    with pytest.raises(InvariantError, match="ModuleNotFoundError: No module named 'no_such_module'"):
+        tasks.run(described, [FromElsewhere()])
+    assert [one[0] for one in tasks.run(described, [7])] == [7]
+
+
 def test_messages_reach_the_tasks_that_they_are_for_once_whoever_is_killed(tasks: Tasks, tmp_path: Path) -> None:
     found = dict(tasks.run_twice(partial(handed_on_and_killed, tmp_path), collected, [1, 2, 3, 4], 3))
     big = b"x" * 1_000_000

@@ -14,9 +14,7 @@ import os
 import pickle
 import signal
 import socket
-from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
-from typing import Any
 
 from calve.errors import CalveError, InvariantError
 
@@ -46,10 +44,12 @@ def serve() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     while received := socket.recv_fds(control, 1, 1)[1]:
         if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            control.close()
-            _work(Connection(received[0]))
-            os._exit(0)
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                control.close()
+                _work(Connection(received[0]))
+            finally:
+                os._exit(0)
         os.close(received[0])
     os.killpg(0, signal.SIGKILL)
 
@@ -61,13 +61,13 @@ def _work(driver: Connection) -> None:
         driver.send_bytes(b"")  # it is there
         while True:
             _attempt, function, partition = pickle.loads(driver.recv_bytes())
-            driver.send_bytes(_result(pickle.loads(function), partition))
+            driver.send_bytes(_result(function, partition))
 
 
-def _result(function: Callable[[Iterator[Any]], Iterator[Any]], partition: list[Any]) -> bytes:
-    """Return what a task yields, or the error that ended it; None instead of that."""
+def _result(function: bytes, partition: bytes) -> bytes:
+    """Return what a pickled function yields for a pickled list, or the error that ended it; None instead of that."""
     try:
-        return pickle.dumps((list(function(iter(partition))), None))
+        return pickle.dumps((list(pickle.loads(function)(iter(pickle.loads(partition)))), None))
     except CalveError as error:
         return pickle.dumps((None, error))
     except Exception as error:

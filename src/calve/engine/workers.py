@@ -137,11 +137,12 @@ class Workers:
 
     def _task(self, function: bytes, partition: list[Any]) -> list[Any]:
         """Run a task with the worker of this thread."""
+        items = pickle.dumps(partition)
         for _ in range(self._tries):
             try:
                 if getattr(self._own, "worker", None) is None:
                     self._own.worker = self._forks.new()
-                self._own.worker.send_bytes(pickle.dumps((next(self._numbers), function, partition)))
+                self._own.worker.send_bytes(pickle.dumps((next(self._numbers), function, items)))
                 found, error = pickle.loads(self._own.worker.recv_bytes())
             except (EOFError, OSError):  # it has ended
                 self._own.worker = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.errors import SourceError
+from calve.errors import SourceError, SourceUnavailableError
 from calve.sources.database.csv_rows import csv_columns, in_batches
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
@@ -37,8 +37,12 @@ def chunks(connection: Connection, tables: Sequence[Table], found: Sequence[Foun
     Raises:
         ClosedError: The connection was lost.
         ServerError: The server refuses.
+        SourceUnavailableError: A table is not among those that were found: it is being changed.
     """
     sizes = {each.full_name: each.size_bytes for each in found}
+    for table in tables:
+        if table.full_name not in sizes:
+            raise SourceUnavailableError(f"{table.full_name} has just been changed", step="start")
     return [chunk for table in tables for chunk in _chunks(connection, table, sizes[table.full_name])]
 
 

@@ -34,15 +34,20 @@ _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 def chunks(connection: Connection, tables: Sequence[Table], found: Sequence[Found]) -> list[dict[str, Any]]:
     """Divide tables whose key begins with an integer into equal ranges of it; others are one chunk.
 
+    Args:
+        connection: To the server.
+        tables: All selected tables.
+        found: The same, as the catalog has them now.
+
     Raises:
         ClosedError: The connection was lost.
         ServerError: The server refuses.
-        SourceUnavailableError: A table is not among those that were found: it is being changed.
+        SourceUnavailableError: The tables are not those that were found: MySQL 5.7 does not show a table for the moment
+            in which a statement replaces it.
     """
     sizes = {each.full_name: each.size_bytes for each in found}
-    for table in tables:
-        if table.full_name not in sizes:
-            raise SourceUnavailableError(f"{table.full_name} has just been changed", step="start")
+    for name in sizes.keys() ^ {table.full_name for table in tables}:
+        raise SourceUnavailableError(f"{name} has just been changed", step="start")
     return [chunk for table in tables for chunk in _chunks(connection, table, sizes[table.full_name])]
 
 

@@ -17,7 +17,7 @@ from calve.sources.mysql.quote import literal, quoted
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["look", "warn"]
+__all__ = ["chosen", "look", "warn"]
 
 _OLDEST_MYSQL, _OLDEST_MARIADB = (5, 7), (10, 5)
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
@@ -44,21 +44,26 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
         for fault, fix in [*_variables(database), *_rights(database, connection, settings)]:
             faults.append(fault)
             sql += [fix] if fix else []
-    chosen = [each for each in database.tables() if settings.selected.has(each.schema, each.name)]
-    tables = database.described(chosen, database.name)
-    if not chosen:
+    selected = chosen(database, settings)
+    tables = database.described(selected, database.name)
+    if not selected:
         include = ", ".join(settings.selected.include)
         faults.append(f"no table that the user may see matches `tables` (include: {include})")
         sql.append(f"GRANT SELECT ON *.* TO {_user(connection)}")
-    if unreadable_tables := [each for each in chosen if not each.readable]:
+    if unreadable_tables := [each for each in selected if not each.readable]:
         faults.append(f"the user {settings.username} may not read {_shown(unreadable_tables)}")
         sql += [f"GRANT SELECT ON {_sql(each)} TO {_user(connection)}" for each in unreadable_tables]
     cascades = database.cascades() if settings.on_cascade == "fail" else {}
-    for found, table in zip(chosen, tables, strict=True):
+    for found, table in zip(selected, tables, strict=True):
         for fault, fix in _table_faults(found, table, cascades.get((found.schema, found.name))):
             faults.append(fault)
             sql += [fix] if fix else []
     return Preparation(tables, sql, faults)
+
+
+def chosen(database: Database, settings: MysqlSettings) -> list[Found]:
+    """Return the tables that the settings select."""
+    return [each for each in database.tables() if settings.selected.has(each.schema, each.name)]
 
 
 def warn(database: Database, lines: Log) -> None:

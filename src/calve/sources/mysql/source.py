@@ -51,7 +51,8 @@ class MysqlSource(DatabaseSource):
         server_id = self._settings.server_id_of(self._pipeline)
         start = first_place(database, connection, self._settings.address, server_id)
         self._require_unchanged(database, found.tables, start)
-        return self._began(database.name, start, load.chunks(connection, found.tables, database.tables()), found.tables)
+        chunks = load.chunks(connection, found.tables, prepare.chosen(database, self._settings))
+        return self._began(database.name, start, chunks, found.tables)
 
     def _follow(self, target: Target, until: int | None) -> Stream:
         return Stream(target, until)
@@ -77,7 +78,8 @@ class MysqlSource(DatabaseSource):
             start = first_place(database, connection, self._settings.address, probe_id())
             self._require_unchanged(database, found.tables, start)
             tables = renumbered(found.tables, self._epochs.tables.values())
-            return Beginning(start, tables, load.chunks(connection, tables, database.tables()), self._end(database))
+            chunks = load.chunks(connection, tables, prepare.chosen(database, settings))
+            return Beginning(start, tables, chunks, self._end(database))
 
     def _require_unchanged(self, database: Database, tables: Sequence[Table], start: int) -> None:
         charsets = database.charsets()

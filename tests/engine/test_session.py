@@ -55,6 +55,24 @@ def sleep(rows):
 print(spark.sparkContext._gateway.proc.pid, flush=True)
 spark.sparkContext.parallelize([1, 2], 2).mapPartitions(sleep).collect()
 """
+OF_OTHERS = """
+from pyspark import SparkConf, SparkContext
+from calve.engine import session
+from calve.errors import EngineError
+conf = SparkConf().set("spark.ui.enabled", "false").set("spark.log.level", "OFF")
+theirs = SparkContext("local[1]", conf=conf)
+try:
+    session.start("local[1]")
+except EngineError as error:
+    print(repr(error.message), repr(error.hint))
+print(theirs.parallelize([1, 2], 1).sum())
+theirs.stop()
+spark = session.start("local[1]")
+print(spark.tasks.run(list, [1, 2]), spark.range(3).count())
+session.stop(spark)
+session.stop(spark)
+print(SparkContext("local[1]", conf=conf).parallelize([1, 2, 3], 1).sum())
+"""
 
 
 def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_has(
@@ -153,3 +171,24 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         signal.sigtimedwait([], 0.02)
+
+
+@pytest.mark.spark
+@pytest.mark.crash
+def test_a_session_of_somebody_else_is_left_alone_and_one_that_was_stopped_can_be_followed_by_another() -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ran = subprocess.run(
+        [sys.executable, "-c", OF_OTHERS],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "'Another Spark session of this process runs' 'Stop it first: spark.stop()'",
+        "3",
+        "[1, 2] 3",
+        "6",
+    ]

@@ -20,6 +20,7 @@ __all__ = [
     "data_frame",
     "forget_sessions",
     "hadoop_configuration",
+    "has_context",
     "has_stopped",
     "java_exception_of",
     "java_session",
@@ -28,6 +29,7 @@ __all__ = [
     "launch",
     "logical_plan",
     "object_array",
+    "put_gateway",
     "set_workers",
     "stop_accumulators",
     "take_gateway",
@@ -46,7 +48,7 @@ class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed he
     """
 
     def __init__(self, gateway: Any, make: Callable[[], SparkContext], conf: SparkConf) -> None:
-        SparkContext._ensure_initialized(gateway=gateway)
+        put_gateway(gateway)
         self._jvm = gateway.jvm
         self.make = make
         self.making = threading.RLock()
@@ -154,6 +156,16 @@ def take_gateway() -> Any:
     """Return py4j's gateway to the JVM, or None, and let PySpark forget it."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     return gateway
+
+
+def put_gateway(gateway: Any) -> None:
+    """Let PySpark use a gateway to a JVM; None: it starts one when it needs it."""
+    SparkContext._gateway, SparkContext._jvm = gateway, gateway and gateway.jvm
+
+
+def has_context() -> bool:
+    """Return whether a session of this process is not stopped."""
+    return SparkContext._active_spark_context is not None
 
 
 def forget_sessions() -> None:

@@ -61,6 +61,8 @@ _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOpti
 
 _running: SparkSession | None = None
 """The session of this process."""
+_aside: Any = None
+"""py4j's gateway to the JVM of a session that was stopped before; it is put back at the end."""
 
 
 def start(
@@ -80,11 +82,12 @@ def start(
         meanwhile: Called while the JVM starts.
 
     Raises:
-        EngineError: Java, a jar or Spark itself is missing or does not start.
+        EngineError: Java, a jar or Spark itself is missing or does not start, or another session runs.
     """
     global _running
     if _running is not None and not pyspark_private.has_stopped(_running):
         return _running
+    _make_way()
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
     master = (conf or {}).get("spark.master") or master or MASTER
     check_master(master)
@@ -107,17 +110,33 @@ def start(
     except BaseException:
         if forks is not None:
             forks.close()
+        pyspark_private.put_gateway(_aside)
         raise
     _running = spark
     return spark
 
 
+def _make_way() -> None:
+    """Set aside what earlier sessions of this process have left.
+
+    Raises:
+        EngineError: Somebody else's session runs.
+    """
+    global _aside
+    if _running is not None:
+        stop(_running)
+    if pyspark_private.has_context():
+        hint = "Stop it first: spark.stop()"
+        raise EngineError("Another Spark session of this process runs", step="engine", hint=hint)
+    _aside = pyspark_private.take_gateway()
+
+
 def stop(spark: SparkSession) -> None:
     """End the session and its JVM, even if it no longer answers. May be called twice."""
     global _running
-    gateway = pyspark_private.take_gateway()
-    if gateway is None:
+    if _running is None or spark is not _running:
         return
+    gateway = pyspark_private.take_gateway()
     spark.tasks.close()
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may have ended
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -126,6 +145,7 @@ def stop(spark: SparkSession) -> None:
             context.stop()
         gateway.shutdown()
     pyspark_private.forget_sessions()
+    pyspark_private.put_gateway(_aside)
     _running = None
     process: subprocess.Popen[bytes] = gateway.proc
     assert process.stdin is not None

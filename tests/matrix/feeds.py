@@ -129,7 +129,7 @@ class HttpFeed:
 
     def __init__(self, chance: random.Random, port: int) -> None:
         self.changes = Changes(chance, bad=0)  # a request with an event that is no JSON is refused as a whole
-        self.source = {"http": {"port": port}}
+        self.source = {"http": {"port": port, "log_folder": "log"}}
         self._port = port
         self._deliveries: queue.Queue[bool] = queue.Queue()
         self._thread = threading.Thread(target=self._send, daemon=True)

@@ -1,13 +1,15 @@
 """Kills pipelines at every point and at any time, and counts what is lost: `make crash ROUNDS=100 SEED=1`.
 
 With `--starts 200` a process with many pipelines is started and ended so often instead, without a kill
-(`matrix.starts`). With `--databases` the rounds are those of `matrix.databases`; with `--whole` as well, the whole of
-Calve is killed in them, and not only its source.
+(`matrix.starts`), and with `--takeovers 100` a standby takes over so often (`matrix.takeovers`). With `--databases` the
+rounds are those of `matrix.databases`; with `--whole` as well, the whole of Calve is killed in them, and not only its
+source.
 
-A round is one pipeline, from one of the sources, with a sink of each write mode; its state is a folder or on an object
-store. It is killed eight times, each time with new events, at points that take turns or at any time. Then it works off
-what is left, and every table, dead letter and document is compared with what was sent. All that is needed is started
-here. A round that is not exact keeps its folder, and is played again by `--round N` with the same seed.
+A round is one pipeline with one of the sources, a sink of one write mode, and its state in a folder or on an object
+store; rounds take the combinations in turn. It is killed ten times, each time with new events, at points that take
+turns or at any time. Then it works off what is left, and every row, dead letter or document is compared with what was
+sent. All that is needed is started here. A round that is not exact keeps its folder, and is played again by
+`--round N` with the same seed.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from calve.catalog.catalog import embedded
 from calve.engine import session
 from matrix import databases
 from matrix.feeds import Feed, FileFeed, HttpFeed, KafkaFeed, TableFeed
-from matrix.round import ANY_TIME, Counts, Round
+from matrix.round import ANY_TIME, APPEND, MODES, OPENSEARCH, Counts, Round
 from matrix.starts import Starts
+from matrix.takeovers import Takeovers
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
@@ -42,7 +45,14 @@ from services.process import free_ports
 FOLDER = Path(__file__).parents[2] / "build" / "crash"
 SOURCES = ("file", "kafka", "iceberg", "http")
 STATES = ("local", "s3")
-KILLS_OF_A_ROUND = 8
+COMBINATIONS = [
+    (source, state, mode)
+    for mode in MODES
+    for state in STATES
+    for source in SOURCES
+    if (source, mode) != ("iceberg", APPEND)  # the changes of a table are applied, or are documents
+]
+KILLS_OF_A_ROUND = 10
 PATH = (
     "catalog.after-create",
     "task.in-write",
@@ -62,20 +72,25 @@ PATH = (
     ANY_TIME,
 )
 MORE = {"iceberg": ("spool.before-publish", "catalog.after-evolve")}
+WITHOUT_TABLES = ("catalog.", "commit.")
 ONLY_FIRST = "catalog.after-create"
 """Tables are made once, so this point comes first in a round or not at all."""
 
 
-class Servers:
-    """What the rounds share, started when it is first asked for."""
+Found = dict[tuple[str, ...], list[Counts]]
+"""What rounds found, by source, state and write mode; of databases by database and what was killed."""
 
-    def __init__(self, folder: Path, with_opensearch: bool) -> None:
+
+class Servers:
+    """What the rounds share."""
+
+    def __init__(self, folder: Path) -> None:
         self._stack = contextlib.ExitStack()
         self.spark: SparkSession = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}, needs_s3=True)
         self._stack.callback(session.stop, self.spark)
         self.kafka = self._stack.enter_context(Kafka(folder / "kafka"))
         self.objects = self._stack.enter_context(ObjectStore(folder / "objects"))
-        self.opensearch = self._stack.enter_context(OpenSearch(folder / "opensearch")) if with_opensearch else None
+        self.opensearch = self._stack.enter_context(OpenSearch(folder / "opensearch"))
 
     def close(self) -> None:
         self._stack.close()
@@ -92,18 +107,26 @@ def main() -> int:
         return _play_databases(asked)
     if asked.starts:
         return _play_starts(asked)
-    servers = Servers(asked.folder / "servers", asked.opensearch)
-    found: dict[tuple[str, str], list[Counts]] = {}
+    if asked.takeovers:
+        return _play_takeovers(asked)
+    servers = Servers(asked.folder / "servers")
+    found: Found = {}
     failed, began = 0, time.monotonic()
     try:
         for number in [asked.round] if asked.round is not None else range(asked.rounds):
-            source, state = SOURCES[number % len(SOURCES)], STATES[number // len(SOURCES) % len(STATES)]
-            counts = _play(number, asked, servers, source, state)
-            found.setdefault((source, state), []).append(counts)
+            source, state, mode = COMBINATIONS[number % len(COMBINATIONS)]
+            try:
+                counts = _play(number, asked, servers)
+            except Exception as error:  # a round that fails must not end a long record
+                failed += 1
+                print(f"round {number}: {''.join(traceback.format_exception(error))}", flush=True)
+                continue
+            found.setdefault((source, state, mode), []).append(counts)
+            _save(asked, found)
             wrong = counts.lost.total() + counts.duplicated.total()
             failed += bool(wrong)
             print(
-                f"round {number}: {source}, state {state}: {counts.kills.total()} kills, {counts.events} events, "
+                f"round {number}: {source}, {mode}, state {state}: {counts.kills.total()} kills, {counts.events} events, "
                 f"{counts.lost.total()} lost, {counts.duplicated.total()} duplicated ({time.monotonic() - began:.0f} s)",
                 flush=True,
             )
@@ -134,8 +157,27 @@ def _play_starts(asked: argparse.Namespace) -> int:
     return 1 if starts.wrong else 0
 
 
+def _play_takeovers(asked: argparse.Namespace) -> int:
+    with contextlib.ExitStack() as left:
+        objects = left.enter_context(ObjectStore(asked.folder / "objects"))
+        left.enter_context(_exported(objects.environment()))
+        folder = (asked.folder / "takeovers").absolute()
+        played = Takeovers(folder, objects.place("takeovers"), objects.environment(), asked.seed)
+        left.callback(played.end)
+        try:
+            for _ in range(asked.takeovers):
+                print(played.play(), flush=True)
+        except KeyboardInterrupt:
+            print("ended; the table has the takeovers before", flush=True)
+        events, lost, duplicated = played.finish()
+    line = f"{played.count} takeovers: {events} events, {lost} lost, {duplicated} duplicated"
+    (asked.folder / "takeovers.json").write_text(json.dumps({"line": line, "seconds": played.seconds}, indent=1))
+    print(f"{played.table()}\n\n{line}")
+    return 1 if lost or duplicated else 0
+
+
 def _play_databases(asked: argparse.Namespace) -> int:
-    found: dict[tuple[str, str], list[Counts]] = {}
+    found: Found = {}
     failed, began = 0, time.monotonic()
     spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}) if asked.whole else None
     try:
@@ -167,14 +209,14 @@ def _play_databases(asked: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _write(asked: argparse.Namespace, found: dict[tuple[str, str], list[Counts]]) -> None:
+def _write(asked: argparse.Namespace, found: Found) -> None:
     print(_save(asked, found))
 
 
-def _save(asked: argparse.Namespace, found: dict[tuple[str, str], list[Counts]]) -> str:
-    table = "\n".join(_table(found))
+def _save(asked: argparse.Namespace, found: Found) -> str:
+    table = "\n\n".join("\n".join(_table(_by(found, part))) for part in (slice(0, 2), slice(2, 3)) if _by(found, part))
     (asked.folder / "matrix.md").write_text(table + "\n")
-    told = {f"{source}, {state}": [vars(one) for one in each] for (source, state), each in found.items()}
+    told = {", ".join(name): [vars(one) for one in each] for name, each in found.items()}
     (asked.folder / "matrix.json").write_text(json.dumps({"seed": asked.seed, "rounds": told}, indent=1))
     return table
 
@@ -185,23 +227,24 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--round", type=int, help="play only this round of the seed")
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--opensearch", action="store_true", help="write to an OpenSearch as well")
     parser.add_argument("--starts", type=int, default=0, help="start and end a process so often instead")
+    parser.add_argument("--takeovers", type=int, default=0, help="let a standby take over so often instead")
     parser.add_argument("--pipelines", type=int, default=20, help="with --starts: how many the process has")
     parser.add_argument("--databases", action="store_true", help="kill sources of databases instead")
     parser.add_argument("--whole", action="store_true", help="with --databases: kill all of Calve, not only its source")
     return parser.parse_args()
 
 
-def _play(number: int, asked: argparse.Namespace, servers: Servers, source: str, state: str) -> Counts:
+def _play(number: int, asked: argparse.Namespace, servers: Servers) -> Counts:
+    source, state, mode = COMBINATIONS[number % len(COMBINATIONS)]
     chance = random.Random(f"{asked.seed}-{number}")
     folder = asked.folder / f"round-{number}"
     feed = _feed(source, chance, folder, servers, number)
     place = (servers.objects.place(f"{asked.seed}-{number}"), servers.objects.environment()) if state == "s3" else None
     with _exported(place[1] if place else {}):
-        played = Round(folder, feed, servers.spark, place, servers.opensearch)
+        played = Round(folder, feed, mode, servers.spark, place, servers.opensearch)
         try:
-            for point in _points(source, number, chance):
+            for point in _points(source, mode, number, chance):
                 played.strike(point, chance)
             counts = played.finish()
         finally:
@@ -211,10 +254,12 @@ def _play(number: int, asked: argparse.Namespace, servers: Servers, source: str,
     return counts
 
 
-def _points(source: str, number: int, chance: random.Random) -> list[str]:
-    """Choose the points of a round: over the rounds of a source they take turns."""
+def _points(source: str, mode: str, number: int, chance: random.Random) -> list[str]:
+    """Choose the points of a round: over the rounds of a combination, and over the combinations, they take turns."""
     points = [*PATH, *MORE.get(source, ())]
-    first = number // len(SOURCES) * KILLS_OF_A_ROUND
+    if mode == OPENSEARCH:
+        points = [point for point in points if not point.startswith(WITHOUT_TABLES)]
+    first = number // len(COMBINATIONS) * KILLS_OF_A_ROUND + number % len(COMBINATIONS) * 3
     chosen = [points[(first + each) % len(points)] for each in range(KILLS_OF_A_ROUND)]
     chance.shuffle(chosen)
     return sorted(chosen, key=lambda point: point != ONLY_FIRST)
@@ -248,8 +293,17 @@ def _exported(variables: dict[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _table(found: dict[tuple[str, str], list[Counts]]) -> Iterator[str]:
-    """Give the matrix in Markdown: kills by point and combination, and below them what was lost and duplicated."""
+def _by(found: Found, part: slice) -> dict[str, list[Counts]]:
+    """Group what was found by a part of its combination."""
+    grouped: dict[str, list[Counts]] = {}
+    for name, each in found.items():
+        if name[part]:
+            grouped.setdefault(", ".join(name[part]), []).extend(each)
+    return grouped
+
+
+def _table(found: dict[str, list[Counts]]) -> Iterator[str]:
+    """Give the matrix in Markdown: kills by point and name, and below them what was lost and duplicated."""
     cells = {
         name: (
             sum((one.kills for one in each), Counter()),
@@ -259,7 +313,7 @@ def _table(found: dict[tuple[str, str], list[Counts]]) -> Iterator[str]:
         )
         for name, each in sorted(found.items())
     }
-    yield "| killed at | " + " | ".join(f"{source}, {state}" for source, state in cells) + " | all |"
+    yield "| killed at | " + " | ".join(cells) + " | all |"
     yield "|---|" + "---:|" * (len(cells) + 1)
     for point in sorted({point for kills, *_ in cells.values() for point in kills}):
         numbers = [kills[point] for kills, *_ in cells.values()]

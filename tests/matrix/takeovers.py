@@ -1,0 +1,209 @@
+"""Takes pipelines over by a standby, again and again: `make crash CRASH="--takeovers 100"`.
+
+The state is on an object store, the events are numbered lines of files that arrive all the time. The leading driver is
+killed, paused, or cut off from the store in turns; the standby must commit, and who wakes up must find that it was
+replaced. In the end each number must be in the table once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from urllib.parse import urlsplit
+
+from calve.ledger.lease import HEAD, LEASE_VARIABLE, Head
+from calve.ledger.records import decoded
+from calve.object_store import StoreFolder
+from running import PATIENCE_SECONDS, Calve, until
+from services.relay import Relay
+
+__all__ = ["Takeovers"]
+
+YAML = """
+orders:
+  source:
+    file: {path: "in/*.ndjson", poll_interval: 200ms}
+  sink:
+    - iceberg:
+        table_identifier: shop.orders
+        auto_create: true
+        schema: {columns: [{name: id, type: long}]}
+        flush_interval: 100ms
+        commit_interval: 300ms
+"""
+LINES = 20
+
+
+class Arrivals:
+    """Writes a file of numbered events several times a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ended = threading.Event()
+        self.files = 0
+        folder.mkdir(parents=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def end(self) -> int:
+        """Write no more; return how many events there are."""
+        self._ended.set()
+        self._thread.join()
+        return self.files * LINES
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            lines = "".join(f'{{"id": {number * LINES + line}}}\n' for line in range(LINES))
+            new = self._folder / f"_{number:06}.ndjson"
+            new.write_text(lines)
+            new.rename(self._folder / f"{number:06}.ndjson")
+            self.files = number + 1
+            if self._ended.wait(0.3):
+                return
+
+
+class Driver(Calve):
+    """A process that reaches the store through a relay of its own."""
+
+    relay: Relay
+
+    def kill_and_forget(self) -> None:
+        self.kill()
+
+    def pause_until_replaced(self) -> None:
+        assert self.process
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def cut_off(self) -> None:
+        self.relay.cut()
+
+    def wake(self) -> None:
+        """End the pause or the cut; the driver finds that it was replaced, and ends."""
+        assert self.process
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGCONT)
+            self.relay.mend()
+            assert self.process.wait(PATIENCE_SECONDS) == 1
+            assert "Another driver took over this pipeline" in self.said()
+
+
+class Drivers:
+    """Processes that run the pipeline with one state; the first one leads."""
+
+    def __init__(self, folder: Path, state: str, environment: dict[str, str]) -> None:
+        self._folder = folder
+        self._state = state
+        self._environment = environment
+        self._ledger = StoreFolder.at(f"{state}/orders/ledger")
+        self.all: list[Driver] = []
+
+    def start(self) -> Driver:
+        driver = Driver(self._folder, YAML)
+        driver.log = self._folder / f"driver-{len(self.all)}.log"
+        driver.relay = Relay(urlsplit(self._environment["AWS_ENDPOINT_URL"]).port or 0)
+        self.all.append(driver)
+        environment = self._environment | {"AWS_ENDPOINT_URL": driver.relay.endpoint, LEASE_VARIABLE: "10"}
+        driver.start("--state", self._state, "--standby", environment=environment)
+        return driver
+
+    def head(self) -> Head:
+        found = self._ledger.get(HEAD)
+        return decoded(HEAD, found.content, Head) if found else Head(None)  # type: ignore[arg-type]
+
+    def leads(self, driver: Driver) -> None:
+        """Wait until a driver has the lease and has committed something."""
+        assert driver.process
+        pid = driver.process.pid
+
+        def holds() -> bool:
+            head = self.head()
+            return head.holder is not None and head.holder.pid == pid
+
+        driver.until(holds, "it has the lease")
+        before = self.head().committed
+        driver.until(lambda: holds() and self.head().committed != before, "it commits")
+
+    def waits(self, driver: Driver) -> None:
+        driver.until(lambda: "standby: waits for the driver" in driver.said(), "it waits")
+
+
+STRIKES = {"killed": Driver.kill_and_forget, "paused": Driver.pause_until_replaced, "cut off": Driver.cut_off}
+
+
+class Takeovers:
+    """One pipeline with a state on an object store, its leading driver and its standby.
+
+    Args:
+        folder: A new folder.
+        state: Where the state is.
+        environment: The variables to reach it, which this process needs as well.
+        seed: Of the moments of the strikes.
+
+    Attributes:
+        seconds: From each strike to the first commit of the standby, by kind.
+    """
+
+    def __init__(self, folder: Path, state: str, environment: dict[str, str], seed: str = "1") -> None:
+        self._drivers = Drivers(folder, state, environment)
+        self._arrivals = Arrivals(folder / "in")
+        self._chance = random.Random(seed)
+        self._kinds = itertools.cycle(STRIKES)
+        self._leader = self._drivers.start()
+        self.seconds: dict[str, list[float]] = {kind: [] for kind in STRIKES}
+
+    @property
+    def count(self) -> int:
+        """How many takeovers there were."""
+        return sum(map(len, self.seconds.values()))
+
+    def play(self) -> str:
+        """Strike the leader, and wait until the standby has committed; return how that was."""
+        if not self.count:
+            self._drivers.leads(self._leader)
+        standby = self._drivers.start()
+        self._drivers.waits(standby)
+        time.sleep(self._chance.random() * 0.5)  # anywhere in a batch
+        assert self._drivers.head().epoch == self.count + 1
+        kind, struck = next(self._kinds), time.monotonic()
+        STRIKES[kind](self._leader)
+        self._drivers.leads(standby)
+        self.seconds[kind].append(time.monotonic() - struck)
+        self._leader.wake()
+        self._leader.relay.close()
+        self._leader = standby
+        return f"takeover {self.count}: {kind}; the standby committed after {self.seconds[kind][-1]:.1f} s"
+
+    def finish(self) -> tuple[int, int, int]:
+        """Stop, and return how many events there were, how many are lost, and how many are there too often."""
+        events = self._arrivals.end()
+        until(lambda: len(self._rows()) >= events, "all events are in the table")
+        assert self._leader.stop() == 0, self._leader.said()[-3000:]
+        assert self._drivers.head().epoch == self.count + 1
+        assert self._drivers.head().holder is None
+        found, expected = Counter(self._rows()), Counter(range(events))
+        return events, (expected - found).total(), (found - expected).total()
+
+    def table(self) -> str:
+        """Return the takeovers in Markdown."""
+        lines = ["| the leader is | takeovers | median, s | slowest, s |", "|---|---:|---:|---:|"]
+        for kind, each in self.seconds.items():
+            if each:
+                lines.append(f"| {kind} | {len(each)} | {median(each):.1f} | {max(each):.1f} |")
+        return "\n".join(lines)
+
+    def end(self) -> None:
+        """Leave nothing running."""
+        self._arrivals.end()
+        for one in self._drivers.all:
+            one.end()
+            one.relay.close()
+
+    def _rows(self) -> list[int]:
+        return self._leader.rows("shop.orders")["id"].to_pylist()

@@ -254,7 +254,7 @@ impl Column {
     fn array(self) -> Array {
         match self {
             Column::Texts(texts) => texts.array(),
-            Column::Longs(valid, values) => export::nullable_longs(&valid, values),
+            Column::Longs(valid, values) => export::nullable(&valid, values),
         }
     }
 }

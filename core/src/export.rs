@@ -142,7 +142,8 @@ pub fn longs(values: Vec<i64>) -> Array {
     whole(values.len(), vec![own(values)], vec![])
 }
 
-pub fn nullable_longs(valid: &[u8], values: Vec<i64>) -> Array {
+/// Numbers, of which a byte that is 0 in `valid` means null.
+pub fn nullable<T: 'static>(valid: &[u8], values: Vec<T>) -> Array {
     array(valid, vec![own(values)], vec![])
 }
 

@@ -123,7 +123,7 @@ pub fn units(fraction: &[u8], digits: usize) -> Option<i64> {
 }
 
 /// Writes a number with at least so many digits.
-fn write_digits(value: i64, width: usize, out: &mut Vec<u8>) {
+pub fn write_digits(value: i64, width: usize, out: &mut Vec<u8>) {
     let (start, mut value) = (out.len(), value);
     while value > 0 || out.len() < start + width {
         out.push(b'0' + (value % 10) as u8);

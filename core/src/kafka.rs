@@ -84,7 +84,7 @@ impl Records {
             taken.events.array(),
             export::longs(taken.offsets),
             taken.keys.array(),
-            export::nullable_longs(&taken.has_time, taken.times),
+            export::nullable(&taken.has_time, taken.times),
             taken.time_types.array(),
             taken.headers.array(),
         ]
@@ -96,7 +96,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| Cow::Owned(base64(bytes)), Cow::Borrowed)
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut found = String::with_capacity((bytes.len() + 2) / 3 * 4);
     for three in bytes.chunks(3) {

@@ -16,6 +16,7 @@ pub mod iso8601;
 pub mod kafka;
 pub mod level;
 pub mod meaning;
+pub mod mysql;
 pub mod observe;
 pub mod parse;
 pub mod pgoutput;

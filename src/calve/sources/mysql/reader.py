@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row
+from calve.sources.database.changes import Decoded
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.database.values import converted
@@ -36,6 +37,10 @@ class MysqlReader(DatabaseReader):
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """See `DatabaseReader.changes`."""
         return rows.changes(message, tables)
+
+    def decoded(self, table: Table, messages: pa.Array) -> Decoded | None:
+        """See `DatabaseReader.decoded`."""
+        return rows.decoded_rows(table, messages)
 
     def values(self, table: Table, rows_of_table: list[Row]) -> list[pa.Array]:
         """See `DatabaseReader.values`."""

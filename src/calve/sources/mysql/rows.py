@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from calve.compiled import mysql as core
 from calve.sources.database.change import DELETE, INSERT, Change, Row, Values
-from calve.sources.database.table import Column, Table, arrow_type
+from calve.sources.database.changes import Decoded
+from calve.sources.database.table import Column, Table
+from calve.sources.mysql.core_spec import core_columns, value_type
 from calve.sources.mysql.declared import decoded
 from calve.sources.mysql.events import ENUM, SET, YEAR, layout_columns
 from calve.sources.mysql.json_binary import json_text
@@ -23,7 +26,7 @@ from calve.sources.mysql.packed import (
     timestamp_text,
 )
 
-__all__ = ["arrays", "changes", "message"]
+__all__ = ["arrays", "changes", "decoded_rows", "message"]
 
 Convert = Callable[[Any], Any]
 """Makes a value of what is stored."""
@@ -64,14 +67,21 @@ def changes(data: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         yield Change(kind, oid, old, new)
 
 
+def decoded_rows(table: Table, messages: pa.Array) -> Decoded | None:
+    """Return the rows of messages of a table by the compiled core; None: `changes` and `arrays` must read them."""
+    told = core_columns(table.columns)
+    found = told and core.rows(messages, told.schema, told.spec)
+    return Decoded(*found) if found else None
+
+
 def arrays(columns: Sequence[Column], rows: Sequence[Row]) -> list[pa.Array]:
     """Return rows as columns of texts, or of integers, floats or bytes."""
     return [_array(column, values) for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
 
 
 def _array(column: Column, values: tuple[Any, ...]) -> pa.Array:
-    if column.kind in ("int", "long", "float", "double", "binary"):
-        return pa.array(values, arrow_type(column.kind))
+    if (kind := value_type(column.kind)) != pa.string():
+        return pa.array(values, kind)
     if column.charset in _UTF8 and not column.labels:
         return pa.array(values, pa.binary()).cast(pa.string())
     return pa.array(values, pa.string())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -196,6 +196,18 @@ class StoreFolder:
             for name in names:
                 with contextlib.suppress(FileNotFoundError):
                     obstore.delete(self._store, self._path(name))
+
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove many objects with few requests, where the store can; those that do not exist count as removed."""
+        import obstore
+
+        with self._errors():
+            try:
+                obstore.delete(self._store, [self._path(name) for name in names])
+                return
+            except FileNotFoundError:
+                pass
+        self.remove(names)
 
     def check_conditions(self) -> None:
         """Check that the store refuses writes whose condition does not hold.

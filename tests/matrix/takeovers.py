@@ -97,6 +97,8 @@ class Driver(Calve):
 class Drivers:
     """Processes that run the pipeline with one state; the first one leads."""
 
+    yaml = YAML
+
     def __init__(self, folder: Path, state: str, environment: dict[str, str]) -> None:
         self._folder = folder
         self._state = state
@@ -105,7 +107,7 @@ class Drivers:
         self.all: list[Driver] = []
 
     def start(self) -> Driver:
-        driver = Driver(self._folder, YAML)
+        driver = Driver(self._folder, self.yaml)
         driver.log = self._folder / f"driver-{len(self.all)}.log"
         driver.relay = Relay(urlsplit(self._environment["AWS_ENDPOINT_URL"]).port or 0)
         self.all.append(driver)

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from calve.errors import SettingsError
 from calve.ledger.ledger import Ledger
+from calve.object_store import StoreFolder
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.preflight import local_folders, problems
+from calve.pipeline.preflight import check_sources, local_folders, problems
 from calve.settings import parse_text
 
 PIPELINE = {"source": {"http": {"port": 0}}, "sink": [{"iceberg": {"table_identifier": "a.b", "auto_create": True}}]}
@@ -104,3 +106,34 @@ def test_a_state_that_cannot_be_written_ends_the_run_with_one_sentence_and_witho
     assert (ran.returncode, len(lines), lines[0]) == (1, 2, "starting p"), ran.stderr
     assert "cannot be written: No" in lines[1]
     assert "again" not in lines[1]
+
+
+def of_http(**options: Any) -> list[Any]:
+    return parsed(source={"http": {"port": 0, **options}})
+
+
+STORE = StoreFolder("memory://state/calve")
+
+
+@pytest.mark.parametrize(
+    ("options", "is_on_store", "standby", "hint"),
+    [
+        ({}, True, False, "durable: replicated"),
+        ({"log_folder": "log"}, True, True, "durable: replicated"),
+        ({}, False, True, "durable: replicated"),
+        ({"durable": "replicated"}, False, False, "--state"),
+    ],
+)
+def test_a_receiver_that_cannot_keep_its_events_where_they_should_be_is_refused_with_the_way_out(
+    tmp_path: Path, options: dict[str, str], is_on_store: bool, standby: bool, hint: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        check_sources(of_http(**options), STORE if is_on_store else tmp_path, standby)
+    assert hint in error.value.hint
+
+
+@pytest.mark.parametrize("options", [{"durable": "replicated"}, {"log_folder": "log"}])
+def test_a_receiver_runs_with_a_state_on_a_store_and_as_a_standby_if_its_log_is_there_too(
+    options: dict[str, str],
+) -> None:
+    check_sources(of_http(**options), STORE, standby="durable" in options)

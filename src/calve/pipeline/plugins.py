@@ -45,6 +45,7 @@ __all__ = [
     "PLUGINS",
     "accepts",
     "emits_changes",
+    "is_replicated",
     "local_log",
     "metadata_of",
     "narrowed",
@@ -66,8 +67,7 @@ class _Kind:
         settings: Its settings class.
         open: Creates it from settings, folder, pipeline name, and the function that opens catalogs.
         metadata: Returns the metadata attributes of its events, and their types, for its settings.
-        accepts: Whether it accepts events from clients, into a log that is always local; then a run writes them before
-            it ends.
+        accepts: Whether it accepts events from clients, into a log; then a run writes them before it ends.
         origin: The metadata attributes that identify the parts that are read in parallel, each in order.
         narrow: Returns a reader without unused metadata that is expensive.
         changes: Whether its events are changes, whose operation is the metadata attribute `operation`.
@@ -189,6 +189,12 @@ def local_log(settings: PipelineSettings) -> Path | None:
     """Return the local folder that the settings choose for the events which a source accepts; None: there is none."""
     chosen = settings.source.value.log_folder if accepts(settings) else None
     return Path(chosen).expanduser().absolute() / settings.name / settings.source.name if chosen else None
+
+
+def is_replicated(settings: PipelineSettings) -> bool:
+    """Return whether a pipeline's source keeps all that it must remember on the state's object store."""
+    source = settings.source.value
+    return not isinstance(source, HttpSettings) or source.durable == "replicated"
 
 
 def serde_of(settings: PipelineSettings) -> Serde | None:

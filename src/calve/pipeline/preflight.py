@@ -9,7 +9,7 @@ from calve.durable import try_folder
 from calve.errors import CalveError, SettingsError
 from calve.ledger.ledger import last_batch_of
 from calve.object_store import StateFolder, StoreFolder
-from calve.pipeline.plugins import accepts, emits_changes, local_log
+from calve.pipeline.plugins import accepts, emits_changes, is_replicated, local_log
 from calve.settings import PipelineSettings
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.settings import HttpSettings
@@ -28,15 +28,21 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
         if isinstance(state, StoreFolder) and emits_changes(one):
             problem = "keeps changes on a local disk, and the state is on an object store"
             hint = "Run it with a local --state"
-        elif isinstance(state, StoreFolder) and accepts(one) and local_log(one) is None:
+        elif isinstance(state, StoreFolder) and not is_replicated(one) and local_log(one) is None:
             problem = "keeps accepted events on a local disk, and the state is on an object store"
-            hint = f"Set `log_folder` of {one.source.name} to a folder on a durable local disk"
+            hint = (
+                f"Set `durable: replicated` of {one.source.name} to keep them on the store, or `log_folder` to a "
+                "folder on a durable local disk"
+            )
+        elif not isinstance(state, StoreFolder) and accepts(one) and is_replicated(one):
+            problem = "is to keep accepted events on an object store (durable: replicated), and the state is local"
+            hint = "Set --state to s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, or durable: local"
         elif standby and emits_changes(one):
             problem = "keeps changes on the disk of its machine, so a standby cannot continue with them"
             hint = "Run it without --standby"
-        elif standby and accepts(one):
+        elif standby and not is_replicated(one):
             problem = "keeps accepted events on the disk of its machine, so a standby cannot continue with them"
-            hint = "Run it without --standby; for a standby let clients write to Kafka"
+            hint = "Run it without --standby; or set durable: replicated, with the state on an object store"
         if problem:
             name = f"The source {one.source.name} of {one.name}"
             raise SettingsError(f"{name} {problem}", step="start", target=one.name, hint=hint)

@@ -1,6 +1,6 @@
-"""A process with an http source and the smallest honest pipeline behind it, to be killed: `pipeline.py FOLDER`.
+"""A process with an http source and the smallest honest pipeline behind it, to be killed: `pipeline.py FOLDER [LOG]`.
 
-A batch is committed when `<number>.json` appears, with its events and its position; only then it is acknowledged.
+The log is in FOLDER, or where LOG says: on an object store. A batch is committed when `<number>.json` appears, with its events and its position; only then it is acknowledged.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from calve.object_store import StateFolder, state_folder_at
 from calve.settings import Size
 from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
@@ -20,13 +21,13 @@ def committed(folder: Path) -> list[Path]:
     return sorted((folder / "batches").glob("*.json"))
 
 
-def run(folder: Path) -> None:
+def run(folder: Path, log: StateFolder) -> None:
     """Serve until killed."""
     (folder / "batches").mkdir(exist_ok=True)
     done = committed(folder)
     position = json.loads(done[-1].read_text())["position"] if done else None
     number = len(done)
-    http = source.open(HttpSettings(port=0, min_free_bytes=Size(0)), folder / "http", "p")
+    http = source.open(HttpSettings(port=0, min_free_bytes=Size(0)), log, "p")
     http.start(position, once=False)
     print(http.address[1], flush=True)
     while True:
@@ -44,4 +45,4 @@ def run(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]))
+    run(Path(sys.argv[1]), state_folder_at(sys.argv[2]) if sys.argv[2:] else Path(sys.argv[1], "http"))

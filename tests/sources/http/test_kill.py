@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from calve.object_store import StateFolder, StoreFolder
+from services.objects import ObjectStore
 from sources.http import pipeline
 from sources.http.serving import until
 
@@ -21,15 +23,16 @@ CLIENTS = 4
 
 
 class Process:
-    """The pipeline's process, killed and started again on the same folder."""
+    """The pipeline's process, killed and started again on the same folder, or with its log on an object store."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, log: StateFolder | None = None, environment: dict[str, str] | None = None) -> None:
+        self._arguments = [str(folder), *([str(log)] if log else [])]
+        self._environment = {**os.environ, **(environment or {})}
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, pipeline.__file__, str(self._folder)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, pipeline.__file__, *self._arguments]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self._environment)
         assert self._process.stdout
         line = self._process.stdout.readline()
         assert line, "the process did not come up again"
@@ -78,7 +81,25 @@ class Client(threading.Thread):
 
 @pytest.mark.crash
 def test_kill_9_at_any_moment_loses_nothing_and_doubles_only_what_was_not_answered(tmp_path: Path) -> None:
-    process = Process(tmp_path)
+    kill_and_compare(Process(tmp_path), tmp_path)
+    assert len(list((tmp_path / "http").glob("*.log"))) <= 2
+
+
+@pytest.mark.crash
+@pytest.mark.services
+def test_kill_9_at_any_moment_loses_nothing_of_a_replicated_log_though_nothing_is_on_the_disk(
+    tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in object_store.environment().items():
+        monkeypatch.setenv(name, value)
+    log = StoreFolder.at(object_store.place("killed/http"))
+    kill_and_compare(Process(tmp_path, log), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["batches"]
+    assert len((log / "log").names()) <= KILLS + 100, "released events stay on the store"
+
+
+def kill_and_compare(process: Process, folder: Path) -> None:
+    """Kill a process again and again under load, and compare what it committed with what it answered."""
     clients = [Client(str(number), process, keys=number % 2 == 0) for number in range(CLIENTS)]
     for client in clients:
         client.start()
@@ -93,17 +114,16 @@ def test_kill_9_at_any_moment_loses_nothing_and_doubles_only_what_was_not_answer
         client.enough.set()
         client.join()
     wanted = {(c.client, number, i) for c in clients for number in c.acknowledged for i in range(3)}
-    until(lambda: wanted <= set(committed(tmp_path)))
+    until(lambda: wanted <= set(committed(folder)))
     process.kill()
 
-    found = committed(tmp_path)
+    found = committed(folder)
     for client in clients:
         for number in client.acknowledged:
             counts = {found[client.client, number, i] for i in range(3)}
             most = 1 if client.keys else 1 + client.unanswered[number]
             assert len(counts) == 1, f"a request was torn (seed {seed})"
             assert 1 <= counts.pop() <= most, f"client {client.client} request {number} (seed {seed})"
-    assert len(list((tmp_path / "http").glob("*.log"))) <= 2
 
 
 def committed(folder: Path) -> Counter[tuple[str, int, int]]:

@@ -6,15 +6,15 @@ when its newest key is older than the window or there are more keys than the lim
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
+from pathlib import PurePath
 
-from calve.durable import sync
 from calve.errors import SourceError
+from calve.object_store import StateFolder
+from calve.sources.source_files import SourceFiles, files_in
 
 __all__ = ["KeyStore"]
 
@@ -24,7 +24,7 @@ _GENERATIONS = 16
 
 @dataclass
 class _Generation:
-    path: Path
+    name: str
     newest_ms: int = 0
     keys: list[bytes] = field(default_factory=list)
 
@@ -36,8 +36,8 @@ class _Generation:
 class KeyStore:
     """Answers whether a key was seen; used by the log's thread only."""
 
-    def __init__(self, folder: Path, window: timedelta, limit: int) -> None:
-        self._folder = folder
+    def __init__(self, folder: StateFolder, window: timedelta, limit: int) -> None:
+        self._files = files_in(folder)
         self._window_ms = window // timedelta(milliseconds=1)
         self._generation_keys = max(1, limit // _GENERATIONS)
         self._seen: set[bytes] = set()
@@ -47,14 +47,18 @@ class KeyStore:
         return key in self._seen
 
     def load(self) -> None:
-        """Read the keys of earlier runs.
+        """Read the keys of earlier runs, and own them from now on.
 
         Raises:
             SourceError: A file is damaged.
+            WriteError: The object store does not answer; may be repeated.
         """
-        for path in sorted(self._folder.glob("keys-*.txt")):
-            self._generations.append(_read(path))
-            self._seen.update(self._generations[-1].keys)
+        self._files.take()
+        self._generations = []
+        for name in self._files.names():
+            if PurePath(name).match("keys-*.txt"):
+                self._generations.append(_read(self._files, name))
+                self._seen.update(self._generations[-1].keys)
         self._forget()
 
     def add(self, keys: Iterable[tuple[int, bytes]]) -> None:
@@ -65,19 +69,15 @@ class KeyStore:
         """Make the keys of a segment durable before it is deleted; may be repeated.
 
         Raises:
-            OSError: They are not durable; the segment must stay.
+            CalveError: They are not durable; the segment must stay.
         """
         if not keys:
             return
         if not self._generations or len(self._generations[-1].keys) >= self._generation_keys:
-            number = int(self._generations[-1].path.stem[5:]) + 1 if self._generations else 1
-            self._generations.append(_Generation(self._folder / f"keys-{number:09d}.txt"))
+            number = int(PurePath(self._generations[-1].name).stem[5:]) + 1 if self._generations else 1
+            self._generations.append(_Generation(f"keys-{number:09d}.txt"))
         generation = self._generations[-1]
-        with generation.path.open("ab") as file:
-            file.write(b"".join(b"%d %s\n" % line for line in keys))
-            file.flush()
-            os.fsync(file.fileno())
-        sync(self._folder)
+        self._files.append(generation.name, b"".join(b"%d %s\n" % line for line in keys))
         for time_ms, key in keys:
             generation.add(time_ms, key)
         self.add(keys)
@@ -90,22 +90,22 @@ class KeyStore:
         ):
             generation = self._generations.pop(0)
             self._seen.difference_update(generation.keys)
-            generation.path.unlink(missing_ok=True)
+            self._files.remove([generation.name])
 
 
-def _read(path: Path) -> _Generation:
-    data = path.read_bytes()
+def _read(files: SourceFiles, name: str) -> _Generation:
+    data = files.read(name) or b""
     whole = data.rfind(b"\n") + 1
     if whole != len(data):  # a crash cut the last line; its segment still exists
-        os.truncate(path, whole)
-    generation = _Generation(path)
+        files.write(name, data[:whole])
+    generation = _Generation(name)
     for line in data[:whole].splitlines():
         time_ms, _, key = line.partition(b" ")
         if not (time_ms.isdigit() and key):
             raise SourceError(
-                f"the list of idempotency keys {path} is damaged",
+                f"the list of idempotency keys {name} is damaged",
                 step="start",
-                target=str(path),
+                target=name,
                 hint="Restore it from a copy; without it repeated requests become duplicates",
             )
         generation.add(int(time_ms), key)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from calve.arrays import pack_texts
+from calve.object_store import state_folder_at
 from calve.sources.log.record import Head
 from calve.sources.log.records import records
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS, Split
@@ -55,7 +55,7 @@ class _Gathered:
 
 @dataclass(frozen=True)
 class HttpReader:
-    """Reads splits of the log in a folder that every executor sees.
+    """Reads splits of the log in a folder that every executor sees, or on an object store.
 
     Attributes:
         headers: Names of the request headers that become a column, in lower case; none: no column.
@@ -71,7 +71,7 @@ class HttpReader:
             SourceError: The log is not there or damaged.
         """
         gathered = _Gathered()
-        for head, body in records(Path(self.folder), split):
+        for head, body in records(state_folder_at(self.folder), split):
             if not gathered.fits(head):
                 yield from self._batches(gathered)
                 gathered = _Gathered()

@@ -88,13 +88,19 @@ class HttpSettings:
     )
     max_log_bytes: Size = option(
         Size(8 << 30),
-        "Maximum size of uncommitted events on disk; beyond it requests are answered with 429 until commits catch up.",
+        "Maximum size of uncommitted events; beyond it requests are answered with 429 until commits catch up.",
         minimum=1 << 16,
     )
     log_folder: str | None = option(
         None,
         "Local folder for uncommitted events, with a folder for each pipeline; keep it on a durable disk. Default: in "
-        "the state folder. Required if the state is on an object store.",
+        "the state folder. Required if the state is on an object store, unless `durable` is `replicated`.",
+    )
+    durable: Literal["local", "replicated"] = option(
+        "local",
+        "Where events are before they are answered with 200. `local`: on the disk of this machine, in `log_folder`. "
+        "`replicated`: in the state on an object store, so that another machine can continue, also a standby; each "
+        "answer waits for a write to the store.",
     )
     min_free_bytes: Size = option(
         Size(256 << 20),
@@ -127,6 +133,8 @@ class HttpSettings:
         """Yield what is wrong between the options."""
         if not self.path.startswith("/"):
             yield "path", f'a path starts with "/", e.g. "/{self.path}"'
+        if self.log_folder and self.durable == "replicated":
+            yield "log_folder", "durable: replicated has no local log; remove log_folder"
         if self.path == "/health" and self.health_check_service:
             yield "path", "/health is the health check's; set health_check_service: false or take another path"
         if self.ssl and not (self.ssl_certificate_file and self.ssl_key_file):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
+from calve.object_store import StateFolder
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
 from calve.sources.http.server import Server
@@ -21,11 +22,11 @@ __all__ = ["HttpSource", "open"]
 class HttpSource:
     """Accepts events over HTTP, keeps them in a log, and plans batches from it.
 
-    A request is answered 200 when its events are on disk, and never before; a segment of the log is deleted when all of
-    its events are committed.
+    A request is answered 200 when its events are on disk, or on the object store, and never before; a segment of the
+    log is deleted when all of its events are committed.
     """
 
-    def __init__(self, settings: HttpSettings, folder: Path, pipeline: str) -> None:
+    def __init__(self, settings: HttpSettings, folder: StateFolder, pipeline: str) -> None:
         self.reader = HttpReader(str(folder.absolute()), settings.kept_headers)
         self._settings = settings
         self._folder = folder
@@ -43,11 +44,13 @@ class HttpSource:
         Raises:
             PositionLostError: The log no longer has the events after the position.
             SourceError: The log is damaged or cannot be written, or the port cannot be used.
+            WriteError: The object store does not answer; may be repeated.
         """
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._index.load(position)
+            if isinstance(self._folder, Path):
+                self._folder.mkdir(parents=True, exist_ok=True)
             self._keys.load()
+            self._index.load(position)
             self._keys.add(key for each in self._index.segments for key in each.keys)
             self._log.open(self._server.answered)
         except OSError as error:
@@ -92,7 +95,10 @@ class HttpSource:
 
         Raises:
             InvariantError: The server or the log has ended by itself.
+            OvertakenError: Another driver has the log by now.
         """
+        if self._log.overtaken is not None:
+            raise self._log.overtaken
         if self._serving and not (self._server.alive and self._log.alive):
             raise InvariantError("the http source has ended by itself", step="read", hint="Start the pipeline again")
         return self._index.backlog(position)
@@ -112,6 +118,6 @@ class HttpSource:
         self._log.close()
 
 
-def open(settings: HttpSettings, folder: Path, pipeline: str) -> HttpSource:
+def open(settings: HttpSettings, folder: StateFolder, pipeline: str) -> HttpSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
     return HttpSource(settings, folder, pipeline)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from calve.errors import PositionLostError
-from calve.sources.log import segment
+from calve.object_store import StateFolder, StoreFolder
+from calve.sources.log import segment, store_chain
 from calve.sources.log.record import SEGMENT_HEAD_BYTES
 from calve.sources.log.segment import IsEnd, Segment, anywhere
 from calve.sources.source import Backlog, Planned, Position, Split
@@ -38,36 +40,47 @@ class Index:
     """The segments of the log, up to their durable end. Any thread may call it.
 
     Args:
-        folder: The log's folder.
+        folder: The log's folder, local or on an object store.
         is_end: Whether a batch may end after an entry. Entries after the last end are not planned.
     """
 
-    def __init__(self, folder: Path, is_end: IsEnd = anywhere) -> None:
+    def __init__(self, folder: StateFolder, is_end: IsEnd = anywhere) -> None:
         self._folder = folder
         self._is_end = is_end
         self._lock = threading.Lock()
         self._segments: list[Segment] = []
 
     def load(self, position: Position | None) -> None:
-        """Load the segments on disk, and check that nothing after a position is missing.
+        """Load the segments, and check that nothing after a position is missing.
+
+        A log on an object store is taken over: a driver that wrote it until now is refused from here on.
 
         Raises:
             PositionLostError: Something is missing.
             SourceError: A segment is damaged.
+            WriteError: The store does not answer; may be repeated.
         """
         at = LogPosition.of(position) if position else None
-        paths = sorted(self._folder.glob("[0-9]" * 12 + ".log"))
+        if isinstance(self._folder, StoreFolder):
+            self._segments = store_chain.take_over(self._folder, at or (0, 0), self._is_end)
+        else:
+            self._segments = list(self._on_disk(self._folder, at))
+        if at:
+            self._check(at)
+
+    def _on_disk(self, folder: Path, at: LogPosition | None) -> Iterator[Segment]:
+        expected = 0
+        paths = sorted(folder.glob("[0-9]" * 12 + ".log"))
         for path in paths:
             border = at.offset if at and at.segment == int(path.stem) else 0
             loaded = segment.load(path, path == paths[-1], border, self._is_end)
             if loaded is None:
                 path.unlink()
-            elif self._segments and self._segments[-1].number + 1 != loaded.number:
-                raise self._lost(self._segments[-1].number + 1)
-            else:
-                self._segments.append(loaded)
-        if at:
-            self._check(at)
+                continue
+            if expected and expected != loaded.number:
+                raise self._lost(expected)
+            expected = loaded.number + 1
+            yield loaded
 
     @property
     def last(self) -> Segment | None:
@@ -167,7 +180,7 @@ class Index:
             raise self._lost(at.segment)
 
     def _lost(self, number: int) -> PositionLostError:
-        path = self._folder / segment.name(number)
+        path = self._folder / segment.name(number)  # on a store the objects that begin with its number
         return PositionLostError(
             f"the log {path} is missing, and its events were not all read",
             step="start",
@@ -185,6 +198,8 @@ def _end_within(parts: list[_Part], max_bytes: int) -> LogPosition | None:
     found: LogPosition | None = None
     left = max_bytes
     for each, start in parts:
+        if start == each.end:
+            continue
         end = each.end_after(start, left)
         if found and (end is None or end - start > left):
             return found
@@ -214,4 +229,6 @@ def _stop(each: Segment, last: LogPosition) -> int:
 def _split(each: Segment, start: int, end: int) -> Split:
     rows = each.rows_before(end) - each.rows_before(start)
     body: dict[str, Any] = {"file": segment.name(each.number), "start": start, "end": end, "rows": rows}
+    if each.parts:
+        body["parts"] = each.parts_between(start, end)
     return Split(body, end - start)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import enum
 import errno
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
+from calve.errors import CalveError
+from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log as LogLines
-from calve.sources.log import record, segment
+from calve.sources.log import record
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, Events
 from calve.sources.log.segment import Segment
+from calve.sources.log.store_tail import StoreTail
 from calve.sources.log.tail import Tail
 
 __all__ = ["Entry", "Keys", "Limits", "Log", "Outcome"]
@@ -31,9 +32,9 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 class Outcome(enum.Enum):
     """The result of an entry's events."""
 
-    KEPT = "kept"  # on disk, now or earlier under the same key
+    KEPT = "kept"  # durable, now or earlier under the same key
     FULL = "full"  # there is no space; nothing of them is kept
-    FAILED = "failed"  # the disk failed; it is unknown whether they are kept
+    FAILED = "failed"  # the disk or the object store failed; it is unknown whether they are kept
 
 
 @dataclass(eq=False)
@@ -60,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of the log on disk, in bytes."""
+    """Bounds of the log, in bytes; `free_bytes` is of its disk, if it is on one."""
 
     log_bytes: int
     free_bytes: int
@@ -83,24 +84,25 @@ class Keys(Protocol):
 
         Raises:
             OSError: They are not durable; the segment must stay.
+            CalveError: The same.
         """
         ...
 
 
 class Log:
-    """Keeps entries in segments under a folder.
+    """Keeps entries in segments under a folder, local or on an object store.
 
-    One thread writes, rolls and deletes: it writes all waiting entries with one fsync, and passes them to
-    `answered`. `submit`, `withdraw` and `release` may be called from any thread.
+    One thread writes, rolls and deletes: it writes all waiting entries with one fsync, or as one object, and passes
+    them to `answered`. `submit`, `withdraw` and `release` may be called from any thread.
     """
 
-    def __init__(self, folder: Path, index: Index, keys: Keys, limits: Limits, pipeline: str = "") -> None:
+    def __init__(self, folder: StateFolder, index: Index, keys: Keys, limits: Limits, pipeline: str = "") -> None:
         self._folder = folder
         self._index = index
         self._keys = keys
         self._limits = limits
         self._lines = LogLines(pipeline)
-        self._tail = Tail(folder)
+        self._tail = StoreTail(folder, self._lines) if isinstance(folder, StoreFolder) else Tail(folder)
         self._waiting: deque[Entry] = deque()
         self._released: LogPosition | None = None
         self._closing = self._ended = False
@@ -118,6 +120,11 @@ class Log:
         self._tail.open(self._index.last)
         self._index.add(self._tail.segment)
         self._thread.start()
+
+    @property
+    def overtaken(self) -> CalveError | None:
+        """The error of a log on an object store that another driver has taken over."""
+        return self._tail.overtaken
 
     @property
     def alive(self) -> bool:
@@ -156,6 +163,7 @@ class Log:
         with self._wake:
             self._closing = True
             self._wake.notify()
+        self._tail.hurry()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -164,7 +172,7 @@ class Log:
             with self._wake:
                 self._wake.wait_for(lambda: self._waiting or self._released or self._closing)
                 if self._closing and not (self._waiting or self._released):
-                    self._tail.close()
+                    self._close()
                     self._ended = True
                     return
                 group, released = self._take(), self._released
@@ -174,6 +182,10 @@ class Log:
                 self._answered(group)
             if released:
                 self._delete_before(released)
+
+    def _close(self) -> None:
+        if (empty := self._tail.close()) is not None:
+            self._index.add(empty)
 
     def _take(self) -> list[Entry]:
         group: list[Entry] = []
@@ -201,7 +213,7 @@ class Log:
 
     def _admit(self, group: list[Entry]) -> list[Entry]:
         """Select the entries to write: no duplicate keys, and only while there is space."""
-        room = min(self._limits.log_bytes - self._index.size_bytes, _free_bytes(self._folder) - self._limits.free_bytes)
+        room = min(self._limits.log_bytes - self._index.size_bytes, self._tail.free_bytes() - self._limits.free_bytes)
         admitted: list[Entry] = []
         keys: set[bytes] = set()
         for entry in group:
@@ -232,6 +244,8 @@ class Log:
 
     def _after(self, error: Exception) -> tuple[Outcome, str]:
         """Clean up after a failed write, so that a refusal is correct."""
+        if isinstance(error, CalveError):
+            return Outcome.FAILED, "another driver runs it by now" if self.overtaken else "the store does not answer"
         self._lines.warning(f"log not written: {error!r}", folder=str(self._folder))
         try:
             self._tail.repair()
@@ -249,16 +263,11 @@ class Log:
                 old = self._tail.segment
                 self._index.add(self._tail.roll())
                 self._delete([old])
-        except OSError as error:  # the next release tries again
+        except (OSError, CalveError) as error:  # the next release tries again
             self._lines.warning(f"log not shortened: {error!r}", folder=str(self._folder))
 
     def _delete(self, segments: list[Segment]) -> None:
         for old in segments:
             self._keys.keep(old.keys)
-            (self._folder / segment.name(old.number)).unlink(missing_ok=True)
+            self._tail.delete(old)
             self._index.drop(old)
-
-
-def _free_bytes(folder: Path) -> int:
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize

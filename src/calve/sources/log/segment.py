@@ -14,7 +14,7 @@ from calve.errors import PositionLostError, SourceError
 from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
 
-__all__ = ["MARK_BYTES", "IsEnd", "Segment", "anywhere", "create", "damaged", "load", "name"]
+__all__ = ["MARK_BYTES", "IsEnd", "Segment", "anywhere", "check_border", "create", "damaged", "load", "name"]
 
 MARK_BYTES = 1 << 20
 """The approximate distance of possible starts of splits; it limits the index to a few thousand entries per GiB."""
@@ -38,6 +38,9 @@ class Segment:
         marks: Some borders between records, as (offset, rows before it); the first record is always one.
         keys: Idempotency keys of its records with their times (epoch milliseconds).
         ends: Some borders at which a batch may end, and always the last one, as (offset, rows before it).
+        parts: On an object store: where its objects begin.
+        is_fence: On an object store: whether its head keeps another driver from writing.
+        stray: On an object store: remains of older segments.
     """
 
     number: int
@@ -47,6 +50,9 @@ class Segment:
     marks: list[tuple[int, int]] = field(default_factory=lambda: [(SEGMENT_HEAD_BYTES, 0)])
     keys: list[tuple[int, bytes]] = field(default_factory=list)
     ends: list[tuple[int, int]] = field(default_factory=list)
+    parts: list[int] = field(default_factory=list)
+    is_fence: bool = False
+    stray: list[str] = field(default_factory=list)
 
     def grow(self, end: int, rows: int, is_end: bool = True) -> None:
         """Add one more record that is on disk, after which a batch may end, or may not."""
@@ -57,6 +63,10 @@ class Segment:
             if len(self.ends) > 1 and end - self.ends[-2][0] < MARK_BYTES:
                 self.ends.pop()
             self.ends.append((end, self.rows))
+
+    def parts_between(self, start: int, end: int) -> list[int]:
+        """Return where the objects begin that have the bytes between two offsets."""
+        return self.parts[max(bisect_right(self.parts, start) - 1, 0) : bisect_left(self.parts, end)]
 
     def mark_end(self) -> None:
         """Make the end a possible start of a split."""
@@ -149,14 +159,23 @@ def load(path: Path, last: bool, border: int, is_end: IsEnd = anywhere) -> Segme
             raise damaged(path, 0, str(error)) from error
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
             _scan(segment, buffer, path, last, border, is_end)
+    check_border(segment, border, str(path))
+    return segment
+
+
+def check_border(segment: Segment, border: int, shown: str) -> None:
+    """Check that an offset is a border between records (0: nothing to check).
+
+    Raises:
+        PositionLostError: It is not.
+    """
     if border and not segment.has_border(border):
         raise PositionLostError(
-            f"the log {path} has no record that begins at {border}",
+            f"the log {shown} has no record that begins at {border}",
             step="start",
-            target=str(path),
-            hint="The log is older than the pipeline's ledger: restore the folder as it was, or start with a new state",
+            target=shown,
+            hint="The log is older than the pipeline's ledger: restore it as it was, or start with a new state",
         )
-    return segment
 
 
 def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: int, is_end: IsEnd) -> None:
@@ -182,7 +201,7 @@ def _scan(segment: Segment, buffer: mmap.mmap, path: Path, last: bool, border: i
         segment.mark_end()
 
 
-def damaged(path: Path, offset: int, why: str) -> SourceError:
+def damaged(path: Path | str, offset: int, why: str) -> SourceError:
     """Return the error for damaged bytes that had been acknowledged."""
     return SourceError(
         f"the log {path} is damaged at byte {offset}: {why}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from calve.errors import CalveError
 from calve.sources.log import segment
 from calve.sources.log.segment import Segment
 
@@ -19,6 +20,9 @@ class Tail:
     After a failed write the file may have unacknowledged bytes: it is *broken* until they are cut off, and
     nothing is written before that.
     """
+
+    overtaken: CalveError | None = None
+    """See `StoreTail`: only one process has a local log."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -79,8 +83,25 @@ class Tail:
         self._descriptor, self.segment = descriptor, Segment(number, end)
         return self.segment
 
-    def close(self) -> None:
+    def delete(self, old: Segment) -> None:
+        """Delete a closed segment.
+
+        Raises:
+            OSError: It is still there.
+        """
+        (self._folder / segment.name(old.number)).unlink(missing_ok=True)
+
+    def free_bytes(self) -> int:
+        """Return the free space on the disk."""
+        status = os.statvfs(self._folder)
+        return status.f_bavail * status.f_frsize
+
+    def hurry(self) -> None:
+        """See `StoreTail`: a disk answers by itself."""
+
+    def close(self) -> Segment | None:
         """Close the file; may be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+        return None

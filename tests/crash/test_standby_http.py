@@ -104,7 +104,7 @@ def test_each_event_that_was_answered_200_is_there_once_when_receivers_are_kille
         client.start()
     try:
         receivers.leads(leader)
-        for strike in itertools.islice(itertools.cycle(STRIKES), KILLS):
+        for strike in itertools.islice(itertools.cycle(STRIKES.values()), KILLS):
             standby = receivers.start()
             receivers.waits(standby)
             time.sleep(random.random() * 0.5)  # anywhere in a group, and in a batch

@@ -95,6 +95,17 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Passes a key and its colon, and the blanks behind them, if they are written like this; nothing is like "".
+    #[inline(always)]
+    pub fn passes(&mut self, pattern: &[u8]) -> bool {
+        let is_next = !pattern.is_empty() && self.bytes[self.at..].starts_with(pattern);
+        if is_next {
+            self.at += pattern.len();
+            self.blanks();
+        }
+        is_next
+    }
+
     /// Passes `null` if it is next.
     #[inline(always)]
     pub fn null(&mut self) -> Done<bool> {

@@ -4,7 +4,8 @@
 use crate::convert::Events;
 use crate::parse::{Done, Left, Parser};
 use crate::text::{quote_byte, Keys};
-use std::collections::HashMap;
+use std::collections::hash_map::{HashMap, RandomState};
+use std::hash::{BuildHasher, Hasher};
 
 /// Of each event the number of its text in `texts`: an object of the wanted fields alone, as they are written there.
 ///
@@ -18,7 +19,7 @@ pub struct Picked {
 pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
     let wanted: Vec<Vec<u8>> = names.iter().map(|name| quoted(name)).collect();
     let mut picked = Picked::default();
-    let mut known: HashMap<Vec<u8>, i32> = HashMap::new();
+    let mut known: HashMap<Vec<u8>, i32, Seed> = HashMap::with_hasher(Seed(RandomState::new().build_hasher().finish()));
     let mut fields = Fields { names, last: Vec::new() };
     let (mut text, mut values) = (Vec::new(), vec![None; names.len()]);
     for row in 0..events.count() {
@@ -46,9 +47,17 @@ pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
 /// Finds the values of some fields of plain events, as they are written.
 struct Fields<'n, 'a> {
     names: &'n [&'n str],
-    /// The first keys of the last event as they are written, all different, and which of the names each is: as long as an
-    /// event has the same, none needs to be compared with the others.
-    last: Vec<(&'a [u8], Option<usize>)>,
+    /// The first keys of the last event, all different: as long as an event has the same, none needs to be compared with
+    /// the others.
+    last: Vec<Known<'a>>,
+}
+
+struct Known<'a> {
+    key: &'a [u8],
+    /// `"key":` as it was written; empty if it was written otherwise.
+    pattern: &'a [u8],
+    /// Which of the names it is.
+    found: Option<usize>,
 }
 
 impl<'a> Fields<'_, 'a> {
@@ -56,20 +65,25 @@ impl<'a> Fields<'_, 'a> {
         let Fields { names, last } = self;
         let (mut number, mut is_same, mut keys) = (0, true, Keys::default());
         Parser::new(event).whole(|parser| {
-            parser.object(|parser, key| {
+            let mut more = parser.open(b'}')?;
+            while more {
                 let found = match last.get(number) {
-                    Some((raw, found)) if is_same && !key.escaped && *raw == key.raw => *found,
+                    Some(known) if is_same && parser.passes(known.pattern) => known.found,
                     _ => {
+                        let start = parser.at;
+                        let key = parser.key()?;
                         if is_same {
                             is_same = false;
                             last.truncate(number);
-                            keys = Keys::of(last.iter().map(|(raw, _)| *raw));
+                            keys = Keys::of(last.iter().map(|known| known.key));
                         }
                         if !keys.add(key)? {
                             return Err(Left);
                         }
                         let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
-                        last.push((key.raw, found));
+                        let pattern = &event[start..(start + key.raw.len() + 3).min(parser.at)];
+                        let is_plain = !key.escaped && pattern.ends_with(b"\":");
+                        last.push(Known { key: key.raw, pattern: if is_plain { pattern } else { b"" }, found });
                         found
                     }
                 };
@@ -79,9 +93,59 @@ impl<'a> Fields<'_, 'a> {
                 if let Some(name) = found {
                     values[name] = Some(&event[start..parser.at]);
                 }
-                Ok(())
-            })
+                more = parser.more(b'}')?;
+            }
+            Ok(())
         })
+    }
+}
+
+/// Hashes the texts of one call, which has a seed of its own: events cannot be made to meet in one place.
+#[derive(Clone, Copy)]
+struct Seed(u64);
+
+impl BuildHasher for Seed {
+    type Hasher = Folded;
+
+    fn build_hasher(&self) -> Folded {
+        Folded(self.0)
+    }
+}
+
+struct Folded(u64);
+
+impl Folded {
+    #[inline(always)]
+    fn fold(&mut self, word: u64) {
+        let wide = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (wide >> 64) as u64 ^ wide as u64;
+    }
+}
+
+impl Hasher for Folded {
+    #[inline(always)]
+    fn write(&mut self, bytes: &[u8]) {
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.fold(word.try_into().map_or(0, u64::from_le_bytes));
+        }
+        let mut last = [0; 8];
+        last[..words.remainder().len()].copy_from_slice(words.remainder());
+        self.fold(u64::from_le_bytes(last));
+    }
+
+    #[inline(always)]
+    fn write_usize(&mut self, length: usize) {
+        self.fold(length as u64);
+    }
+
+    #[inline(always)]
+    fn write_u8(&mut self, byte: u8) {
+        self.fold(u64::from(byte));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

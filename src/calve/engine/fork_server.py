@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import importlib
 import os
 import pickle
@@ -77,6 +78,7 @@ def _result(function: bytes, partition: bytes) -> bytes:
 if __name__ == "__main__":
     faulthandler.enable()  # the workers inherit it
     import_modules()
+    gc.freeze()  # what is imported stays, and workers need not look at it again and again
     from calve.engine import fork_server  # as tasks import it; here it is called `__main__`
 
     fork_server.serve()

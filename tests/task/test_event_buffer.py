@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,12 +18,14 @@ from calve.columns.fields import Fields
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
+from calve.record.target import TableRef
 from calve.record.written import Nulled
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Absent, Table
+from calve.task.event_buffer import EventBuffer
 from calve.task.job import Job
 from calve.task.task import run_task
 from convert.tables import table_of
@@ -82,6 +85,27 @@ def test_each_table_gets_its_own_events_in_their_order(tmp_path: Path, size: int
     assert (receipt.misfits, receipt.rejects) == ([], [])
     for name in tables:
         assert [row["n"] for row in written(receipt, name)] == [number for to, number in sent if to == name]
+
+
+@pytest.mark.parametrize(("tables", "least"), [(1, 65_536), (200, 65_536), (2000, 524_288)])
+def test_a_buffer_of_many_tables_is_full_when_each_has_some_rows(tables: int, least: int) -> None:
+    events = pa.table({"event": pa.array([b"{}"] * 65_536, pa.binary())})
+    at = np.arange(len(events))
+    shares = [(TableRef(0, f"t{number}"), pa.array(at[number::tables])) for number in range(tables)]
+    buffer = EventBuffer()
+    while not buffer.is_full:
+        buffer.add(events, shares)
+    assert buffer.rows == least
+
+
+def test_a_buffer_of_many_tables_is_full_of_large_events() -> None:
+    events = pa.table({"event": pa.array([bytes(1 << 20)] * 32, pa.binary())})
+    buffer = EventBuffer()
+    shares = [(TableRef(0, f"t{number}"), pa.array([number])) for number in range(32)]
+    for _ in range(3):
+        assert not buffer.is_full
+        buffer.add(events, shares)
+    assert buffer.is_full
 
 
 def test_what_one_table_cannot_take_is_told_of_that_table_alone(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from calve.columns.node import Node
 from calve.columns.unknown_fields import UnknownFields
 from calve.event.reject import Reject
 
-__all__ = ["ConvertedRows", "TableOfRow", "divide"]
+__all__ = ["ConvertedRows", "TableOfRow", "TableOrder", "divide"]
 
 TableOfRow = npt.NDArray[np.int32]
 """The number of each event's table."""
@@ -62,37 +62,59 @@ class ConvertedRows(NamedTuple):
         )
 
 
-def divide(found: ConvertedRows, table_of_row: TableOfRow) -> Iterator[tuple[int, ConvertedRows]]:
-    """Yield each table's number with its part; rows keep their order and share the memory of one copy."""
-    present = np.flatnonzero(np.bincount(table_of_row)).tolist()
-    if len(present) < 2:
-        yield from ((owner, found) for owner in present)
-        return
-    order, bounds = _sorted(table_of_row[found.row], present)
-    rows, row = found.rows.take(pa.array(order)), found.row[order]
-    unknown_order, unknown_bounds = _sorted(table_of_row[found.unknown_rows], present)
-    unknown = found.unknown_rows[unknown_order]
-    ignored_order, ignored_bounds = _sorted(table_of_row[found.ignored.rows], present)
-    ignored = found.ignored.take(ignored_order)
-    rejects: dict[int, list[Reject]] = defaultdict(list)
-    for reject in found.rejects:
-        rejects[int(table_of_row[reject.row])].append(reject)
-    nulled, wider = _by_owner(found.nulled, table_of_row), _by_owner(found.wider, table_of_row)
-    for number, owner in enumerate(present):
-        mine, odd, left = (slice(*each[number : number + 2]) for each in (bounds, unknown_bounds, ignored_bounds))
-        part, without = rows.slice(mine.start, mine.stop - mine.start), ignored.take(left)
-        yield owner, ConvertedRows(part, row[mine], rejects[owner], nulled[owner], unknown[odd], wider[owner], without)
+class TableOrder(NamedTuple):
+    """The order in which the events of each table follow each other.
+
+    Attributes:
+        order: The positions of the events, table by table; those of one table ascend.
+        tables: The tables' numbers.
+        bounds: Where each table begins in `order`, and the end.
+    """
+
+    order: RowNumbers
+    tables: list[int]
+    bounds: npt.NDArray[np.int64]
+
+    @staticmethod
+    def of(table_of_row: TableOfRow) -> TableOrder:
+        """Order events by table."""
+        counts = np.bincount(table_of_row)
+        tables = np.flatnonzero(counts)
+        few: npt.NDArray[Any] = table_of_row.astype(np.uint16) if len(counts) <= _FEW else table_of_row
+        bounds = np.concatenate([[0], np.cumsum(counts[tables])])
+        return TableOrder(np.argsort(few, kind="stable"), tables.tolist(), bounds)
 
 
-def _by_owner(found: list[tuple[int, T]], table_of_row: TableOfRow) -> dict[int, list[tuple[int, T]]]:
-    divided: dict[int, list[tuple[int, T]]] = defaultdict(list)
-    for each in found:
-        divided[int(table_of_row[each[0]])].append(each)
+def divide(found: ConvertedRows, by_table: TableOrder) -> Iterator[tuple[int, ConvertedRows]]:
+    """Yield each table's number with its part, whose positions are those in the input; parts share their memory.
+
+    Args:
+        found: The result of a conversion of events in this order: its positions are those in `by_table.order`.
+        by_table: The order.
+    """
+    order, bounds = by_table.order, by_table.bounds
+    named = found.ignored.take(np.argsort(found.ignored.rows, kind="stable"))
+    at, unknown, ignored = (_cut(some, bounds) for some in (found.row, found.unknown_rows, named.rows))
+    row, unknown_rows, named = order[found.row], order[found.unknown_rows], named._replace(rows=order[named.rows])
+    rejects = _by_table([(each.row, each._replace(row=int(order[each.row]))) for each in found.rejects], bounds)
+    nulled = _by_table([(place, (int(order[place]), one)) for place, one in found.nulled], bounds)
+    wider = _by_table([(place, (int(order[place]), one)) for place, one in found.wider], bounds)
+    for number, table in enumerate(by_table.tables):
+        rows = found.rows.slice(at[number], at[number + 1] - at[number])
+        mine, odd, left = (slice(*some[number : number + 2]) for some in (at, unknown, ignored))
+        lost, wide, null = rejects.get(number, []), wider.get(number, []), nulled.get(number, [])
+        yield table, ConvertedRows(rows, row[mine], lost, null, unknown_rows[odd], wide, named.take(left))
+
+
+def _cut(places: RowNumbers, bounds: npt.NDArray[np.int64]) -> list[int]:
+    """Return where each table begins in ascending places, and the end."""
+    return cast("list[int]", np.searchsorted(places, bounds).tolist())
+
+
+def _by_table(found: list[tuple[int, T]], bounds: npt.NDArray[np.int64]) -> dict[int, list[T]]:
+    """Divide what was found at places by the table, as a number in `TableOrder.tables`, that has these."""
+    divided: dict[int, list[T]] = defaultdict(list)
+    numbers = np.searchsorted(bounds, [place for place, _ in found], side="right")
+    for number, (_, each) in zip(numbers.tolist(), found, strict=True):
+        divided[number - 1].append(each)
     return divided
-
-
-def _sorted(table_of_row: TableOfRow, present: list[int]) -> tuple[RowNumbers, list[int]]:
-    """Return the stable order by table, and the start of each present table in it, with the end."""
-    few: npt.NDArray[Any] = table_of_row.astype(np.uint16) if present[-1] < _FEW else table_of_row
-    order = np.argsort(few, kind="stable")
-    return order, [*np.searchsorted(few[order], present).tolist(), len(few)]

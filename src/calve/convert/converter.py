@@ -23,11 +23,11 @@ from calve.columns.unknown_fields import NO_UNKNOWN, UnknownFields
 from calve.columns.widen import widened
 from calve.compiled import events as core
 from calve.convert.build import seal
-from calve.convert.by_table import ConvertedRows, TableOfRow, divide
+from calve.convert.by_table import ConvertedRows, TableOfRow, TableOrder, divide
 from calve.convert.exact import Exact, ExactResult
 from calve.convert.typed import TypedConverter
 from calve.errors import ConvertError
-from calve.event.columns import EVENT, TYPED
+from calve.event.columns import EVENT, SCHEMA, TYPED
 from calve.event.reject import encodable, rejects_table
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import whole_array
@@ -37,6 +37,8 @@ from calve.table.loaded import Table
 __all__ = ["ConvertOptions", "Converted", "Converter"]
 
 _NONE = np.zeros(0, np.int64)
+_READ = (EVENT, TYPED, SCHEMA)
+"""The columns of events that conversion reads; moving a text costs less than moving the row that becomes of it."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,13 @@ class Converter:
             table_of_row: The number of each row's table. Positions in the results are those in `rows`.
         """
         rows = self._with_text_if_needed(rows)
-        for owner, found in divide(self._find(rows), table_of_row):
-            yield owner, self._finish(rows, found)
+        by_table = TableOrder.of(table_of_row)
+        if len(by_table.tables) < 2:
+            yield from ((table, self._finish(rows, self._find(rows))) for table in by_table.tables)
+            return
+        read = rows.select([name for name in _READ if name in rows.column_names])
+        for table, found in divide(self._find(read.take(pa.array(by_table.order))), by_table):
+            yield table, self._finish(rows, found)
 
     def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
         """Return typed rows unchanged if their columns can be converted, else with their texts."""

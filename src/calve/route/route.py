@@ -27,6 +27,7 @@ DEFAULT_ROUTE = "_default"
 _TABLE_NAME = "iceberg_table_name"
 _ROWS_A_CHOICE = 4
 """With less rows for each combination of metadata, every row is evaluated by itself."""
+_FEW = 1 << 16  # numbers of 16 bits are sorted by radix
 
 
 @dataclass(frozen=True)
@@ -295,15 +296,17 @@ def _either(taken: pa.Array | bool | None, mask: pa.Array | None, count: int) ->
 
 def _groups(names: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
     """Yield each distinct name with its positions; None: all. One sort for any number of names."""
-    codes = names.dictionary_encode()
-    counts = {one["values"]: one["counts"] for one in codes.indices.value_counts().to_pylist()}
-    if len(counts) == 1 and not codes.null_count:
-        yield codes.dictionary[next(iter(counts))].as_py(), None
+    coded = names.dictionary_encode()
+    codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()  # nulls at the end
+    counts = np.bincount(codes, minlength=len(coded.dictionary))[: len(coded.dictionary)]
+    if np.count_nonzero(counts) == 1 and not coded.null_count:
+        yield coded.dictionary[int(codes[0])].as_py(), None
         return
-    order = pc.sort_indices(codes.indices).cast(pa.int64())  # stable, nulls at the end
+    few = codes.astype(np.uint16) if len(counts) < _FEW else codes
+    order = pa.array(np.argsort(few, kind="stable"))
     start = 0
-    for code, name in enumerate(codes.dictionary.to_pylist()):
-        if count := counts.get(code, 0):
+    for name, count in zip(coded.dictionary.to_pylist(), counts.tolist(), strict=True):
+        if count:
             yield name, order.slice(start, count)
             start += count
 

@@ -7,11 +7,17 @@ import pyarrow as pa
 
 from calve.convert.by_table import TableOfRow
 from calve.record.target import TableRef
+from calve.sources.source import READ_ROWS
 
 __all__ = ["EventBuffer", "Shares"]
 
 Shares = list[tuple[TableRef, pa.Array | None]]
 """Tables with the positions of their events in a batch, ascending; None: all events, of one table."""
+_BUFFER_BYTES = 32 << 20
+_BUFFER_ROWS = READ_ROWS // 2
+_ROWS_A_TABLE = 256
+"""Many tables gather more rows: each table's part of a conversion has a price of its own, whatever its rows."""
+_MOST_BYTES = 96 << 20
 
 
 class EventBuffer:
@@ -30,6 +36,12 @@ class EventBuffer:
         self._numbers: dict[TableRef, int] = {}
         self._events: list[pa.Table] = []
         self._table_of_row: list[TableOfRow] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the events are enough to be converted together."""
+        is_enough = self.size_bytes >= _BUFFER_BYTES or self.rows >= _BUFFER_ROWS
+        return self.size_bytes >= _MOST_BYTES or (is_enough and self.rows >= _ROWS_A_TABLE * len(self.targets))
 
     def joins(self, events: pa.Table) -> bool:
         """Return whether events have the columns of the buffered ones: the rows of typed files may differ."""

@@ -27,7 +27,7 @@ from calve.record.receipt import Failure, Misfit, Receipt, Seen
 from calve.record.target import Role, Stream, TableRef
 from calve.route.route import Router
 from calve.serde.decoder import Decoder as SchemaDecoder
-from calve.sources.source import READ_ROWS, Split
+from calve.sources.source import Split
 from calve.stop_point import meet
 from calve.task.event_buffer import EventBuffer, Shares
 from calve.task.failure import Doing, attempt, reported
@@ -39,8 +39,6 @@ from calve.write.writer import Writers
 
 __all__ = ["hand_on", "run_task", "run_tasks"]
 
-_BUFFER_BYTES = 32 << 20
-"""The most events of a buffer before they are converted together."""
 _BUFFERS_BYTES = 192 << 20
 """The most events in all buffers of a task."""
 
@@ -248,7 +246,7 @@ class _Task:
         if not buffer.joins(events):
             self._flush(key)
         buffer.add(events, shares)
-        if buffer.size_bytes >= _BUFFER_BYTES or buffer.rows >= READ_ROWS // 2:
+        if buffer.is_full:
             self._flush(key)
 
     def _flush(self, key: Hashable) -> None:

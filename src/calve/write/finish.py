@@ -7,9 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-__all__ = ["Finishing"]
+__all__ = ["FINISHERS", "Finishing"]
 
-_THREADS = 8
+FINISHERS = 8
+"""The threads."""
 _BYTES = 64 << 20
 """The most bytes of rows in unfinished files, beyond one file."""
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class Finishing(Generic[T]):
 
     def __init__(self, done: Callable[[T], None]) -> None:
         self._done = done
-        self._pool = ThreadPoolExecutor(_THREADS, "calve-finish")
+        self._pool = ThreadPoolExecutor(FINISHERS, "calve-finish")
         self._queue: deque[tuple[Future[T], int]] = deque()
         self._bytes = 0
 
@@ -36,7 +37,7 @@ class Finishing(Generic[T]):
         """
         self._queue.append((self._pool.submit(work), size_bytes))
         self._bytes += size_bytes
-        while len(self._queue) > 1 and (len(self._queue) > _THREADS or self._bytes > _BYTES):
+        while len(self._queue) > 1 and (len(self._queue) > FINISHERS or self._bytes > _BYTES):
             self._settle()
 
     def finish(self) -> None:

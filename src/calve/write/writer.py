@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from calve.stop_point import meet, reach
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.content_file import Described, data_file
-from calve.write.finish import Finishing
+from calve.write.finish import FINISHERS, Finishing
 from calve.write.parquet import ParquetFile, ParquetLayout, remove
 from calve.write.partition import Partition, Partitioner
 from calve.write.properties import WriteProperties
@@ -148,8 +149,9 @@ class Writers:
         for key in list(self._files):
             self._close(key)
         self._finishing.finish()
-        for folder in filter(None, map(local_path, self._folders)):
-            sync(folder)
+        folders = list(filter(None, map(local_path, self._folders)))
+        with ThreadPoolExecutor(FINISHERS) as pool:  # many tables have many folders, and each waits for the disk
+            list(pool.map(sync, folders))
         return self._written
 
     def discard(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from typing import Any, ClassVar
 
+from calve.credentials import without_credentials
+
 __all__ = [
     "CalveError",
     "CommitConflictError",
@@ -49,7 +51,7 @@ class Verdict(enum.Enum):
 
 
 class CalveError(Exception):
-    """One failure in one sentence, with the step it happened in, its target and the way out.
+    """One failure in one sentence, with the step it happened in, its target and the way out; without credentials.
 
     Args:
         message: What failed, as a sentence without a final full stop.
@@ -61,11 +63,9 @@ class CalveError(Exception):
     verdict: ClassVar[Verdict] = Verdict.STOP
 
     def __init__(self, message: str, *, step: str = "", target: str = "", hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        self.message, self.target, self.hint = map(without_credentials, (message, target, hint))
+        super().__init__(self.message)
         self.step = step
-        self.target = target
-        self.hint = hint
 
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message

@@ -171,6 +171,47 @@ def test_a_merge_that_another_writer_overtook_is_done_again_and_leaves_no_file_b
     assert there == known
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_merges_of_many_batches_come_through_although_another_writer_is_faster_than_three_of_them(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [], 2)
+    table.create()
+    table.commit({1: table.stage([("c", key, 0, "x") for key in range(6)])}, mode)
+    files = {number: table.stage([("d", number - 2, 0, None), ("u", 5, 0, "y")]) for number in range(2, 7)}
+    merges: list[int] = []
+
+    def overtake(point: str) -> None:
+        if "before" in point and len(merges) > 2:
+            table.catalog.load_java(NAME).newFastAppend().commit()
+        merges.clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("calve.commit.swap.reach", overtake)
+        patch.setattr("calve.commit.fence.meet", lambda *_: merges.append(1))
+        table.commit(files, mode)
+    assert table.in_spark() == table.in_pyiceberg() == table.expected()
+    told = [dict(one.summary()) for one in table.catalog.load_java(NAME).snapshots()]
+    batches = [(one["calve.batch"], one.get("calve.rejected")) for one in told if "calve.batch" in one]
+    assert list(dict(batches).items()) == [("1", "7"), *((str(each), None) for each in range(2, 6)), ("6", "7")]
+
+
+def test_merges_that_take_long_are_committed_in_parts_and_each_part_removes_only_its_own_staged_keys(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [], 2)
+    table.create()
+    table.commit({1: table.stage([("c", key, 0, "x") for key in range(6)])}, "merge-on-read")
+    files = {number: table.stage([("d", number - 2, 0, None), ("u", 5, 0, "y")]) for number in range(2, 5)}
+    keys = [Path(file.file_path) for staged in files.values() for file in staged if not file.is_data]
+    swaps: list[int] = []
+    monkeypatch.setattr("calve.commit.fence._LONG_SECONDS", -1.0)
+    monkeypatch.setattr("calve.commit.swap.reach", lambda _: swaps.append(sum(path.exists() for path in keys)))
+    table.commit(files, "merge-on-read")
+    assert swaps[::2] == [3, 2, 1]
+    assert table.in_spark() == table.in_pyiceberg() == table.expected()
+
+
 def test_a_property_of_the_table_that_a_merge_needs_for_itself_is_the_same_afterwards(
     spark: SparkSession, tmp_path: Path
 ) -> None:

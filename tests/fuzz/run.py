@@ -3,7 +3,8 @@
 Rounds are played one after the other in a process of their own, on one Spark session, so that a round which hangs or
 kills its process is a finding too. A round with a finding is kept in a folder, with its events made as few as may be;
 `--case FOLDER` plays it again, `--round N` one round of a seed. `--http` plays rounds of requests to the http source
-instead, and `--yaml` configurations; these rounds need no Spark.
+instead, and `--yaml` configurations; these rounds need no Spark. `--poison N` sends so many events of every reject
+code among good ones through one pipeline.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any
 
 from fuzz import http_play, yaml_play
 from fuzz.check import Finding
+from fuzz.poison import Poison
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
 ROUND_SECONDS = 240.0
@@ -45,6 +47,8 @@ def main() -> int:
     asked = _arguments()
     sys.stdout.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if asked.poison:
+        return poison(asked)
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
@@ -68,7 +72,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kafka", type=int, default=20, help="every so many rounds one reads from Kafka; 0: none")
     parser.add_argument("--http", action="store_true", help="send bytes to the http source")
     parser.add_argument("--yaml", action="store_true", help="validate changed configurations")
+    parser.add_argument("--poison", type=int, metavar="N", help="send N events of every reject code among good ones")
     return parser.parse_args()
+
+
+def poison(asked: argparse.Namespace) -> int:
+    """Send poison once; return 1 if anything was found."""
+    folder = asked.folder / "poison"
+    shutil.rmtree(folder, ignore_errors=True)
+    sent = Poison(folder, asked.poison)
+    sent.play()
+    print(sent.line(), *(f"  {code} {count:,}" for code, count in sent.codes.most_common()), *sent.wrong, sep="\n")
+    if not sent.wrong:
+        shutil.rmtree(folder)
+    return 1 if sent.wrong else 0
 
 
 def without_spark(asked: argparse.Namespace, first: int, end: float) -> int:

@@ -115,6 +115,10 @@ def test_a_wrong_value_from_the_environment_shows_the_variable_not_the_value(com
     assert complaint("port: '${env:PORT}'", {"PORT": "x"}) == "port: expected a whole number, found '${env:PORT}'"
 
 
+def test_a_check_that_says_the_value_says_the_variable_instead(complaint: Read) -> None:
+    assert complaint("even: '${env:COUNT}'", {"COUNT": "12345"}) == "even: ${env:COUNT} is odd. Add one"
+
+
 @pytest.mark.parametrize(
     ("content", "value"),
     [(b"geheim\n", "geheim"), (b"a\r\n", "a"), (b" two\n\n", " two\n"), (b"", ""), (b"${env:A}", "${env:A}")],

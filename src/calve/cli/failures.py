@@ -6,6 +6,7 @@ import traceback
 
 import click
 
+from calve.credentials import without_credentials
 from calve.errors import CalveError, EngineError, InvariantError, SettingsError
 from calve.observe.log import Log
 from calve.settings.problems import SettingsErrors
@@ -27,7 +28,7 @@ def tell(error: CalveError, ctx: click.Context) -> int:
     else:
         click.echo(_sentence(error), err=True)
         if ctx.meta.get(DEBUG):
-            click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+            click.echo(without_credentials("".join(traceback.format_exception(error))), err=True, nl=False)
     return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 

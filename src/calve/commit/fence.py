@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from calve.commit.merge import merge_changes
 from calve.commit.specs import make_global, need_unpartitioned_spec
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors, unforeseen_errors
-from calve.errors import CommitError, InvariantError
+from calve.errors import CommitConflictError, CommitError, InvariantError
 from calve.observe.report import TableFiles
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE
@@ -44,6 +44,8 @@ Lose = Callable[[int, Sequence[bytes]], None]
 """Keeps the dead letters of a batch, as lines of JSON; they replace those of an earlier call for this batch."""
 
 _STEP = "commit"
+_LONG_SECONDS = 5.0
+"""After so long an attempt takes no more batches to merge: the longer, the likelier another writer is faster."""
 _REJECTED = "calve.rejected"
 _WHO = ("calve.pipeline", "calve.state")
 
@@ -62,6 +64,7 @@ class Outcome:
         began: Whether the branch was empty: neither it nor the table had a snapshot.
         table: The table after this commit; None if nothing was committed.
         held: The files of the branch after the commit; None if nothing was committed.
+        is_all: Whether the table now has all of the batches.
     """
 
     batches: tuple[int, ...] = ()
@@ -73,6 +76,7 @@ class Outcome:
     began: bool = False
     table: Table | None = None
     held: TableFiles | None = None
+    is_all: bool = True
 
     @property
     def already(self) -> bool:
@@ -81,10 +85,11 @@ class Outcome:
 
 
 class _Report(NamedTuple):
-    """The snapshot summary, and the callback for rejected events."""
+    """The snapshot summary, the callback for rejected events, and how many each batch has lost to it."""
 
     summary: dict[str, str]
     lose: Lose
+    lost: dict[int, int]
     is_rehearsal: bool = False
 
 
@@ -98,7 +103,8 @@ def append(
 ) -> Outcome:
     """Commit the files of staged batches to a table at once, and exactly once however often it is called.
 
-    Appends make one snapshot. If there are deletes, each batch gets its own snapshot, in order.
+    Appends make one snapshot. If there are deletes, each batch gets its own snapshot, in order. An attempt that merges
+    takes only batches for some seconds, and half as many after each conflict; further attempts take the rest.
 
     Args:
         catalog: Where the table is.
@@ -117,8 +123,20 @@ def append(
         CommitUnknownError: The catalog's answer is lost; repeat the call.
         SinkUnavailableError: The catalog does not answer.
     """
-    report = _Report(dict(summary or {}), lose or _refuse)
-    return retried(lambda: _attempt(catalog, target, mark, files, report))
+    report, most = _Report(dict(summary or {}), lose or _refuse, {}), len(files)
+
+    def attempt() -> Outcome:
+        nonlocal most
+        try:
+            return _attempt(catalog, target, mark, files, report, most)
+        except CommitConflictError:
+            most = max(1, most // 2)
+            raise
+
+    done = [retried(attempt)]
+    while not done[-1].is_all:
+        done.append(retried(attempt))
+    return _joined(done)
 
 
 def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[int, Sequence[ContentFile]]) -> None:
@@ -128,7 +146,7 @@ def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[
         UnprocessableError: The files cannot become a snapshot.
         CalveError: As `append`.
     """
-    retried(lambda: _attempt(catalog, target, mark, files, _Report({}, lambda *_: None, is_rehearsal=True)))
+    retried(lambda: _attempt(catalog, target, mark, files, _Report({}, lambda *_: None, {}, is_rehearsal=True)))
 
 
 def forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
@@ -190,6 +208,7 @@ def _attempt(
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
     report: _Report,
+    most: int | None = None,
 ) -> Outcome:
     begun = catalog.begin(target.identifier)
     with java_errors(_STEP, target.identifier):
@@ -198,20 +217,23 @@ def _attempt(
         if not batches:
             return Outcome()
         merges = target.write_mode != EQUALITY_DELETE
+        waiting, batches = batches, batches[:most] if merges else batches
         committed = [file for batch in batches for file in files[batch] if file.is_data or not merges]
         if need_unpartitioned_spec(found.specs, committed):
             catalog.add_unpartitioned_spec(target.identifier)
-            return _attempt(catalog, target, mark, files, report)
+            return _attempt(catalog, target, mark, files, report, most)
         files = {batch: make_global(found.specs, files[batch]) for batch in batches}
         began = found.is_empty and not found.has_branch
         needless = _needless_deletes(files) if began and not merges else set()
         files = {batch: [file for file in files[batch] if file.file_path not in needless] for batch in batches}
         added = {file.file_path: file for batch in batches for file in files[batch]}
-        who = mark.summary(batches[-1])
+        whole = report.summary if batches == waiting else {}
         if all(file.is_data for file in added.values()):
-            _stage(catalog, begun, target, list(added.values()), report.summary | who)
+            _stage(catalog, begun, target, list(added.values()), whole | mark.summary(batches[-1]))
         else:
-            _stage_each(catalog, begun, target, files, report._replace(summary=report.summary | who))
+            report = report._replace(summary=whole | mark.summary(batches[-1]))
+            batches = _stage_each(catalog, begun, target, files, report, merges)
+            added = {file.file_path: file for batch in batches for file in files[batch]}
         if report.is_rehearsal:
             return Outcome()
         swapped = swap(begun, target.branch, (mark.key(target.branch), mark.text(batches[-1])))
@@ -219,7 +241,21 @@ def _attempt(
     rows = sum(file.record_count for file in added.values() if file.is_data)
     deletes, held = swapped.total("equality-deletes"), _held(swapped)
     made = (batches, swapped.snapshot_id, len(added), rows, deletes, held.delete_files, began)
-    return Outcome(*made, swapped.table, held)
+    return Outcome(*made, swapped.table, held, is_all=batches == waiting)
+
+
+def _joined(done: Sequence[Outcome]) -> Outcome:
+    """Return what several commits did together."""
+    made = [one for one in done if not one.already]
+    if len(made) < 2:
+        return made[0] if made else done[0]
+    return replace(
+        made[-1],
+        batches=tuple(batch for one in made for batch in one.batches),
+        files=sum(one.files for one in made),
+        rows=sum(one.rows for one in made),
+        began=made[0].began,
+    )
 
 
 def _held(swapped: Swapped) -> TableFiles:
@@ -235,15 +271,29 @@ def _held(swapped: Swapped) -> TableFiles:
 
 
 def _stage_each(
-    catalog: Catalog, begun: Attempt, target: CommitTarget, files: Mapping[int, Sequence[ContentFile]], report: _Report
-) -> None:
-    """Add batches one by one: an equality delete applies only to rows of earlier snapshots."""
-    lost, last = 0, max(files)
+    catalog: Catalog,
+    begun: Attempt,
+    target: CommitTarget,
+    files: Mapping[int, Sequence[ContentFile]],
+    report: _Report,
+    merges: bool,
+) -> tuple[int, ...]:
+    """Add batches one by one: an equality delete applies only to rows of earlier snapshots.
+
+    Returns:
+        The batches that were added: all, unless they are merged and this takes long.
+    """
+    last, ends, added = max(files), time.monotonic() + _LONG_SECONDS, []
     for batch, batch_files in files.items():
         summary = {key: value for key, value in report.summary.items() if batch == last or key in _WHO}
-        letters = _stage(catalog, begun, target, batch_files, summary | {"calve.batch": str(batch)}, lost)
+        before = sum(lost for earlier, lost in report.lost.items() if earlier < batch)
+        letters = _stage(catalog, begun, target, batch_files, summary | {"calve.batch": str(batch)}, before)
         report.lose(batch, letters)
-        lost += len(letters)
+        report.lost[batch] = len(letters)
+        added.append(batch)
+        if merges and time.monotonic() > ends and not report.is_rehearsal:
+            break
+    return tuple(added)
 
 
 def _check_same_table(target: CommitTarget, uuid: str) -> None:

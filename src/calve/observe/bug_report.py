@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from calve import durable
+from calve.credentials import without_credentials
 from calve.errors import CalveError
 from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import many
@@ -61,7 +62,7 @@ class BugReports:
 
     def _written(self, cause: CalveError) -> str:
         """Write the report of a cause unless it exists; return its location."""
-        evidence = getattr(cause, "evidence", "") or cause.message
+        evidence = without_credentials(getattr(cause, "evidence", "") or cause.message)
         key = zlib.crc32(_VALUES.sub("", f"{cause.step} {evidence}").encode())
         name = f"bug-{key:08x}.txt"
         content = "\n".join([*_versions(), f"step {cause.step}", "", evidence, ""]).encode()

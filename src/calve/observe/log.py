@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from calve.credentials import without_credentials
 from calve.errors import CalveError
 from calve.observe.terminal import Terminal
 
@@ -66,7 +67,7 @@ class HumanFormatter(logging.Formatter):
         hint = f". {fields['hint']}" if fields.get("hint") else ""
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         line = " ".join(part for part in (clock, pipeline, f"{word}{record.getMessage()}{hint}") if part)
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return without_credentials(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)
 
 
 class JsonFormatter(logging.Formatter):
@@ -83,6 +84,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             said["traceback"] = self.formatException(record.exc_info)
+        said = {key: without_credentials(one) if isinstance(one, str) else one for key, one in said.items()}
         return msgspec.json.encode(said, enc_hook=str).decode()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,10 +48,12 @@ class Document:
 
     Attributes:
         problems: Errors after which the rest could still be read.
+        substituted: How each text that was put in is written, e.g. `${env:NAME}`.
     """
 
     def __init__(self, text: str, file: str, environment: Mapping[str, str]) -> None:
         self.problems: list[Problem] = []
+        self.substituted: dict[str, str] = {}
         self._text = text
         self._file = file
         self._environment = environment
@@ -150,7 +153,8 @@ class Document:
         if _AWS_SECRET.search(text):
             self._note(where, "${{aws_secrets:…}} is not supported; use ${env:NAME} or ${file:PATH}")
         if _SUBSTITUTED.search(text):
-            value: Scalar = substitute(text, self._environment, lambda message: self._note(where, message))
+            complain = partial(self._note, where)
+            value: Scalar = substitute(text, self._environment, complain, self.substituted)
             return Node(where, value, where, text, from_environment=True, broken=len(self.problems) > before)
         value = resolve(text) if event.implicit[0] else text
         return Node(where, value, where, text, broken=len(self.problems) > before)
@@ -194,8 +198,13 @@ def _container(
     return Node(where, value, where, keys=keys, size=size, height=height, path_characters=path_characters)
 
 
-def substitute(text: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> str:
-    """Replace `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}`; `${/field}` and other formats stay."""
+def substitute(
+    text: str, environment: Mapping[str, str], complain: Callable[[str], None], substituted: dict[str, str]
+) -> str:
+    """Replace `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}`; `${/field}` and other formats stay.
+
+    `substituted` gets what was put in, and how that is written.
+    """
 
     def found(match: re.Match[str]) -> str:
         kind, name = match.groups()
@@ -205,6 +214,7 @@ def substitute(text: str, environment: Mapping[str, str], complain: Callable[[st
         value, source = _from_file(name, complain) if kind == "file" else _from_environment(name, environment, complain)
         if _UNSOUND.search(value):
             complain(f"{source} is not UTF-8 text")
+        substituted[value] = match[0]
         return value
 
     return _SUBSTITUTED.sub(found, text)

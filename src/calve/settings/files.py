@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from calve.settings.document import Document
@@ -13,6 +13,8 @@ from calve.settings.problems import Location, Problem, SettingsErrors, shown
 __all__ = ["Merged"]
 
 MAX_BYTES = 1 << 20
+_SHORTEST_SECRET = 4
+"""Shorter texts from the environment are numbers and words that a message may have by chance."""
 
 
 @dataclass
@@ -23,11 +25,13 @@ class Merged:
         environment: Where `${env:NAME}` looks.
         entries: The value of each top-level key; its `at` is the key's location.
         problems: What was wrong; a file that cannot be read leaves the others.
+        substituted: How each text from the environment and from files is written in the YAML.
     """
 
     environment: Mapping[str, str]
     entries: dict[str, Node] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    substituted: dict[str, str] = field(default_factory=dict)
 
     def add_path(self, path: Path) -> None:
         """Read a file or a folder."""
@@ -54,6 +58,7 @@ class Merged:
             self.problems += errors.problems
             return
         self.problems += document.problems
+        self.substituted |= document.substituted
         if not isinstance(root.value, dict):
             self._refuse(name, f"expected pipelines by name (a map), found {kind(root)}", root.where)
             return
@@ -63,6 +68,14 @@ class Merged:
                 self.problems.append(Problem(node.at, "", message))
             else:
                 self.entries[key] = node
+
+    def without_secrets(self, problem: Problem) -> Problem:
+        """Return a problem whose message names `${env:NAME}` instead of its value, which may be a secret."""
+        message = problem.message
+        for value in sorted(self.substituted, key=len, reverse=True):
+            if len(value) >= _SHORTEST_SECRET:
+                message = message.replace(value, self.substituted[value])
+        return replace(problem, message=message)
 
     def _add_file(self, path: Path) -> None:
         try:

@@ -79,8 +79,8 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
         whole, problems = joined(valid)
         problems += plugins.faults(whole, {one.name: one for one in valid})
     if problems:
-        raise SettingsErrors(problems)
-    return Parsed(whole, sorted(warnings))
+        raise SettingsErrors(map(merged.without_secrets, problems))
+    return Parsed(whole, sorted(map(merged.without_secrets, warnings)))
 
 
 def _check_top_level(name: str, node: Node, problems: list[Problem], warnings: list[Problem]) -> None:

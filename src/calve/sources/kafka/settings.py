@@ -136,7 +136,9 @@ class KafkaSettings:
     )
     encryption: Encryption | None = option(None, "TLS. Default: no TLS.")
     authentication: Authentication | None = option(None, "How Calve authenticates.")
-    client_properties: dict[str, str] = option({}, "Further properties of librdkafka, passed on unchanged.")
+    client_properties: dict[str, str] = option(
+        {}, "Further properties of librdkafka, passed on unchanged.", secret=True
+    )
     on_lost_position: Literal["fail", "earliest"] = option(
         "fail",
         "If records were deleted before they were read: stop with an error, or continue at the oldest "

@@ -1,0 +1,393 @@
+"""A canary in every place where a secret can stand: none comes out, whether a pipeline works, fails or is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import types
+import typing
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calve.pipeline.plugins import PLUGINS
+from calve.settings.option import declared
+from running import Calve
+from services.process import free_ports
+
+pytestmark = [pytest.mark.spark]
+
+MARK = "canary"
+FOUND = re.compile(rb"canary[0-9]+x")
+GIVE_UP = ("--give-up-after", "2s")
+KEPT_SECONDS = 45
+
+
+class Canaries:
+    """Makes secrets, each another one.
+
+    Attributes:
+        environment: Variables with some of them.
+        files: Files with some of them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._numbers = itertools.count(100)
+        self._folder = folder
+        self.environment: dict[str, str] = {}
+
+    def new(self) -> str:
+        return f"{MARK}{next(self._numbers)}x"
+
+    def of_environment(self) -> str:
+        name = f"SECRET_{next(self._numbers)}"
+        self.environment[name] = self.new()
+        return f"${{env:{name}}}"
+
+    def of_file(self) -> str:
+        path = self._folder / f"secret-{next(self._numbers)}"
+        path.write_text(self.new())
+        return f"${{file:{path}}}"
+
+
+def _pipelines(c: Canaries, port: int, nobody: int) -> dict[str, Any]:
+    """One pipeline for each source and sink with secrets; nobody answers at the port `nobody`."""
+    at = f"127.0.0.1:{nobody}"
+    keys = {"access_key_id": c.new(), "secret_access_key": c.new()}
+    rest = {
+        "type": "rest",
+        "uri": f"http://user:{c.new()}@{at}/catalog?token={c.new()}",
+        "credential": f"id:{c.of_environment()}",
+        "token": c.of_file(),
+        "header.Authorization": f"Bearer {c.new()}",
+        "s3.secret-access-key": c.new(),
+        "warehouse": "w",
+    }
+    jdbc = {
+        "type": "jdbc",
+        "uri": f"jdbc:postgresql://user:{c.new()}@{at}/db?user=u&password={c.new()}",
+        "jdbc.user": "u",
+        "jdbc.password": c.new(),
+        "warehouse": f"s3://{c.new()}@bucket/w",
+    }
+    stored = {
+        "type": "jdbc",
+        "name": "stored",
+        "uri": f"jdbc:sqlite:{Path.cwd()}/stored.db",
+        "warehouse": "s3://bucket/w",
+        "jdbc.schema-version": "V1",
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": f"http://user:{c.new()}@{at}",
+        "s3.access-key-id": c.new(),
+        "s3.secret-access-key": c.new(),
+        "s3.session-token": c.new(),
+        "client.region": "eu-central-1",
+    }
+    registry = {"registry_url": f"http://{at}", "schema_registry_api_key": "k", "schema_registry_api_secret": c.new()}
+    plain = {"sasl": {"plaintext": {"username": "u", "password": c.of_environment()}}}
+    scram = {"sasl": {"scram": {"username": "u", "password": c.of_file()}}}
+    jaas = {"sasl.password": c.new(), "sasl.username": "u", "sasl.mechanism": "PLAIN", "ssl.key.password": c.new()}
+    database = {"host": "127.0.0.1", "port": nobody, "username": "u", "password": c.new()}
+    rds = {"engine": "postgresql", "host": "127.0.0.1", "port": nobody, "database": "d"}
+    search = {"hosts": [f"http://{at}"], "index": "i", "document_id": "${/id}"}
+    lines = {"file": {"path": "in/*.ndjson"}}
+    queue = {"queue_url": f"http://user:{c.new()}@{at}/000/q"}
+    broker = {"bootstrap_servers": [at]}
+    groups = itertools.count()
+
+    def topic(**more: str) -> dict[str, str]:
+        return {"name": "t", "group_id": f"g{next(groups)}", **more}
+
+    basic = {"http_basic": {"username": "u", "password": c.new()}}
+    return {
+        "works": {
+            "source": {"http": {"port": port, "authentication": basic}},
+            "sink": [_iceberg(dlq="letters", schema={"columns": [{"name": "id", "type": "long", "required": True}]})],
+        },
+        "plain": {"source": {"kafka": broker | {"topics": [topic()], "authentication": plain}}, "sink": [_iceberg()]},
+        "scram": {
+            "source": {
+                "kafka": broker | {"topics": [topic(serde_format="avro")], "schema": registry, "authentication": scram}
+            },
+            "sink": [_iceberg()],
+        },
+        "bearer": {
+            "source": {
+                "kafka": broker
+                | {
+                    "topics": [topic(serde_format="avro")],
+                    "schema": {"registry_url": f"http://{at}", "bearer_token": c.new()},
+                    "client_properties": jaas,
+                }
+            },
+            "sink": [_iceberg()],
+        },
+        "certificate": {
+            "source": {
+                "kafka": broker
+                | {
+                    "topics": [topic()],
+                    "authentication": {
+                        "ssl": {"certificate": "none.pem", "key": "none.key", "key_password": c.new()},
+                    },
+                }
+            },
+            "sink": [_iceberg()],
+        },
+        "postgres": {"source": {"postgres": database | {"database": "d"}}, "sink": [_iceberg()]},
+        "mysql": {"source": {"mysql": database | {"password": c.of_environment()}}, "sink": [_iceberg()]},
+        "rds": {
+            "source": {"rds": rds | {"authentication": {"username": "u", "password": c.new()}}},
+            "sink": [_iceberg()],
+        },
+        "objects": {
+            "source": {
+                "s3": {
+                    "notification_type": "sqs",
+                    "codec": {"ndjson": {}},
+                    "sqs": queue,
+                    "aws": {"region": "eu-central-1", "endpoint": f"http://{at}", **keys},
+                }
+            },
+            "sink": [_iceberg()],
+        },
+        "files": {
+            "source": {
+                "file": {
+                    "path": "s3://bucket/in/*.ndjson",
+                    "s3": {"endpoint": f"http://{at}", "access_key_id": c.new(), "secret_access_key": c.new()},
+                }
+            },
+            "sink": [_iceberg()],
+        },
+        "reads": {
+            "source": {"iceberg": {"tables": [{"table_name": "a.b", "catalog": rest}]}},
+            "sink": [_iceberg()],
+        },
+        "reads_all": {
+            "source": {"iceberg": {"catalog": rest | {"token": c.new()}, "tables": [{"table_name": "a.b"}]}},
+            "sink": [_iceberg()],
+        },
+        "rest": {"source": lines, "sink": [_iceberg(catalog=rest)]},
+        "jdbc": {"source": lines, "sink": [_iceberg(catalog=jdbc)]},
+        "stored": {"source": lines, "sink": [_iceberg(catalog=stored)]},
+        "search": {"source": lines, "sink": [{"opensearch": search | {"username": "u", "password": c.new()}}]},
+        "search2": {
+            "source": lines,
+            "sink": [{"opensearch": search | {"authentication": {"username": "u", "password": c.of_file()}}}],
+        },
+    }
+
+
+def _iceberg(**more: Any) -> dict[str, Any]:
+    return {"iceberg": {"table_identifier": "a.b", "auto_create": True, "commit_interval": "200ms", **more}}
+
+
+WRONG = """
+refused:
+  source:
+    kafka:
+      bootstrap_servers: ["127.0.0.1:1"]
+      topics: [{{name: t, group_id: g}}]
+      authentication: {{sasl: {{plaintext: {{username: u, password: [{0}], passwrd: {1}}}}}}}
+      client_properties: {{sasl.password: [{2}]}}
+  sink:
+    - iceberg: {{table_identifier: a.b, catalog: {{type: rest, uri: "ftp://u:{3}@h", token: [{4}]}}}}
+    - opensearch: {{hosts: ["http://u:{5}@h:9200"], index: i, password: {{a: {6}}}, socket_timeout: "${{env:AS_TIME}}"}}
+    - opensearch: {{hosts: ["${{file:{7}}}"], index: i, max_retries: "${{env:AS_TIME}}"}}
+"""
+
+
+def _secrets(settings: type, path: str = "") -> Iterator[str]:
+    """Yield the paths of the options below a settings class that are declared secret."""
+    for one in declared(settings).values():
+        here = f"{path}.{one.name}"
+        if one.option.secret:
+            yield here
+        for inner in _classes(one.type):
+            yield from _secrets(inner, here)
+
+
+def _classes(kind: Any) -> Iterator[type]:
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        yield kind
+    elif typing.get_origin(kind) in (list, dict, types.UnionType, typing.Union):
+        for each in typing.get_args(kind):
+            yield from _classes(each)
+
+
+def _given(tree: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of all keys of a configuration, those of lists without their number."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield f"{path}.{key}"
+            yield from _given(value, f"{path}.{key}")
+    elif isinstance(tree, list):
+        for each in tree:
+            yield from _given(each, path)
+
+
+def test_every_option_that_is_declared_secret_has_a_canary(tmp_path: Path) -> None:
+    given: set[str] = set()
+    for pipeline in _pipelines(Canaries(tmp_path), 1, 2).values():
+        given |= set(_given(pipeline["source"])) | {one for sink in pipeline["sink"] for one in _given(sink)}
+    wanted = {
+        f".{name}{path}"
+        for kinds in (PLUGINS.sources, PLUGINS.sinks)
+        for name, settings in kinds.items()
+        for path in _secrets(settings)
+    }
+    assert len(wanted) > 15
+    assert wanted - given == set()
+
+
+class Watch:
+    """Reads the command lines of all processes below one, again and again."""
+
+    def __init__(self) -> None:
+        self.seen: set[bytes] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        own = os.getpid()
+        while not self._ended.wait(0.2):
+            for process in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if int(process.name) != own:
+                        self.seen.add((process / "cmdline").read_bytes())
+
+
+@pytest.mark.crash
+def test_no_secret_comes_out_of_pipelines_that_work_fail_or_are_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    canaries = Canaries(tmp_path)
+    port, nobody, metrics, dashboard = free_ports(4)
+    job = Calve(tmp_path / "job", json.dumps(_pipelines(canaries, port, nobody)))
+    (job.folder / "in").mkdir()
+    (job.folder / "in" / "1.ndjson").write_text('{"id": 1}\n')
+    for name, value in canaries.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("CALVE_DASHBOARD_PASSWORD", canaries.new())
+    said: dict[str, bytes] = {}
+    with Watch() as watch:
+        try:
+            said |= _running(job, port, metrics, dashboard)
+        finally:
+            job.end()
+        said |= _commands(job, canaries)
+    said["log"] = job.log.read_bytes()
+    for path in [*job.folder.rglob("*"), tmp_path / "stored.db"]:
+        if path.is_file() and path.name not in ("pipelines.yaml", "wrong.yaml"):
+            said[str(path)] = path.read_bytes()
+    said["processes"] = b"\n".join(watch.seen)
+    for name in ("works", "rest", "search", "postgres", "certificate"):
+        assert f" {name} ".encode() in said["log"] or f'"{name}"'.encode() in said["log"], name
+    assert any(b"no number" in text for path, text in said.items() if "letters" in path), "a dead letter"
+    shown = {place: sorted(set(FOUND.findall(text))) for place, text in said.items() if FOUND.search(text)}
+    assert shown == {}
+
+
+def _running(job: Calve, port: int, metrics: int, dashboard: int) -> dict[str, bytes]:
+    """Run all pipelines, with events for the one that works, and read what they serve."""
+    said = {}
+    with job.log.open("ab") as log:
+        command = job.command("run", "pipelines.yaml", "--metrics-port", str(metrics), "--json", "--debug", *GIVE_UP)
+        job.process = subprocess.Popen(
+            [*command, "--master", "local[2]", "--dashboard", "--dashboard-port", str(dashboard)],
+            cwd=job.folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    job.until(lambda: _post(port, b'[{"id": 1}, {"id": "no number"}]', "wrong") == 401, "it listens")
+    [password] = re.findall(
+        r'"http_basic": {"username": "u", "password": "(\w+)"', (job.folder / "pipelines.yaml").read_text()
+    )
+    assert _post(port, b'[{"id": 1}, {"id": "no number"}]', password) == 200
+    job.until(lambda: job.status("works").get("rejects"), "a dead letter")
+    ends = time.monotonic() + KEPT_SECONDS
+    job.until(lambda: all(_has_failed(job, name) for name in ("rest", "postgres")) or time.monotonic() > ends, "errors")
+    for path in ("metrics", "healthz", "readyz"):
+        said[path] = _get(f"http://127.0.0.1:{metrics}/{path}")
+    for path in ("", "pipelines/works", "pipelines/rest", "pipelines/postgres", "works", "rejects"):
+        said[f"dashboard/{path}"] = _get(f"http://127.0.0.1:{dashboard}/{path}")
+    job.stop()
+    return said
+
+
+def _has_failed(job: Calve, name: str) -> bool:
+    status = job.status(name)
+    return bool(status.get("errors")) or any((one or {}).get("error") for one in status.get("tables", {}).values())
+
+
+def _commands(job: Calve, canaries: Canaries) -> dict[str, bytes]:
+    """Run the commands that read the configuration or the state."""
+    (job.folder / "events.ndjson").write_text('{"id": 1}\n')
+    secret = job.folder.parent / "as-host"
+    secret.write_text(canaries.new())
+    words = [canaries.new() for _ in range(7)]
+    (job.folder / "wrong.yaml").write_text(WRONG.format(*words, secret))
+    commands = [
+        ("validate", "wrong.yaml"),
+        ("run", "wrong.yaml", "--once"),
+        ("validate", "pipelines.yaml", "--connect", "--debug"),
+        ("try", "pipelines.yaml", "events.ndjson", "--pipeline", "works"),
+        ("run", "pipelines.yaml", "--once", "--metrics-port", "0", "--debug", *GIVE_UP),
+        ("status",),
+        ("status", "--json"),
+        ("dlq", "show", "--pipeline", "works"),
+    ]
+    environment = {**os.environ, "AS_TIME": canaries.new()}
+    said = {}
+    for words in commands:  # type: ignore[assignment]
+        command = [sys.executable, "-m", "calve", *words]
+        done = subprocess.run(command, cwd=job.folder, env=environment, capture_output=True, check=False, timeout=300)
+        said[" ".join(words)] = done.stdout + done.stderr
+        assert b"No such option" not in done.stderr + done.stdout, words
+    assert b"refused" in said["validate wrong.yaml"]
+    return said
+
+
+def _post(port: int, body: bytes, password: str) -> int:
+    import base64
+
+    login = base64.b64encode(f"u:{password}".encode()).decode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Basic {login}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/log/ingest", body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def _get(address: str) -> bytes:
+    try:
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            found: bytes = answer.read()
+            return found
+    except urllib.error.HTTPError as error:
+        return error.read()

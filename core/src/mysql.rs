@@ -1,10 +1,12 @@
-//! What MySQL and MariaDB send: rows of the binary log as columns.
+//! What MySQL and MariaDB send: rows of the binary log, and of prepared statements, as columns.
 //!
-//! The decoder in Python (`sources/mysql/rows.py`) is the reference; what is not as it should be is left to it.
+//! The decoders in Python (`sources/mysql/rows.py` and `results.py`) are the reference; what is not as it should be is left
+//! to them.
 
 pub mod column;
 pub mod json;
 pub mod packed;
+pub mod results;
 pub mod rows;
 pub mod stored;
 

@@ -17,11 +17,12 @@ from calve.compiled import mysql as core
 from calve.sources.database.change import INSERT
 from calve.sources.database.changes import Decoded
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql import rows
+from calve.sources.mysql import results, rows
 from calve.sources.mysql.reader import MysqlReader
 from calve.sources.mysql.settings import MysqlSettings
 from compiled_core import needs_core
 from examples import examples
+from sources.mysql.answers import Answer
 from sources.mysql.stored import Random, with_length
 
 pytestmark = needs_core
@@ -76,8 +77,50 @@ def test_a_table_may_be_described_in_another_way_from_one_message_to_the_next() 
     assert found == ([(pa.int32(), "[1, 1, 1]"), (pa.string(), "['a', 'a', 'a']")], [0, 1, 2], [0, 0, 0])
 
 
+def answered(answer: Answer, by_core: bool) -> list[tuple[pa.DataType, str]]:
+    """Return the columns of rows, by the core alone or without it."""
+    rows = pa.array(answer.rows, pa.large_binary())
+    with pytest.MonkeyPatch.context() as patch:
+        if by_core:
+            patch.setattr(results, "_values", lambda *_: pytest.fail("the core has left them"))
+        else:
+            patch.setattr(core, "load", lambda: None)
+        found = results.columns_of(rows, answer.found, answer.columns)
+    return [(each.type, repr(each.to_pylist())) for each in found]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_rows_of_a_prepared_statement_are_the_columns_that_python_makes_of_them(seed: int) -> None:
+    answer = Answer(random.Random(seed))
+    assert answered(answer, by_core=True) == answered(answer, by_core=False)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_of_columns_with_other_types_than_before_the_core_makes_the_same_or_leaves_them(seed: int) -> None:
+    rnd = random.Random(seed)
+    answer = Answer(rnd, changed=True)
+    answer.rows[0] += rnd.choice([b"", b"", b"\0"])
+    try:
+        found = answered(answer, by_core=True)
+    except pytest.fail.Exception:
+        return
+    assert found == answered(answer, by_core=False)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300)), st.binary(max_size=4))
+def test_packets_are_joined_up_to_one_that_may_be_an_end_an_error_or_a_part(rows: list[bytes], rest: bytes) -> None:
+    rows = [b"\0" + row for row in rows]
+    data = b"".join(len(row).to_bytes(3, "little") + b"\1" + row for row in rows)
+    lengths = struct.pack(f"<{len(rows)}I", *map(len, rows))
+    for end in (b"\5\0\0\1\xfe\0\0\0\0", b"\3\0\0\1\xff\0\0", b"\5\0\0\1" + rest, b"\0\0\0\1", rest[:3]):
+        assert core.packets(data + end) == (len(data), b"".join(rows), lengths)
+
+
 def test_without_the_core_python_reads_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "load", lambda: None)
     made = Random(random.Random(1))
     assert by_core(made.table, [made.message()]) is None
+    assert core.packets(b"\1\0\0\0a") is None
     assert events.failures() == 0

@@ -1,6 +1,6 @@
 //! Values as the binary log packs them, as the texts that MySQL writes for them (`packed.py` is the reference).
 
-use super::big;
+use super::{big, little};
 use crate::iso8601::{write_date, write_digits};
 use crate::parse::{Done, Left};
 
@@ -160,6 +160,37 @@ pub fn write_packed_duration(
     }
     write_clock(whole >> 12 & 0x3FF, whole >> 6 & 63, whole & 63, out);
     write_microseconds(microseconds, digits, out)
+}
+
+/// Writes a date of a prepared statement, and its time if that has so many digits; what is not there is zero.
+pub fn write_moment(data: &[u8], digits: Option<usize>, out: &mut Vec<u8>) -> Done<()> {
+    let mut whole = [0; 11];
+    if !matches!(data.len(), 0 | 4 | 7 | 11) {
+        return Err(Left);
+    }
+    whole[..data.len()].copy_from_slice(data);
+    let [year, more, month, day, hour, minute, second, part @ ..] = whole;
+    write_day(little(&[year, more]), month.into(), day.into(), out);
+    if let Some(digits) = digits {
+        out.push(b' ');
+        write_clock(hour.into(), minute.into(), second.into(), out);
+        write_microseconds(little(&part), digits, out)?;
+    }
+    Ok(())
+}
+
+/// Writes a TIME of a prepared statement: a sign, days, hours, minutes, seconds and microseconds.
+pub fn write_duration(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Done<()> {
+    let mut whole = [0; 12];
+    if !matches!(data.len(), 0 | 8 | 12) {
+        return Err(Left);
+    }
+    whole[..data.len()].copy_from_slice(data);
+    if whole[0] > 0 {
+        out.push(b'-');
+    }
+    write_clock(little(&whole[1..5]) * 24 + u64::from(whole[5]), whole[6].into(), whole[7].into(), out);
+    write_microseconds(little(&whole[8..]), digits, out)
 }
 
 /// Writes a double as MySQL does: the shortest digits, with an exponent below 1e-15 and from 1e15 on.

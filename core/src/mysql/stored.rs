@@ -1,12 +1,13 @@
-//! How the binary log stores values of a column, by the description of its table there.
+//! How the binary log stores values of a column, and how rows of prepared statements have them.
 //!
 //! https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html
 
-use super::column::{decode, Declared, Kind, Values};
+use super::column::{decode, Charset, Declared, Kind, Values};
 use super::packed::{self, Decimal};
 use super::{json, length, little, take};
 use crate::parse::{Done, Left};
 
+const UNSIGNED: u64 = 0x20;
 const STRING: u8 = 254;
 const ENUM: u8 = 247;
 const SET: u8 = 248;
@@ -18,6 +19,8 @@ pub enum Size {
     Fixed(usize),
     /// A length of so many bytes is before it.
     Length(usize),
+    /// A length of variable size is before it.
+    Counted,
 }
 
 /// What its bytes mean.
@@ -39,6 +42,11 @@ enum Meaning {
     Timestamp(usize),
     DateTime(usize),
     Time(usize),
+    /// A text in UTF-8.
+    Utf8,
+    /// A date of a prepared statement; with so many digits a time; and the text after it.
+    Moment(Option<usize>, &'static str),
+    Duration(usize),
 }
 
 /// How values of a column are stored.
@@ -112,6 +120,33 @@ fn stored(kind: u8, meta: &[u8], column: &Declared) -> Done<Stored> {
     }
 }
 
+/// How a prepared statement has the values of a column: its type, flags, length and digits.
+pub fn of_result(described: &[u8]) -> Done<Stored> {
+    let (kind, flags) = (described[0], little(&described[1..3]));
+    let (length, digits) = (little(&described[3..7]) as usize, usize::from(described[7]));
+    let whole = if flags & UNSIGNED > 0 { Meaning::Unsigned } else { Meaning::Signed };
+    if matches!(kind, 7 | 11 | 12) && digits > MOST_FRACTION_DIGITS {
+        return Err(Left);
+    }
+    let (size, meaning) = match kind {
+        1 => (Size::Fixed(1), whole),
+        2 => (Size::Fixed(2), whole),
+        3 | 9 => (Size::Fixed(4), whole),
+        8 => (Size::Fixed(8), whole),
+        13 => (Size::Fixed(2), Meaning::Unsigned),
+        4 => (Size::Fixed(4), Meaning::Float),
+        5 => (Size::Fixed(8), Meaning::Double),
+        7 => (Size::Length(1), Meaning::Moment(Some(digits), "+00")),
+        10 => (Size::Length(1), Meaning::Moment(None, "")),
+        12 => (Size::Length(1), Meaning::Moment(Some(digits), "")),
+        11 => (Size::Length(1), Meaning::Duration(digits)),
+        16 if length <= 64 => (Size::Counted, Meaning::Bits(length)),
+        15 | 245..=255 => (Size::Counted, Meaning::Utf8),
+        _ => return Err(Left),
+    };
+    Ok(Stored { size, meaning })
+}
+
 fn length_of(most: u64) -> Size {
     Size::Length(if most < 256 { 1 } else { 2 })
 }
@@ -146,6 +181,10 @@ impl Stored {
                 let size = little(take(data, at, bytes)?) as usize;
                 take(data, at, size)
             }
+            Size::Counted => {
+                let size = length(data, at)?;
+                take(data, at, size)
+            }
         }
     }
 
@@ -166,6 +205,10 @@ impl Stored {
             (Meaning::Year, _) => values.push_whole(if bytes[0] > 0 { i64::from(bytes[0]) + 1900 } else { 0 }),
             (Meaning::Float, _) => values.push_float(little(bytes) as u32),
             (Meaning::Double, _) => values.push_double(little(bytes)),
+            (Meaning::Utf8, Kind::Binary) => values.write(|out| {
+                out.extend_from_slice(bytes);
+                Ok(())
+            }),
             (Meaning::Bytes(least), _) => values.write(|out| {
                 let end = out.len() + least;
                 out.extend_from_slice(bytes);
@@ -194,7 +237,8 @@ fn write(meaning: &Meaning, bytes: &[u8], column: &Declared, out: &mut Vec<u8>) 
             append(out, &labels.join(","))
         }
         Meaning::Decimal(decimal) => decimal.write(bytes, out),
-        Meaning::Bits(1) => append(out, if bytes[0] > 0 { "t" } else { "f" }),
+        Meaning::Bits(_) if bytes.len() > 8 => Err(Left),
+        Meaning::Bits(1) => append(out, if super::big(bytes) > 0 { "t" } else { "f" }),
         Meaning::Bits(bits) => append(out, &format!("{:0bits$b}", super::big(bytes))),
         Meaning::Date => {
             packed::write_packed_date(little(bytes), out);
@@ -203,6 +247,12 @@ fn write(meaning: &Meaning, bytes: &[u8], column: &Declared, out: &mut Vec<u8>) 
         Meaning::Timestamp(digits) => packed::write_timestamp(bytes, *digits, out),
         Meaning::DateTime(digits) => packed::write_date_time(bytes, *digits, out),
         Meaning::Time(digits) => packed::write_time(bytes, *digits, out),
+        Meaning::Utf8 => decode(&Charset::Utf8, bytes, out),
+        Meaning::Moment(digits, end) => {
+            packed::write_moment(bytes, *digits, out)?;
+            append(out, end)
+        }
+        Meaning::Duration(digits) => packed::write_duration(bytes, *digits, out),
         _ => Err(Left),
     }
 }

@@ -27,6 +27,7 @@ __all__ = [
     "Program",
     "Ran",
     "Values",
+    "as_array",
     "call",
     "converter",
     "envelopes",
@@ -310,6 +311,12 @@ def pick(events: pa.Array, names: Sequence[str] = ()) -> tuple[pa.Int32Array, pa
     text = "".join(f"{name}\0" for name in names).encode()
     found = call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text)) if load() else None
     return None if found is None else (found[1][0], found[1][1])
+
+
+def as_array(data: bytes) -> pa.Array:
+    """Return bytes as an array of one large binary, without a copy."""
+    ends = pa.py_buffer(np.array([0, len(data)], np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(data)])
 
 
 def _library() -> Any:

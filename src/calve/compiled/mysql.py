@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calve.compiled.events import call
+from calve.compiled.events import as_array, call
 from calve.compiled.library import load
 
-__all__ = ["rows"]
+__all__ = ["packets", "results", "rows"]
 
 _LEFT = 1
-_NUMBERS = pa.int32()
+_BYTES, _NUMBERS = pa.large_binary(), pa.int32()
 
 
 def rows(
@@ -36,3 +36,33 @@ def rows(
         return None
     values, numbers, operations = found[1]
     return values.columns, numbers.to_numpy().astype(np.int64), operations.to_numpy().astype(np.int64)
+
+
+def packets(received: bytes) -> tuple[int, bytes, bytes] | None:
+    """Return how many of these bytes are complete packets, up to one that may be an end, an error or a part of one.
+
+    And these packets without their heads, joined, and their lengths (uint32 each).
+    """
+    found = call("calve_mysql_packets", as_array(received), (_BYTES, _NUMBERS)) if load() else None
+    if found is None:
+        return None
+    joined, lengths = found[1]
+    return found[0], joined[0].as_py(), lengths.to_numpy().astype("<u4").tobytes()
+
+
+def results(rows: pa.Array, described: bytes, columns: pa.Schema, spec: Sequence[str]) -> list[pa.Array] | None:
+    """Return rows of a prepared statement (binary) as columns; None where only the exact reader knows one.
+
+    Args:
+        rows: The packets.
+        described: Type, flags, length and digits of each column, in eight bytes.
+        columns: The Arrow types of the values.
+        spec: As for `rows`.
+    """
+    text = "\0".join(spec).encode()
+    given = text, len(text), described, len(described)
+    found = call("calve_mysql_results", rows, (columns,), *given) if load() else None
+    if found is None or found[0] == _LEFT:
+        return None
+    values: list[pa.Array] = found[1][0].columns
+    return values

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calve.compiled.events import call
+from calve.compiled.events import as_array, call
 from calve.compiled.library import load
 
 __all__ = ["Messages", "copied", "messages", "rows"]
@@ -36,14 +36,14 @@ class Messages(NamedTuple):
 
 def copied(received: bytes) -> tuple[int, bytes] | None:
     """Return how many of these bytes are rows of COPY, up to the first other message, and the rows, joined."""
-    found = call("calve_postgres_copied", _one(received), [_BYTES]) if load() else None
+    found = call("calve_postgres_copied", as_array(received), [_BYTES]) if load() else None
     return None if found is None else (found[0], found[1][0][0].as_py())
 
 
 def messages(received: bytes) -> Messages | None:
     """Return the messages of replication that are completely there, up to the first other message."""
     kinds = _BYTES, _NUMBERS, _NUMBERS
-    found = call("calve_postgres_messages", _one(received), kinds) if load() else None
+    found = call("calve_postgres_messages", as_array(received), kinds) if load() else None
     if found is None:
         return None
     pieces, counts, lengths = found[1]
@@ -68,9 +68,3 @@ def rows(
         return None
     texts, numbers, operations = found[1]
     return texts.columns, numbers.to_numpy().astype(np.int64), operations.to_numpy().astype(np.int64)
-
-
-def _one(received: bytes) -> pa.Array:
-    """Return bytes as an array, without a copy."""
-    ends = pa.py_buffer(np.array([0, len(received)], np.int64))
-    return pa.Array.from_buffers(_BYTES, 1, [None, ends, pa.py_buffer(received)])

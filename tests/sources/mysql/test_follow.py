@@ -47,6 +47,20 @@ def test_values_without_a_place_keep_their_texts(server: MySql, tmp_path: Path) 
             assert str(found[str(10 * number + at)][f"c{number}"]).startswith(value.strip("'"))
 
 
+def test_a_row_is_loaded_that_is_larger_than_a_packet_and_than_the_server_takes(server: MySql, tmp_path: Path) -> None:
+    server.create_database("large")
+    server.run("set global max_allowed_packet = 67108864")
+    server.run("create table t (id int primary key, x longtext)", database="large")
+    sizes = {"1": 20_000_000, "2": (1 << 24) - 1, "3": 1}
+    try:
+        for key, size in sizes.items():
+            server.run(f"insert into t values ({key}, repeat('a', {size}))", database="large")
+    finally:
+        server.run("set global max_allowed_packet = 1048576")
+    rows = Follower(settings_of(server, "large"), tmp_path).read()["t"]
+    assert {key: row["x"] == "a" * sizes[key] for key, row in rows.items()} == dict.fromkeys(sizes, True)
+
+
 DDL_TABLES = (
     "create table t (id int primary key, a int, b varchar(10) character set latin1, c int, g bigint as (a + 1) virtual)",
     "insert into t (id, a, b, c) values (1, 1, 'ä', 1), (2, 2, 'b', 2)",

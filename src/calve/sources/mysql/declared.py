@@ -6,9 +6,7 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
-from calve.sources.database.table import Column
 from calve.sources.mysql.events import ENUM, SET
-from calve.sources.mysql.quote import quoted
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -22,7 +20,6 @@ __all__ = [
     "kind_of",
     "labels_of",
     "log_type",
-    "text_sql",
 ]
 
 _MOST_DIGITS = 38
@@ -182,30 +179,6 @@ def labels_of(declared: str) -> tuple[str, ...]:
     return tuple(
         _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1] or "'"), text) for text in _LABEL.findall(declared)
     )
-
-
-def text_sql(column: Column) -> str:
-    """Return the expression for a value as a field of CSV; NULL is empty, and every other text is in quotes."""
-    name, kind = quoted(column.name), column.declared.split("(")[0].split(" ")[0]
-    if kind == "bit":
-        bits = int(column.declared.split("(")[1].rstrip(")")) if "(" in column.declared else 1
-        text = f"IF({name} + 0, 't', 'f')" if bits == 1 else f"LPAD(BIN({name} + 0), {bits}, '0')"
-        return f"IF({name} IS NULL, '', CONCAT('\"', {text}, '\"'))"
-    if column.kind == "binary":
-        return rf"IFNULL(CONCAT('\\x', HEX({name})), '')"
-    if kind == "timestamp":
-        return f"IFNULL(CONCAT({name}, '+00'), '')"
-    if kind in ("float", "double"):
-        return f"IFNULL({name} * 1e0, '')"
-    if kind == "json":
-        return _in_quotes(f"CAST({name} AS CHAR)")
-    if kind in _TEXTS or kind in ("enum", "set"):
-        return _in_quotes(f"CONVERT({name} USING utf8mb4)")
-    return f"IFNULL({name}, '')"
-
-
-def _in_quotes(text: str) -> str:
-    return f"""IFNULL(CONCAT('"', REPLACE({text}, '"', '""'), '"'), '')"""
 
 
 def _latin1(name: str) -> codecs.CodecInfo | None:

@@ -1,4 +1,4 @@
-"""Divides tables into ranges of keys, and reads a range as texts of CSV that the server writes.
+"""Divides tables into ranges of keys, and reads a range by a prepared statement.
 
 Every range is read as it is by then, later than the stream begins: the stream has all changes since, and its inserts
 until the end of the load replace rows.
@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from calve.errors import SourceError, SourceUnavailableError
-from calve.sources.database.csv_rows import csv_columns, in_batches
+from calve.errors import SourceUnavailableError
+from calve.sources.database.outbox import Block
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
 from calve.sources.mysql.database import Database, Found
-from calve.sources.mysql.declared import text_sql
 from calve.sources.mysql.failure import session
 from calve.sources.mysql.quote import quoted
+from calve.sources.mysql.results import columns_of
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection
 
 __all__ = ["chunks", "read_chunk"]
 
 _CHUNK_BYTES = 32 << 20
+_BATCH_BYTES = 8 << 20
 _STEP = "load"
 _CHANGED = frozenset(("1054", "1146", "1049"))
 """Codes of errors for a column, table or database that does not exist."""
@@ -69,7 +71,7 @@ def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[st
 def read_chunk(
     settings: MysqlSettings, table: Table, chunk: dict[str, Any], name: str
 ) -> Iterator[tuple[bool, list[pa.Array]]]:
-    """Yield the rows of a chunk as columns of texts, and False: no row is in the target already.
+    """Yield the rows of a chunk as columns, and False: no row is in the target already.
 
     Raises:
         SourceError: The server does not answer, or refuses.
@@ -77,8 +79,9 @@ def read_chunk(
     """
     with session(settings, _STEP, name, f"to read {table.full_name}") as connection, unreadable(_CHANGED):
         _require_order(connection, table)
-        for part in in_batches(_complete(connection.texts(_select(table, chunk)), table)):
-            yield False, csv_columns(part, len(table.columns))
+        found, blocks = connection.execute(_select(table, chunk))
+        for rows in _batches(blocks):
+            yield False, columns_of(rows, found, table.columns)
 
 
 def _require_order(connection: Connection, table: Table) -> None:
@@ -96,30 +99,35 @@ def _require_order(connection: Connection, table: Table) -> None:
         raise UnreadableError(f"its columns were {', '.join(names)}, and are {', '.join(now)}")
 
 
-def _complete(texts: Iterable[bytes | None], table: Table) -> Iterator[bytes]:
-    """Yield texts; NULL stands for one that the server could not make.
+def _batches(blocks: Iterable[Block]) -> Iterator[pa.Array]:
+    """Yield rows (binary) in groups of some megabytes."""
+    part: list[Block] = []
+    size = 0
+    for block in blocks:
+        part.append(block)
+        size += len(block.data)
+        if size >= _BATCH_BYTES:
+            yield _joined(part)
+            part, size = [], 0
+    if part:
+        yield _joined(part)
 
-    Raises:
-        SourceError: There is one.
-    """
-    for text in texts:
-        if text is None:
-            raise SourceError(
-                f"A row of {table.full_name} is larger than the server sends",
-                step=_STEP,
-                target=table.full_name,
-                hint="SET GLOBAL max_allowed_packet = 1073741824",
-            )
-        yield text
+
+def _joined(blocks: Sequence[Block]) -> pa.Array:
+    lengths = np.frombuffer(b"".join(block.lengths for block in blocks), "<u4")
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    data = b"".join(block.data for block in blocks)
+    return pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def _select(table: Table, chunk: dict[str, Any]) -> str:
-    fields = ", ',', ".join(text_sql(column) for column in table.columns)
+    fields = ", ".join(quoted(column.name) for column in table.columns)
     key = quoted(table.columns[table.keys[0]].name)
     limits = [f"{key} >= {chunk['start']}"] if chunk["start"] is not None else []
     limits += [f"{key} < {chunk['end']}"] if chunk["end"] is not None else []
     where = f" WHERE {' AND '.join(limits)}" if limits else ""
-    return rf"SELECT CONCAT({fields}, '\n') FROM {_sql(table)}{where}"
+    return f"SELECT {fields} FROM {_sql(table)}{where}"
 
 
 def _sql(table: Table) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "decimal_text",
     "decimal_texts",
     "double_text",
+    "fraction",
     "time_text",
     "timestamp_text",
 ]
@@ -75,15 +76,15 @@ def date_time_text(packed: int, microseconds: int, digits: int) -> str:
     months, day = packed >> 22, packed >> 17 & 31
     hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
     text = f"{months // 13:04d}-{months % 13:02d}-{day:02d} {hour:02d}:{minute:02d}:{second:02d}"
-    return text + _fraction(microseconds, digits)
+    return text + fraction(microseconds, digits)
 
 
 def timestamp_text(seconds: int, microseconds: int, digits: int) -> str:
     """Return a TIMESTAMP in UTC, with its offset; 0 is MySQL's zero."""
     if not seconds and not microseconds:
-        return f"{_NO_TIMESTAMP}{_fraction(0, digits)}+00"
+        return f"{_NO_TIMESTAMP}{fraction(0, digits)}+00"
     hours, seconds = divmod(seconds, 3600)
-    return f"{_hour(hours)}:{seconds // 60:02d}:{seconds % 60:02d}{_fraction(microseconds, digits)}+00"
+    return f"{_hour(hours)}:{seconds // 60:02d}:{seconds % 60:02d}{fraction(microseconds, digits)}+00"
 
 
 @functools.lru_cache
@@ -97,7 +98,7 @@ def time_text(packed: int, digits: int) -> str:
     sign, packed = ("-", -packed) if packed < 0 else ("", packed)
     whole = packed >> 24
     text = f"{sign}{whole >> 12 & 0x3FF:02d}:{whole >> 6 & 63:02d}:{whole & 63:02d}"
-    return text + _fraction(packed & 0xFFFFFF, digits)
+    return text + fraction(packed & 0xFFFFFF, digits)
 
 
 def double_text(value: float) -> str:
@@ -113,5 +114,6 @@ def double_text(value: float) -> str:
     return f"{mark}{whole}.{digits[power + 1 :]}" if len(digits) > power + 1 else mark + whole
 
 
-def _fraction(microseconds: int, digits: int) -> str:
+def fraction(microseconds: int, digits: int) -> str:
+    """Return a fraction of a second with so many digits, and its point."""
     return f".{microseconds:06d}"[: digits + 1] if digits else ""

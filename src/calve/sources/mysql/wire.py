@@ -5,11 +5,14 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from calve.compiled import mysql as core
 from calve.sources.database.connection import Address, Channel, ClosedError, ServerError, no_tls, opened
+from calve.sources.database.outbox import Block
 from calve.sources.mysql.authentication import CACHING_SHA2, NATIVE, SHA256, encrypted, proof
 
-__all__ = ["NOT_TRUSTED", "Connection", "Row", "connect", "read_length"]
+__all__ = ["NOT_TRUSTED", "Connection", "ResultColumn", "Row", "connect", "read_length"]
 
 Row = list[str | None]
 """The values of a row as text."""
@@ -18,15 +21,26 @@ NOT_TRUSTED = "1045"
 _UTF8MB4 = 45
 _LONGEST = 0xFFFFFF
 _HEAD_BYTES = 4
-_QUERY, _QUIT, _DUMP, _DUMP_GTID = 3, 1, 18, 30
+_QUERY, _QUIT, _DUMP, _PREPARE, _EXECUTE, _DUMP_GTID = 3, 1, 18, 22, 23, 30
 _OK, _ERROR, _EOF, _MORE, _NULL, _LOCAL_FILE = 0, 0xFF, 0xFE, 1, 0xFB, 0xFB
 _TLS = 0x800
 _ABILITIES = 0x1 | 0x4 | 0x200 | 0x2000 | 0x8000 | 0x8_0000 | 0x10_0000 | 0x20_0000
 """Long passwords and flags, protocol 4.1, transactions, plugins of authentication, attributes of the session."""
 _FULL_PROOF, _FAST_PROOF_TAKEN = b"\4", b"\3"
 _SESSION = "SET time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, wait_timeout = 86400"
+_NAMES, _COLUMN = 6, struct.Struct("<3xIBHB")
+"""What describes a column: names, then its character set, length, type, flags and digits."""
 _DUMP_IS_OVER = 1
 """The flag of a dump that ends where the log ends."""
+
+
+class ResultColumn(NamedTuple):
+    """A column of a result: its type in the protocol, its length, and the digits of its fraction."""
+
+    length: int
+    kind: int
+    flags: int
+    digits: int
 
 
 def connect(address: Address, name: str) -> Connection:
@@ -100,19 +114,18 @@ class Connection:
         """
         return [[None if one is None else one.decode() for one in _values(row)] for row in self._rows(sql)]
 
-    def texts(self, sql: str) -> Iterator[bytes | None]:
-        """Run a SELECT of one text; yield the text of each row as it comes.
+    def execute(self, sql: str) -> tuple[list[ResultColumn], Iterator[Block]]:
+        """Run a SELECT as a prepared statement; return its columns, and its rows as they come, in binary form.
 
         Raises:
             ClosedError: The server closed the connection.
             ServerError: It refused the statement.
         """
-        for row in self._rows(sql):
-            if row[0] == _NULL:
-                yield None
-            else:
-                size, at = read_length(row, 0)
-                yield row[at : at + size]
+        self._command(_PREPARE, sql.encode())
+        statement, count = struct.unpack_from("<IH", self._packet(), 1)
+        self._columns(count)
+        self._command(_EXECUTE, struct.pack("<IBI", statement, 0, 1))
+        return self._columns(read_length(self._packet(), 0)[0]), self._blocks()
 
     def dump(self, file: str, position: int, server_id: int) -> None:
         """Ask for the binary log from a position on; then `receive` works."""
@@ -196,13 +209,37 @@ class Connection:
             return
         if first[0] == _LOCAL_FILE:
             raise ClosedError("the server asks for a local file")
-        for _ in range(read_length(first, 0)[0] + 1):  # the columns, and an end
-            self._packet()
+        self._columns(read_length(first, 0)[0])
         while True:
             yield from self._received()
             if _is_end(packet := self._packet()):
                 return
             yield packet
+
+    def _columns(self, count: int) -> list[ResultColumn]:
+        """Read the descriptions of so many columns, and the end after them."""
+        found = [_column(self._packet()) for _ in range(count)]
+        self._packet()
+        return found
+
+    def _blocks(self) -> Iterator[Block]:
+        """Yield the rows of a prepared statement as they come."""
+        while True:
+            if (block := self._joined()).count:
+                yield block
+            if _is_end(packet := self._packet()):
+                return
+            yield Block(packet, struct.pack("<I", len(packet)))
+
+    def _joined(self) -> Block:
+        """Take the packets that `_received` would take, joined."""
+        found = core.packets(self._channel.received) if self._has_packet() else None
+        if found is None:
+            packets = self._received()
+            return Block(b"".join(packets), struct.pack(f"<{len(packets)}I", *map(len, packets)))
+        size, data, lengths = found
+        self._channel.skip(size)
+        return Block(data, lengths)
 
     def _command(self, command: int, body: bytes) -> None:
         self._number = 0
@@ -269,6 +306,14 @@ def read_length(data: bytes, at: int) -> tuple[int, int]:
         return first, at + 1
     size = {252: 2, 253: 3, 254: 8}[first]
     return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size
+
+
+def _column(packet: bytes) -> ResultColumn:
+    at = 0
+    for _ in range(_NAMES):
+        size, at = read_length(packet, at)
+        at += size
+    return ResultColumn(*_COLUMN.unpack_from(packet, at))
 
 
 def _hello(abilities: int) -> bytes:

@@ -102,7 +102,7 @@ def test_a_buffer_of_many_tables_is_full_of_large_events() -> None:
     events = pa.table({"event": pa.array([bytes(1 << 20)] * 32, pa.binary())})
     buffer = EventBuffer()
     shares = [(TableRef(0, f"t{number}"), pa.array([number])) for number in range(32)]
-    for _ in range(3):
+    for _ in range(2):
         assert not buffer.is_full
         buffer.add(events, shares)
     assert buffer.is_full

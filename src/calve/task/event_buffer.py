@@ -17,7 +17,7 @@ _BUFFER_BYTES = 32 << 20
 _BUFFER_ROWS = READ_ROWS // 2
 _ROWS_A_TABLE = 256
 """Many tables gather more rows: each table's part of a conversion has a price of its own, whatever its rows."""
-_MOST_BYTES = 96 << 20
+_MOST_BYTES = 64 << 20
 
 
 class EventBuffer:

@@ -97,3 +97,19 @@ def test_dead_letters_that_wait_in_the_old_location_are_committed_first(old: Pat
     with pytest.raises(SettingsError, match="dead letters in the old location"):
         copy_pipeline(old, new, "the-copy", print)
     assert not (new / "ledger").exists()
+
+
+@pytest.mark.parametrize("source", ["http", "postgres", "mysql"])
+def test_the_log_of_a_source_on_a_store_is_copied_to_another_store_but_not_to_a_disk(
+    source: str, tmp_path: Path
+) -> None:
+    old = StoreFolder(f"memory://logs-of-{source}/orders")
+    with closing(Ledger.open(old / "ledger", "orders")):
+        pass
+    (old / source / "log").put("000000000000-00000000000000000000", b"head")
+    (old / source).put("files.json", b"{}")
+    with pytest.raises(SettingsError, match=f"The log of the source {source} of orders has another form"):
+        copy_pipeline(old, tmp_path / "orders", "the-copy", lambda line: None)
+    new = StoreFolder(f"memory://copies-of-{source}/orders")
+    copy_pipeline(old, new, "the-copy", lambda line: None)
+    assert (new / source).names() == ["files.json", "log/000000000000-00000000000000000000"]

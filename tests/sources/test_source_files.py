@@ -64,16 +64,16 @@ def test_a_driver_that_was_replaced_changes_no_file(store: StoreFolder) -> None:
     first = owned(store)
     first.write("a", b"1")
     second = owned(store)
-    second.post("b", b"posted")
+    second.post("marks/b", b"posted")
     with pytest.raises(OvertakenError):
         first.write("a", b"2")
     with pytest.raises(OvertakenError):
         first.remove(["a"])
     with pytest.raises(OvertakenError):
-        first.unpost(["b"])
+        first.unpost(["marks/b"])
     second.write("c", b"3")
     assert second.read("a") == b"1"
-    assert second.posted() == {"b": b"posted"}
+    assert second.posted("marks") == {"marks/b": b"posted"}
 
 
 @pytest.mark.parametrize("is_done", [True, False])

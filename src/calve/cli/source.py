@@ -10,6 +10,7 @@ import click
 from calve.cli import options
 from calve.cli.help import Group
 from calve.errors import SettingsError
+from calve.object_store import StateFolder, state_folder_at
 from calve.observe.humanize import harmless
 from calve.settings import only, parse
 
@@ -102,7 +103,7 @@ def _split(table: str) -> tuple[str, str]:
     return schema, name
 
 
-def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, Path, DatabaseSettings]:
+def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, StateFolder, DatabaseSettings]:
     """Return the name of a pipeline that reads a database, the folder of its source, and the source's settings."""
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve source --help` needs no Spark
     from calve.sources.database.settings import DatabaseSettings
@@ -110,7 +111,7 @@ def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, Path, 
     one = only(parse(path, PLUGINS).pipelines, pipeline)
     if not isinstance(one.source.value, DatabaseSettings):
         raise SettingsError(f"The source {one.source.name} of {one.name} reads no database")
-    return one.name, Path(state) / one.name / one.source.name, one.source.value
+    return one.name, state_folder_at(state) / one.name / one.source.name, one.source.value
 
 
 @source.command("drop")

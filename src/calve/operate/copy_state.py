@@ -26,7 +26,8 @@ _DLQ = "dlq"
 _TAIL = "file/tail"
 _FOLDERS = (_DLQ, "iceberg", _TAIL)
 """Folders that are copied file by file to and from an object store; ledgers and lists have forms of their own."""
-_LOCAL_ONLY = ("mysql", "postgres")
+_LOGS = ("http", "mysql", "postgres")
+"""Sources whose log has a form of its own on an object store; that of `http` may be beside the state, on a disk."""
 _LISTS = ("file", "s3")
 _OWN_FORM = ("ledger", *_LISTS, REPLAY_FOLDER)
 
@@ -86,13 +87,15 @@ def _check(ledger: Ledger, target: StateFolder, state: str) -> None:
 
 
 def _check_source(old: StateFolder, new: StateFolder) -> None:
-    found = next((name for name in _LOCAL_ONLY if isinstance(old, Path) and (old / name).exists()), None)
-    if isinstance(new, StoreFolder) and found:
+    is_local, becomes_local = isinstance(old, Path), isinstance(new, Path)
+    logs = _LOGS[1:] if is_local else _LOGS
+    found = next((name for name in logs if (old / name).exists()), None)
+    if is_local is not becomes_local and found:
         raise SettingsError(
-            f"The source {found} of {old.name} keeps its changes on a local disk",
+            f"The log of the source {found} of {old.name} has another form on an object store than on a local disk",
             step=_STEP,
             target=str(new),
-            hint="Copy this state to another local folder",
+            hint=f"Copy this state to another {'local folder' if is_local else 'place on an object store'}",
         )
 
 
@@ -100,7 +103,7 @@ def _folders(old: StateFolder, new: StateFolder) -> list[str]:
     """Return the folders to copy file by file: between local folders also the logs of accepting sources."""
     if isinstance(old, Path) and isinstance(new, Path):
         return [*sorted(each.name for each in old.iterdir() if each.is_dir() and each.name not in _OWN_FORM), _TAIL]
-    return list(_FOLDERS)
+    return [*_FOLDERS, *(() if isinstance(old, Path) or isinstance(new, Path) else _LOGS)]
 
 
 def copy_files(old: StateFolder, new: StateFolder) -> int:

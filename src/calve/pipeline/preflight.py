@@ -25,10 +25,7 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
     """
     for one in pipelines:
         problem, hint = "", ""
-        if isinstance(state, StoreFolder) and emits_changes(one):
-            problem = "keeps changes on a local disk, and the state is on an object store"
-            hint = "Run it with a local --state"
-        elif isinstance(state, StoreFolder) and not is_replicated(one) and local_log(one) is None:
+        if isinstance(state, StoreFolder) and not is_replicated(one) and local_log(one) is None:
             problem = "keeps accepted events on a local disk, and the state is on an object store"
             hint = (
                 f"Set `durable: replicated` of {one.source.name} to keep them on the store, or `log_folder` to a "
@@ -37,9 +34,9 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
         elif not isinstance(state, StoreFolder) and accepts(one) and is_replicated(one):
             problem = "is to keep accepted events on an object store (durable: replicated), and the state is local"
             hint = "Set --state to s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, or durable: local"
-        elif standby and emits_changes(one):
+        elif standby and emits_changes(one) and not isinstance(state, StoreFolder):
             problem = "keeps changes on the disk of its machine, so a standby cannot continue with them"
-            hint = "Run it without --standby"
+            hint = "Run it without --standby; or with --state on an object store"
         elif standby and not is_replicated(one):
             problem = "keeps accepted events on the disk of its machine, so a standby cannot continue with them"
             hint = "Run it without --standby; or set durable: replicated, with the state on an object store"

@@ -16,7 +16,7 @@ from calve.errors import InvariantError
 from calve.object_store import StateFolder, StoreFolder
 from calve.sources.store_source_files import StoreFiles
 
-__all__ = ["LocalFiles", "SourceFiles", "encoded", "files_in", "read_as", "read_json"]
+__all__ = ["FilesAt", "LocalFiles", "SourceFiles", "encoded", "files_in", "posted_as", "read_as", "read_json"]
 
 T = TypeVar("T")
 
@@ -33,6 +33,10 @@ class SourceFiles(Protocol):
 
     def take(self) -> None:
         """Own the files from now on."""
+        ...
+
+    def check(self) -> None:
+        """Check that no other driver owns the files by now; on a store this costs a write."""
         ...
 
     def read(self, name: str) -> bytes | None:
@@ -59,7 +63,7 @@ class SourceFiles(Protocol):
         """Write a file of a name that only `post` uses; any process may, also more than once."""
         ...
 
-    def posted(self, folder: str = "", now: bool = False) -> dict[str, bytes]:
+    def posted(self, folder: str, now: bool = False) -> dict[str, bytes]:
         """Return what was posted to a folder, by name.
 
         Args:
@@ -86,6 +90,9 @@ class LocalFiles:
     def take(self) -> None:
         """See `SourceFiles`."""
         durable.make_folder(self.folder)
+
+    def check(self) -> None:
+        """See `SourceFiles`."""
 
     def read(self, name: str) -> bytes | None:
         """See `SourceFiles`."""
@@ -131,7 +138,7 @@ class LocalFiles:
         """See `SourceFiles`."""
         self.write(name, content)
 
-    def posted(self, folder: str = "", now: bool = False) -> dict[str, bytes]:
+    def posted(self, folder: str, now: bool = False) -> dict[str, bytes]:
         """See `SourceFiles`."""
         found: dict[str, bytes] = {}
         for name in self.names(folder):
@@ -144,9 +151,15 @@ class LocalFiles:
         self.remove(names)
 
 
-def files_in(folder: StateFolder) -> SourceFiles:
+FilesAt = StateFolder | SourceFiles
+"""The files of a source, or its folder."""
+
+
+def files_in(folder: FilesAt) -> SourceFiles:
     """Return the files in the folder of a source."""
-    return StoreFiles(folder) if isinstance(folder, StoreFolder) else LocalFiles(folder)
+    if isinstance(folder, StoreFolder):
+        return StoreFiles(folder)
+    return LocalFiles(folder) if isinstance(folder, Path) else folder
 
 
 def encoded(value: Any) -> bytes:
@@ -170,8 +183,19 @@ def read_as(files: SourceFiles, name: str, kind: type[T]) -> T | None:
         InvariantError: It is damaged.
     """
     content = files.read(name)
-    if content is None:
-        return None
+    return None if content is None else _decoded(name, content, kind)
+
+
+def posted_as(files: SourceFiles, folder: str, kind: type[T], now: bool = False) -> dict[str, T]:
+    """Return what was posted to a folder as values of a type, by name.
+
+    Raises:
+        InvariantError: One is damaged.
+    """
+    return {name: _decoded(name, content, kind) for name, content in files.posted(folder, now).items()}
+
+
+def _decoded(name: str, content: bytes, kind: type[T]) -> T:
     try:
         return structs.decoder(kind).decode(content)
     except ValueError as error:

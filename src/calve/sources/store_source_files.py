@@ -82,6 +82,11 @@ class StoreFiles:
                     return
         raise self._busy()
 
+    def check(self) -> None:
+        """See `SourceFiles`."""
+        with self._lock:
+            self._change(lambda files: files)
+
     def read(self, name: str) -> bytes | None:
         """See `SourceFiles`."""
         with self._lock:
@@ -131,7 +136,7 @@ class StoreFiles:
         """See `SourceFiles`."""
         (self.folder / _POSTED).put(f"{name}.{uuid.uuid4().hex}", content)
 
-    def posted(self, folder: str = "", now: bool = False) -> dict[str, bytes]:
+    def posted(self, folder: str, now: bool = False) -> dict[str, bytes]:
         """See `SourceFiles`."""
         with self._lock:
             self._look(now)
@@ -149,7 +154,7 @@ class StoreFiles:
             wanted = set(names)
             gone = [each for each in self._seen if each.rpartition(".")[0] in wanted]
             if gone:
-                self._change(lambda files: files)  # whoever does not own them has no say in it
+                self.check()  # whoever does not own them has no say in it
                 (self.folder / _POSTED).remove_all(gone)
                 self._seen = [each for each in self._seen if each not in gone]
 

@@ -9,16 +9,21 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from calve.object_store import StateFolder, state_folder_at
 from calve.sources.database import reload
 from calve.sources.database.connection import ClosedError, ServerError
 from calve.sources.database.overview import states
 from calve.stop_point import VARIABLE
 from running import until
+from services.objects import ObjectStore
 from sources.database import pipeline
 
 KILLS = int(os.environ.get("CALVE_KILLS", "6"))
@@ -56,10 +61,15 @@ class Writer(threading.Thread, ABC):
 
 
 class Process:
-    """The pipeline, killed and started again on the same folder."""
+    """The pipeline, killed and started again on the same folder.
+
+    Attributes:
+        source: Where its source keeps what it must remember; with the option `source` it is on an object store.
+    """
 
     def __init__(self, folder: Path, kind: str, port: int, database: str, **options: object) -> None:
         self.folder = folder
+        self.source = state_folder_at(str(options.get("source", folder / "source")))
         command = [sys.executable, pipeline.__file__, str(folder), kind, str(port), database]
         self._command = [*command, json.dumps(options)]
 
@@ -139,11 +149,21 @@ def kept_whole(process: Process, writer: Writer, amid: Callable[[], None], reloa
         process.start()
     process.commit(store, 3)
     if reloads:
-        reload.request(process.folder / "source", 0, ["app.account"])
+        reload.request(process.source, 0, ["app.account"])
         until(lambda: store.state("cleared") or not process.runs, "the target is emptied")
         process.commit(store, 4)
     writer.enough.set()
     writer.join()
+
+
+PLACES = ("disk", "store")
+
+
+def place(where: str, object_store: ObjectStore, environment: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the option of a process whose source keeps everything on a disk, or on an object store."""
+    for name, value in object_store.environment().items():
+        environment.setenv(name, value)
+    return {"source": object_store.place(f"kills-{uuid.uuid4().hex}/source")} if where == "store" else {}
 
 
 POINTS = ("reload.after-note", "reload.after-epoch", "pipeline.after-clear", "reload.after-begun")
@@ -152,7 +172,7 @@ POINTS = ("reload.after-note", "reload.after-epoch", "pipeline.after-clear", "re
 
 def reloaded(process: Process, writers: list[Writer], truncate: Callable[[], None]) -> None:
     """Load tables anew while writers go on, and kill that at every step; `truncate` stops `app.pair`."""
-    store, folder = pipeline.Store(process.folder), process.folder / "source"
+    store, folder = pipeline.Store(process.folder), process.source
     for writer in writers:
         writer.start()
     process.start()
@@ -177,7 +197,7 @@ def reloaded(process: Process, writers: list[Writer], truncate: Callable[[], Non
         writer.join()
 
 
-def overview(folder: Path) -> dict[str, str]:
+def overview(folder: StateFolder) -> dict[str, str]:
     return dict(states(folder))
 
 

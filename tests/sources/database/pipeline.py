@@ -15,6 +15,7 @@ from pathlib import Path
 
 from calve.errors import CalveError, Verdict
 from calve.event.columns import TYPED
+from calve.object_store import StateFolder, state_folder_at
 from calve.sources.database import outbox
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.log import segment
@@ -146,12 +147,12 @@ def cleared(opened, store: Store) -> None:
     opened.cleared(True)
 
 
-def run(folder: Path, settings: DatabaseSettings) -> None:
-    """Follow the tables until killed."""
+def run(folder: Path, settings: DatabaseSettings, place: StateFolder) -> None:
+    """Follow the tables until killed; what the source must remember is at a place."""
     postgres_load._CHUNK_PAGES, mysql_load._CHUNK_BYTES = CHUNK_PAGES, CHUNK_BYTES
     store = Store(folder)
     source = postgres if isinstance(settings, PostgresSettings) else mysql
-    opened = source.open(settings, folder / "source", "p")
+    opened = source.open(settings, place, "p")
     pending = store.pending()
     begun = pending[-1].position if pending else store.state("position")
     again(lambda: opened.start(begun, False, pending))
@@ -188,4 +189,5 @@ def settings_of(kind: str, port: int, database: str, **more) -> DatabaseSettings
 if __name__ == "__main__":
     if (options := json.loads(sys.argv[5])).pop("small", False):
         outbox._ENTRY_ROWS, segment.MARK_BYTES = SMALL_ENTRIES, 1
-    run(Path(sys.argv[1]), settings_of(sys.argv[2], int(sys.argv[3]), sys.argv[4], **options))
+    place = state_folder_at(options.pop("source", f"{sys.argv[1]}/source"))
+    run(Path(sys.argv[1]), settings_of(sys.argv[2], int(sys.argv[3]), sys.argv[4], **options), place)

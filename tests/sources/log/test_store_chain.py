@@ -221,6 +221,19 @@ def test_nothing_but_the_fences_of_killed_drivers_is_left_of_what_was_released(f
     assert kinds.count(Kind.TAKEN) == 2
 
 
+def test_a_log_that_was_cleared_is_empty_and_a_former_driver_still_cannot_write(folder: StoreFolder) -> None:
+    former = Driver(folder)
+    for text in "abc":
+        former.keep(text)
+    for _ in range(2):
+        store_chain.clear(folder)
+    assert former.keep("lost") is Outcome.FAILED
+    new = Driver(folder)
+    assert new.read() == []
+    assert new.keep("d") is Outcome.KEPT
+    assert Driver(folder).read() == ["d"]
+
+
 def content(folder: StoreFolder, name: str) -> bytes:
     found = (folder / "log").get(name)
     assert found

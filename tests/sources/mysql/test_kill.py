@@ -13,8 +13,9 @@ import pytest
 from calve.sources.database import reload
 from running import until
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
+from services.objects import ObjectStore
 from sources.database import pipeline
-from sources.database.kills import KILLS, Process, Writer, killed, overview, reloaded, same_in_the_end
+from sources.database.kills import KILLS, PLACES, Process, Writer, killed, overview, place, reloaded, same_in_the_end
 from sources.mysql.test_describe import BUSY, FLIPS, Busy
 
 pytestmark = [pytest.mark.services, pytest.mark.crash]
@@ -105,15 +106,18 @@ class Ticker(MysqlWriter):
         return [self.change(), f"update app.tick set n = n + 1 where id = {self.random.randint(1, 3)}"]
 
 
+@pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_tables_are_loaded_anew_while_others_go_on_whatever_is_killed(kind: Kind, tmp_path: Path) -> None:
+def test_tables_are_loaded_anew_while_others_go_on_whatever_is_killed(
+    kind: Kind, where: str, tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seed = random.randrange(1 << 30)
     tick = ["create table app.tick (id int primary key, n int)", "insert into app.tick values (1, 0), (2, 0), (3, 0)"]
     with MySql(kind) as server:
         server.create_database("app")
         tables = [statement.replace("12000", "3000") for statement in TABLES]
         server.run(*tables, *tick, "alter table app.item add column extra text")
-        process = Process(tmp_path, "mysql", server.port, "")
+        process = Process(tmp_path, "mysql", server.port, "", **place(where, object_store, monkeypatch))
         writers = [Ticker(server.connect, seed + number) for number in range(2)]
         reloaded(process, writers, lambda: server.run("truncate app.pair"))
         ticks = server.run("select id, json_object('id', id, 'n', n) from app.tick")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from services.objects import ObjectStore
 from services.postgres import Postgres
-from sources.database.kills import KILLS, Process, Writer, killed, reloaded, same_in_the_end
+from sources.database.kills import KILLS, PLACES, Process, Writer, killed, place, reloaded, same_in_the_end
 
 pytestmark = [pytest.mark.services, pytest.mark.crash]
 
@@ -61,7 +62,10 @@ def wanted(server: Postgres, database: str) -> dict[str, dict[str, dict]]:
     }
 
 
-def test_after_kills_at_any_moment_the_rows_are_those_of_the_database(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", PLACES)
+def test_after_kills_at_any_moment_the_rows_are_those_of_the_database(
+    where: str, tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seed = random.randrange(1 << 30)
     with Postgres() as server:
         database = server.create_database("kills")
@@ -74,7 +78,7 @@ def test_after_kills_at_any_moment_the_rows_are_those_of_the_database(tmp_path: 
                 server.stop(kill=True)
                 server.start()
 
-        process = Process(tmp_path, "postgres", server.port, database)
+        process = Process(tmp_path, "postgres", server.port, database, **place(where, object_store, monkeypatch))
         writers = [PostgresWriter(lambda: server.connect(database), seed + number) for number in range(2)]
         killed(process, seed, writers, shake)
         server.run("update app.item set extra = 'e' where id % 3 = 0", database=database)
@@ -89,14 +93,17 @@ class Ticker(PostgresWriter):
         return [self.change(), f"update app.tick set n = n + 1 where id = {self.random.randint(1, 3)}"]
 
 
-def test_tables_are_loaded_anew_while_others_go_on_whatever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", PLACES)
+def test_tables_are_loaded_anew_while_others_go_on_whatever_is_killed(
+    where: str, tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seed = random.randrange(1 << 30)
     tick = "create table app.tick (id int primary key, n int); insert into app.tick values (1, 0), (2, 0), (3, 0)"
     more = "alter table app.item add column extra text"
     with Postgres() as server:
         database = server.create_database("kills")
         server.run(TABLES.replace("12000", "3000"), tick, more, database=database)
-        process = Process(tmp_path, "postgres", server.port, database)
+        process = Process(tmp_path, "postgres", server.port, database, **place(where, object_store, monkeypatch))
         writers = [Ticker(lambda: server.connect(database), seed + number) for number in range(2)]
         reloaded(process, writers, lambda: server.run("truncate app.pair", database=database))
         ticks = server.run("select id, row_to_json(t) from app.tick t", database=database)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import msgspec
 
-from calve import durable
 from calve.sources.database.table import Table
+from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
 from calve.stop_point import reach
 
 __all__ = ["Anew", "decide", "finish", "is_requested", "read", "request", "wipe"]
 
 _FILE = "anew.json"
-_REQUEST = "reload.json"
-_KEPT = frozenset(("tables", _FILE))
+_REQUESTS = "anew"
+_REQUEST = f"{_REQUESTS}/reload.json"
+_KEPT = "tables/"
 """Tasks may have descriptions of tables in memory, so their numbers are never used again."""
+_POSTED = (_REQUESTS, "requests", "unreadable")
 
 
 class Anew(msgspec.Struct, frozen=True):
@@ -31,53 +30,49 @@ class Anew(msgspec.Struct, frozen=True):
     tables: list[Table]
 
 
-def decide(folder: Path, load: int, tables: list[Table]) -> Anew:
+def decide(folder: FilesAt, load: int, tables: list[Table]) -> Anew:
     """Write down that a source has to begin anew."""
     anew = Anew(load, tables)
-    durable.replace_bytes(folder / _FILE, msgspec.json.encode(anew))
+    files_in(folder).write(_FILE, encoded(anew))
     reach("anew.after-note")
     return anew
 
 
-def read(folder: Path, load: int | None) -> Anew | None:
+def read(folder: FilesAt, load: int | None) -> Anew | None:
     """Return what was decided, unless the load has begun.
 
     Args:
         folder: The source's folder.
         load: The number of the load that has begun; None: none.
     """
-    anew = durable.read_as(folder / _FILE, Anew)
+    anew = read_as(files_in(folder), _FILE, Anew)
     return None if anew is None or anew.load == load else anew
 
 
-def request(folder: Path, load: int) -> None:
+def request(folder: FilesAt, load: int) -> None:
     """Ask a source to begin anew; it may be running, in another process.
 
     Args:
         folder: The source's folder.
         load: The number of the load that is to be replaced.
     """
-    durable.replace(folder / _REQUEST, load)
+    files_in(folder).post(_REQUEST, encoded(load))
 
 
-def is_requested(folder: Path, load: int) -> bool:
+def is_requested(folder: FilesAt, load: int) -> bool:
     """Return whether somebody asks to replace a load."""
-    return durable.read(folder / _REQUEST) == load
+    return posted_as(files_in(folder), _REQUESTS, int).get(_REQUEST) == load
 
 
-def wipe(folder: Path) -> None:
-    """Remove what the source had until now; may be repeated."""
-    for path in folder.iterdir():
-        if path.name in _KEPT:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    durable.sync(folder)
+def wipe(folder: FilesAt) -> None:
+    """Remove what the source had until now, but its log; may be repeated."""
+    files = files_in(folder)
+    for requests in _POSTED:
+        files.unpost(files.posted(requests, now=True))
+    files.remove(name for name in files.names() if not name.startswith(_KEPT) and name != _FILE)
     reach("anew.after-wipe")
 
 
-def finish(folder: Path) -> None:
+def finish(folder: FilesAt) -> None:
     """Remove the note, because the source has begun."""
-    (folder / _FILE).unlink(missing_ok=True)
+    files_in(folder).remove([_FILE])

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from calve.errors import SourceError
+from calve.object_store import StateFolder, StoreFolder
 from calve.observe import humanize
 from calve.sources.database.outbox import Outbox, Waiter
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stream_position import DurablePositions, StreamPosition
+from calve.sources.log import store_chain
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.log import Limits, Log
 from calve.sources.log.segment import anywhere
 from calve.sources.log.segment import name as segment_name
 from calve.sources.source import Backlog, Planned, Position, Split
+from calve.sources.source_files import SourceFiles
 
 __all__ = ["ChangeLog", "Silence"]
 
@@ -44,18 +47,21 @@ class ChangeLog:
     """The log of one source.
 
     Args:
-        folder: The source's folder.
+        folder: The source's folder, local or on an object store.
         settings: The limits of its size.
         pipeline: The pipeline's name.
+        files: The small files in the folder, if somebody has them already.
 
     Attributes:
         positions: The last position that is durable.
     """
 
-    def __init__(self, folder: Path, settings: DatabaseSettings, pipeline: str) -> None:
+    def __init__(
+        self, folder: StateFolder, settings: DatabaseSettings, pipeline: str, files: SourceFiles | None = None
+    ) -> None:
         self._folder = folder
         self._settings = settings
-        self.positions = DurablePositions(folder)
+        self.positions = DurablePositions(files or folder)
         self._index = Index(folder, _is_end if settings.transactional else anywhere)
         limits = Limits(settings.max_log_bytes, settings.min_free_bytes)
         if settings.transactional:  # what is committed must not keep a large part of the room
@@ -117,10 +123,23 @@ class ChangeLog:
         """Count the changes after a position."""
         return self._index.backlog(at)
 
-    def release(self, at: Position) -> None:
-        """Let changes before a position be deleted, because they are committed."""
-        self._released = at
-        self._log.release(LogPosition.of(at))
+    def release(self, at: Position | None) -> None:
+        """Let changes before a position be deleted, because they are committed; None: there are none."""
+        if at is not None:
+            self._released = at
+            self._log.release(LogPosition.of(at))
+
+    def hurry(self) -> None:
+        """Wait no longer for a store that does not answer: the process ends."""
+        self._log.hurry()
+
+    def clear(self) -> None:
+        """Remove all changes; the log is closed, and may be opened again with a new object."""
+        if isinstance(self._folder, StoreFolder):
+            store_chain.clear(self._folder)
+        else:
+            for path in self._folder.glob("*.log"):
+                path.unlink()
 
     def close(self) -> None:
         """Write what waits, and end; may be called twice."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable
-from pathlib import Path
+from pathlib import PurePath
 
-import msgspec
-
-from calve import durable
 from calve.errors import InvariantError
+from calve.object_store import state_folder_at
 from calve.sources.database.table import Table
+from calve.sources.source_files import FilesAt, SourceFiles, encoded, files_in, read_as
 
 __all__ = ["Epochs", "read_epoch", "read_epochs"]
 
@@ -24,28 +23,26 @@ class Epochs:
     """The epochs of one source, and the current one; the stream's thread adds, any thread reads.
 
     Args:
-        folder: The source's folder.
+        folder: The source's files.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: FilesAt) -> None:
+        self._files = files_in(folder)
         self.number = -1
         self.tables: dict[int, Table] = {}
 
     def load(self) -> None:
         """Continue with the last epoch on disk, if there is one."""
-        numbers = [int(path.stem) for path in (self._folder / _FOLDER).glob("*.json")]
+        numbers = [int(PurePath(name).stem) for name in self._files.names(_FOLDER)]
         if numbers:
             self.number = max(numbers)
-            self.tables = dict(read_epoch(str(self._folder), self.number))
+            self.tables = _read(self._files, self.number)
 
     def add(self, tables: Iterable[Table], without: Collection[int] = ()) -> None:
         """Begin an epoch in which these tables are as described, and some are gone; durable on return."""
         changed = {**self.tables, **{table.oid: table for table in tables}}
         changed = {oid: table for oid, table in changed.items() if oid not in without}
-        durable.make_folder(self._folder / _FOLDER)
-        path = _path(str(self._folder), self.number + 1)
-        durable.replace_bytes(path, msgspec.json.encode(list(changed.values())))
+        self._files.write(_name(self.number + 1), encoded(list(changed.values())))
         self.number += 1
         self.tables = changed
 
@@ -56,7 +53,10 @@ class Epochs:
 
     def of(self, first: int, last: int) -> list[Table]:
         """Return the tables of some epochs, as they are in the last one."""
-        return list(read_epochs(str(self._folder), first, last).values())
+        return list(_joined(self._at(number) for number in range(first, last + 1)).values())
+
+    def _at(self, number: int) -> dict[int, Table]:
+        return self.tables if number == self.number else _read(self._files, number)
 
 
 @functools.lru_cache(32)
@@ -66,12 +66,7 @@ def read_epoch(folder: str, number: int) -> dict[int, Table]:
     Raises:
         InvariantError: There is no such epoch.
     """
-    path = _path(folder, number)
-    tables = durable.read_as(path, list[Table])
-    if tables is None:
-        hint = "Restore the state folder; on a cluster it must be one that all machines share"
-        raise InvariantError(f"{path} is missing", step="read", target=str(path), hint=hint)
-    return {table.oid: table for table in tables}
+    return _read(files_in(state_folder_at(folder)), number)
 
 
 @functools.lru_cache(32)
@@ -81,12 +76,23 @@ def read_epochs(folder: str, first: int, last: int) -> dict[int, Table]:
     Raises:
         InvariantError: There is no such epoch.
     """
+    return _joined(read_epoch(folder, number) for number in range(first, last + 1))
+
+
+def _joined(epochs: Iterable[dict[int, Table]]) -> dict[int, Table]:
     tables: dict[int, Table] = {}
-    for number in range(first, last + 1):
-        now = read_epoch(folder, number)
+    for now in epochs:
         tables |= {oid: table for oid, table in now.items() if oid not in tables or not table.stopped}
     return tables
 
 
-def _path(folder: str, number: int) -> Path:
-    return Path(folder, _FOLDER, f"{number:06d}.json")
+def _read(files: SourceFiles, number: int) -> dict[int, Table]:
+    tables = read_as(files, _name(number), list[Table])
+    if tables is None:
+        hint = "Restore the state; on a cluster a local one must be in a folder that all machines share"
+        raise InvariantError(f"{_name(number)} of the source is missing", step="read", target=_name(number), hint=hint)
+    return {table.oid: table for table in tables}
+
+
+def _name(number: int) -> str:
+    return f"{_FOLDER}/{number:06d}.json"

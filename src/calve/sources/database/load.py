@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from calve import durable
 from calve.errors import SourceError
 from calve.observe.humanize import size
 from calve.sources.database import overview
@@ -17,6 +15,7 @@ from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
 from calve.sources.database.table import Table
 from calve.sources.source import Planned, Position, Split
+from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 from calve.stop_point import reach
 
 __all__ = ["Load", "check_database", "chunk_of", "first_of", "log_position"]
@@ -28,15 +27,15 @@ class Load:
     """The chunks of all tables, and after them those of tables that were loaded anew.
 
     Args:
-        folder: The source's folder.
+        folder: The source's files.
 
     Attributes:
         begun: What is in the file.
         is_done: Whether everything is committed.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: FilesAt) -> None:
+        self._files = files_in(folder)
         self.begun: dict[str, Any] = {"chunks": []}
         self.is_done = False
         self._is_noted = False
@@ -44,7 +43,7 @@ class Load:
 
     def read(self) -> dict[str, Any] | None:
         """Return what was begun; None: nothing."""
-        begun: dict[str, Any] | None = durable.read(self._folder / _BEGUN)
+        begun: dict[str, Any] | None = read_json(self._files, _BEGUN)
         return begun
 
     def begin(self, begun: dict[str, Any], epochs: Epochs, tables: Sequence[Table]) -> dict[str, Any]:
@@ -66,13 +65,13 @@ class Load:
         kept = {table.oid for table in tables if not table.stopped}
         chunks = [{**chunk, **more} for chunk in begun["chunks"] if chunk["table"] in kept]
         begun = {"database": name, "start": begun["start"], "chunks": chunks, "load": number}
-        durable.replace(self._folder / _BEGUN, begun)
+        self._files.write(_BEGUN, encoded(begun))
         reach("load.after-begun")
         return begun
 
     def add(self, begun: dict[str, Any]) -> None:
         """Go on with more chunks, which are read before all changes that follow; durable on return."""
-        durable.replace(self._folder / _BEGUN, begun)
+        self._files.write(_BEGUN, encoded(begun))
         self.begun = begun
         self._is_noted = False
 
@@ -116,7 +115,7 @@ class Load:
         """Note what is committed, for `calve source tables`."""
         chunk = chunk_of(position)
         if chunk != len(self.chunks) or not self._is_noted:
-            overview.note(self._folder, chunk)
+            overview.note(self._files, chunk)
             self._is_noted = chunk == len(self.chunks)
 
     @property

@@ -156,6 +156,7 @@ class Outbox:
 
         Raises:
             SourceError: The log has ended, or is full of one transaction.
+            OvertakenError: Another driver has the log by now.
         """
         each = zip(self.messages, self._lengths, strict=True)
         lengths = b"".join(_LENGTH.pack(len(data)) if lengths is None else lengths for data, lengths in each)
@@ -166,6 +167,8 @@ class Outbox:
             outcome = self._waiter.wait(self._log, entry)
             if outcome is Outcome.KEPT:
                 break
+            if self._log.overtaken is not None:
+                raise self._log.overtaken
             if outcome is Outcome.FULL and self._ends is not None:
                 self._ends.check_room(entry.size)
             idle(outcome, entry.why)

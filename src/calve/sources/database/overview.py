@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from calve import durable
 from calve.errors import SourceError
 from calve.sources.database import anew, reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.stopped import marked
 from calve.sources.database.table import Table
+from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 
 __all__ = ["load_of", "note", "states"]
 
@@ -18,12 +17,12 @@ _BEGUN, _COMMITTED = "begun.json", "committed.json"
 _WAITING = "waiting: it is loaded anew"
 
 
-def note(folder: Path, chunk: int) -> None:
+def note(folder: FilesAt, chunk: int) -> None:
     """Write down how many chunks of the load are committed."""
-    durable.replace(folder / _COMMITTED, chunk)
+    files_in(folder).write(_COMMITTED, encoded(chunk))
 
 
-def load_of(folder: Path) -> int:
+def load_of(folder: FilesAt) -> int:
     """Return the number of the load.
 
     Raises:
@@ -32,18 +31,19 @@ def load_of(folder: Path) -> int:
     return int(_begun(folder).get("load", 0))
 
 
-def states(folder: Path) -> list[tuple[str, str]]:
+def states(folder: FilesAt) -> list[tuple[str, str]]:
     """Return the tables, sorted by name, and the state of each.
 
     Raises:
         SourceError: No load has begun.
     """
+    folder = files_in(folder)
     begun, epochs = _begun(folder), Epochs(folder)
     epochs.load()
     load = begun.get("load", 0)
     again = anew.read(folder, load) is not None or anew.is_requested(folder, load)
     waiting = reload.waiting(folder, begun)
-    committed, unreadable = int(durable.read(folder / _COMMITTED) or 0), marked(folder)
+    committed, unreadable = int(read_json(folder, _COMMITTED) or 0), marked(folder)
     chunks: dict[int, list[tuple[bool, int]]] = {}
     for number, chunk in enumerate(begun["chunks"]):
         if number == begun.get("first", 0):
@@ -71,13 +71,12 @@ def _state(table: Table, chunks: list[tuple[bool, int]], unreadable: str) -> str
     return f"loading, {100 * done // sum(size for _, size in chunks)} %"
 
 
-def _begun(folder: Path) -> dict[str, Any]:
-    begun: dict[str, Any] | None = durable.read(folder / _BEGUN)
+def _begun(folder: FilesAt) -> dict[str, Any]:
+    begun: dict[str, Any] | None = read_json(files_in(folder), _BEGUN)
     if begun is None:
         raise SourceError(
-            f"{folder} has no load that has begun",
+            "no load of this source has begun",
             step="observe",
-            target=str(folder),
             hint="Run the pipeline first, or set --state to its state folder",
         )
     return begun

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 from calve.event.columns import SCHEMA, TYPED
 from calve.event.declared import declaration
 from calve.event.typed import with_decimals_as_strings
+from calve.object_store import state_folder_at
 from calve.sources.database.attributes import METADATA, OfTransaction
 from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Changes, Decoded, by_table, effects
@@ -38,7 +38,7 @@ class DatabaseReader(ABC):
 
     Attributes:
         settings: The source's settings.
-        folder: The source's folder, which every executor sees.
+        folder: The source's folder, which every executor sees, or its URI.
         pipeline: The pipeline's name.
         metadata: The requested attributes; None: all.
     """
@@ -95,7 +95,7 @@ class DatabaseReader(ABC):
             yield from self._load(split)
             return
         waiting: dict[int, Changes] = {}
-        for head, body in records(Path(self.folder), split):
+        for head, body in records(state_folder_at(self.folder), split):
             self._gather(head, body, waiting)
             for oid in [oid for oid, each in waiting.items() if each.rows >= _ROWS or each.size_bytes >= _BYTES]:
                 yield from self._of_changes(waiting.pop(oid), split)
@@ -111,7 +111,7 @@ class DatabaseReader(ABC):
                 stamps = Stamps.of_load(len(texts[0]), "update" if replaces else "insert")
                 yield from self._batches(table, texts, stamps)
         except UnreadableError as error:  # this table alone is stopped
-            mark(Path(self.folder), table.oid, f"it changed during the load: {error}")
+            mark(state_folder_at(self.folder), table.oid, f"it changed during the load: {error}")
 
     def _gather(self, head: record.Head, body: memoryview, waiting: dict[int, Changes]) -> None:
         """Add the messages of one entry of the log to those that wait."""

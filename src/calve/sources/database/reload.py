@@ -16,12 +16,11 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from calve import durable
 from calve.backoff import delay
 from calve.errors import CalveError, SourceError, Verdict
 from calve.observe.log import Log
@@ -31,6 +30,7 @@ from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.database.stopped import unmark
 from calve.sources.database.table import Table
 from calve.sources.source import SourceTable
+from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
 from calve.stop_point import reach
 
 __all__ = ["Beginning", "Note", "Reloads", "Request", "read", "request", "requests", "waiting"]
@@ -107,29 +107,32 @@ class Beginning:
         return self
 
 
-def request(folder: Path, load: int, tables: Iterable[str]) -> None:
+def request(folder: FilesAt, load: int, tables: Iterable[str]) -> None:
     """Ask a source to load some tables anew; it may be running, in another process."""
-    durable.make_folder(folder / _REQUESTS)
-    path = folder / _REQUESTS / f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
-    durable.replace_bytes(path, msgspec.json.encode(Request(load, list(tables))))
+    name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
+    files_in(folder).post(_path(name), encoded(Request(load, list(tables))))
 
 
-def requests(folder: Path, load: int) -> list[tuple[str, Request]]:
+def requests(folder: FilesAt, load: int) -> list[tuple[str, Request]]:
     """Return the requests that wait, oldest first, each with the name of its file."""
-    found = [(path.name, durable.read_as(path, Request)) for path in sorted((folder / _REQUESTS).glob("*.json"))]
-    return [(name, each) for name, each in found if each is not None and each.load == load]
+    found = sorted(posted_as(files_in(folder), _REQUESTS, Request).items())
+    return [(PurePath(name).name, each) for name, each in found if each.load == load]
 
 
-def waiting(folder: Path, begun: dict[str, Any]) -> set[str]:
+def _path(name: str) -> str:
+    return f"{_REQUESTS}/{name}"
+
+
+def waiting(folder: FilesAt, begun: dict[str, Any]) -> set[str]:
     """Return the tables that wait for their reload, as `schema.table`; its load has not begun."""
     note = read(folder, begun)
     asked = {name for _, one in requests(folder, begun.get("load", 0)) for name in one.tables}
     return asked.union(note.names if note else ())
 
 
-def read(folder: Path, begun: dict[str, Any]) -> Note | None:
+def read(folder: FilesAt, begun: dict[str, Any]) -> Note | None:
     """Return the note, unless its chunks are among those of the load already."""
-    note = durable.read_as(folder / _NOTE, Note)
+    note = read_as(files_in(folder), _NOTE, Note)
     return None if note is None or note.number == begun.get("reloads", 0) else note
 
 
@@ -137,7 +140,7 @@ class Reloads:
     """The reloads of one source, one after the other (the pipeline's thread).
 
     Args:
-        folder: The source's folder.
+        folder: The source's files.
         epochs: The descriptions of its tables.
         lines: The pipeline's log.
 
@@ -147,15 +150,15 @@ class Reloads:
         is_drained: Whether everything from before it is planned.
     """
 
-    def __init__(self, folder: Path, epochs: Epochs, lines: Log) -> None:
-        self._folder, self._epochs, self._lines = folder, epochs, lines
+    def __init__(self, folder: FilesAt, epochs: Epochs, lines: Log) -> None:
+        self._files, self._epochs, self._lines = files_in(folder), epochs, lines
         self.note: Note | None = None
         self.is_applied = self.is_drained = False
         self._failures, self._next_try = 0, 0.0
 
     def resume(self, begun: dict[str, Any]) -> None:
         """Go on with a reload that an earlier run began; the stream must not run."""
-        self.note = read(self._folder, begun)
+        self.note = read(self._files, begun)
         self.is_applied = self.is_drained = False
         if self.note is not None:
             self.apply()
@@ -169,7 +172,7 @@ class Reloads:
         """Return the next request, if it is time to begin."""
         if self.note is not None or time.monotonic() < self._next_try:
             return None
-        return next(iter(requests(self._folder, load)), None)
+        return next(iter(requests(self._files, load)), None)
 
     def begin(self, name: str, begun: dict[str, Any], beginning: Beginning) -> None:
         """Write down that tables are loaded anew; the stream does not run.
@@ -185,7 +188,7 @@ class Reloads:
         epoch = self._epochs.number + 1
         chunks = [{**chunk, "epoch": epoch} for chunk in beginning.chunks if chunk["table"] in kept]
         note = Note(begun.get("reloads", 0) + 1, epoch, tables, chunks, name)
-        durable.replace_bytes(self._folder / _NOTE, msgspec.json.encode(note))
+        self._files.write(_NOTE, encoded(note))
         reach("reload.after-note")
         self._failures, self._next_try = 0, 0.0
         self.note, self.is_applied, self.is_drained = note, False, False
@@ -201,23 +204,30 @@ class Reloads:
         note, epochs = self.note, self._epochs
         if epochs.number < note.epoch:
             replaced = _replaced(epochs.tables.values(), note.tables)
-            unmark(self._folder, {table.oid for table in note.tables} | replaced)
+            unmark(self._files, {table.oid for table in note.tables} | replaced)
             epochs.add(note.tables, replaced)
         reach("reload.after-epoch")
-        (self._folder / _REQUESTS / note.request).unlink(missing_ok=True)
+        self._files.unpost([_path(note.request)])
         self.is_applied = True
 
     def failed(self, name: str, asked: Request, error: CalveError) -> None:
         """Note why a request cannot be fulfilled, now or ever."""
         names = ", ".join(asked.tables)
         if error.verdict is not Verdict.AGAIN:
-            (self._folder / _REQUESTS / name).unlink(missing_ok=True)
+            self._files.unpost([_path(name)])
             self._lines.warning(f"{names} cannot be loaded anew: {error.message}", hint=error.hint)
             return
         if not self._failures:
             self._lines.warning(f"{names} cannot be loaded anew yet: {error.message}; tries again", hint=error.hint)
         self._next_try = time.monotonic() + delay(self._failures)
         self._failures += 1
+
+    @property
+    def condition(self) -> str:
+        """What waits, for `calve status`; empty: nothing."""
+        return (
+            f"{', '.join(self.note.names)}: loaded anew when everything from before is committed" if self.note else ""
+        )
 
     @property
     def to_clear(self) -> list[SourceTable] | None:
@@ -247,7 +257,7 @@ class Reloads:
 
     def finish(self) -> None:
         """Remove the note, because the load has the chunks."""
-        (self._folder / _NOTE).unlink(missing_ok=True)
+        self._files.remove([_NOTE])
         self.note, self.is_drained = None, False
 
 

@@ -6,11 +6,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from calve import durable
 from calve.errors import CalveError, PositionLostError, SourceUnavailableError, Verdict
+from calve.object_store import state_folder_at
 from calve.observe.humanize import many
 from calve.observe.log import Log as LogLines
 from calve.sources.database import anew
@@ -24,6 +23,7 @@ from calve.sources.database.stopped import condition, marked, stop, tell, why_st
 from calve.sources.database.stream import DatabaseStream, Target
 from calve.sources.database.table import Table
 from calve.sources.source import Backlog, Planned, Position, SourceTable
+from calve.sources.source_files import files_in
 from calve.stop_point import reach
 
 __all__ = ["ANY", "STEP", "DatabaseSource"]
@@ -38,8 +38,7 @@ class DatabaseSource(ABC):
     """Loads the tables, and reads every change from exactly there on.
 
     Args:
-        reader: The reader of splits, with the settings and the folder `<state>/<pipeline>/<source>`, which has the log
-            of changes, and what was begun.
+        reader: The reader of splits, with the settings and the folder `<state>/<pipeline>/<source>`.
     """
 
     system: str
@@ -48,7 +47,8 @@ class DatabaseSource(ABC):
     def __init__(self, reader: DatabaseReader) -> None:
         self.reader = reader
         self._settings = reader.settings
-        self._folder = Path(reader.folder)
+        self._folder = state_folder_at(reader.folder)
+        self._files = files_in(self._folder)
         self._pipeline = reader.pipeline
         self._lines = LogLines(self._pipeline)
         self._once = False
@@ -59,12 +59,12 @@ class DatabaseSource(ABC):
 
     def _reset(self) -> None:
         """Set what a load begins with; nothing is opened."""
-        self._epochs = Epochs(self._folder)
-        self._log = ChangeLog(self._folder, self._settings, self._pipeline)
-        self._reloads = Reloads(self._folder, self._epochs, self._lines)
+        self._epochs = Epochs(self._files)
+        self._log = ChangeLog(self._folder, self._settings, self._pipeline, self._files)
+        self._reloads = Reloads(self._files, self._epochs, self._lines)
         self._stream: DatabaseStream | None = None
         self._until: int | None = None
-        self._load = Load(self._folder)
+        self._load = Load(self._files)
         self._unreadable: set[int] = set()
         self._committed: Position | None = None
 
@@ -108,12 +108,13 @@ class DatabaseSource(ABC):
             PositionLostError: The server, or the log of changes, no longer has the changes after the position.
             SourceError: The database is not ready; the hint has the SQL that mends it.
             SourceUnavailableError: The database does not answer.
+            WriteError: The object store does not answer; may be repeated.
         """
         self._once = once
-        durable.make_folder(self._folder)
+        self._files.take()
         begun = self._load.read()
         self._number = begun.get("load", 0) if begun else 0
-        self._anew = anew.read(self._folder, self._number if begun else None)
+        self._anew = anew.read(self._files, self._number if begun else None)
         if begun is None and self._anew is not None:
             return  # nothing is left of before
         self._open(position, begun, pending)
@@ -144,8 +145,8 @@ class DatabaseSource(ABC):
         self._stream.start()
 
     def _new_stream(self) -> DatabaseStream:
-        log, settings = self._log, self._settings
-        target = Target(settings, self._pipeline, log.outbox(), log.positions, self._epochs, self._load.begun)
+        log = self._log
+        target = Target(self._settings, self._pipeline, log.outbox(), log.positions, self._epochs, self._load.begun)
         return self._follow(target, self._until if self._once else None)
 
     def _began(
@@ -173,7 +174,7 @@ class DatabaseSource(ABC):
             CalveError: The stream has ended by itself, and everything before is read.
         """
         position = self._own(position)
-        if self._anew is None and anew.is_requested(self._folder, self._number):
+        if self._anew is None and anew.is_requested(self._files, self._number):
             self._begin_anew("somebody has asked for it")
         if self._anew is not None:
             return Backlog(-1, 1)
@@ -228,16 +229,16 @@ class DatabaseSource(ABC):
         if self._own(planned.position) is None:
             return
         if chunk_of(planned.position) >= len(self._load.chunks) and not self._load.is_done:
-            self._stop_unreadable()
+            self._stop_unreadable(now=True)
             self._end_load()
             self._load.is_done = True
-        if (at := log_position(planned.position)) is not None:
-            self._log.release(at)
+        self._log.release(log_position(planned.position))
         self._committed = planned.position
         self._load.committed(planned.position)
 
     def stop(self) -> None:
         """Stop reading, and close. May be called twice."""
+        self._log.hurry()
         if self._stream is not None:
             self._stream.stop()
         self._end_load()
@@ -263,14 +264,15 @@ class DatabaseSource(ABC):
         self.stop()
         decided, self._anew = self._anew, None
         self._number, self._replaces = decided.load, not is_complete
-        anew.wipe(self._folder)
+        self._log.clear()
+        anew.wipe(self._files)
         self._reset()
         try:
             self._open(None, None)
         except CalveError:
             self._anew = decided  # all of this is repeated
             raise
-        anew.finish(self._folder)
+        anew.finish(self._files)
 
     def _add_load(self, replaces: bool) -> None:
         """Load tables anew after all changes from before."""
@@ -343,7 +345,7 @@ class DatabaseSource(ABC):
 
     def _begin_anew(self, why: str) -> None:
         self._lines.warning(f"all tables are loaded anew: {why}")
-        self._anew = anew.decide(self._folder, self._number + 1, list(self._epochs.tables.values()))
+        self._anew = anew.decide(self._files, self._number + 1, list(self._epochs.tables.values()))
 
     def _own(self, position: Position | None) -> Position | None:
         """Return a position of this load; None for one of an earlier load."""
@@ -354,9 +356,7 @@ class DatabaseSource(ABC):
         """How far the load is, and the stream."""
         if self._anew is not None:
             return "all tables are loaded anew"
-        load = self._load.condition
-        if note := self._reloads.note:
-            load = f"{', '.join(note.names)}: loaded anew when everything from before is committed"
+        load = self._reloads.condition or self._load.condition
         parts = [load, self._running.condition, self._log.condition, condition(self.stopped)]
         return "; ".join(part for part in parts if part)
 
@@ -370,9 +370,9 @@ class DatabaseSource(ABC):
         assert self._stream is not None
         return self._stream
 
-    def _stop_unreadable(self) -> None:
+    def _stop_unreadable(self, now: bool = False) -> None:
         """Stop the tables that tasks could not read."""
-        for oid, why in marked(self._folder).items():
+        for oid, why in marked(self._files, now).items():
             if oid not in self._unreadable and not self._epochs.tables[oid].stopped:
                 self._unreadable.add(oid)
                 self._running.stop_table(oid, why)

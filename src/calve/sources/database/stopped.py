@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 
 import msgspec
 
-from calve import durable
 from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.settings import Tables
 from calve.sources.database.table import Table
+from calve.sources.source_files import FilesAt, encoded, files_in, posted_as
 
 __all__ = ["UnreadableError", "condition", "mark", "marked", "stop", "tell", "unmark", "unreadable", "why_stopped"]
 
@@ -64,22 +64,29 @@ def tell(stopped: Mapping[str, str], lines: Log) -> None:
         lines.warning(f"{name} is stopped, and is not read: {why}", table=name, hint=_WAY_OUT.format(name))
 
 
-def mark(folder: Path, oid: int, why: str) -> None:
+def mark(folder: FilesAt, oid: int, why: str) -> None:
     """Write down that the load cannot read a table; in tasks, may be repeated."""
-    durable.make_folder(folder / _FOLDER)
-    durable.replace(folder / _FOLDER / f"{oid}.json", why)
+    files_in(folder).post(_name(oid), encoded(why))
 
 
-def marked(folder: Path) -> dict[int, str]:
-    """Return why the load cannot read tables, by their numbers."""
-    paths = list((folder / _FOLDER).glob("*.json"))
-    return {int(path.stem): str(durable.read(path)) for path in paths}
+def marked(folder: FilesAt, now: bool = False) -> dict[int, str]:
+    """Return why the load cannot read tables, by their numbers.
+
+    Args:
+        folder: The source's files.
+        now: Everything until now; otherwise a mark of the last seconds may be missing.
+    """
+    found = posted_as(files_in(folder), _FOLDER, str, now)
+    return {int(PurePath(name).stem): why for name, why in found.items()}
 
 
-def unmark(folder: Path, oids: Iterable[int]) -> None:
+def unmark(folder: FilesAt, oids: Iterable[int]) -> None:
     """Remove the marks of tables, because they are loaded anew; no task reads chunks."""
-    for oid in oids:
-        (folder / _FOLDER / f"{oid}.json").unlink(missing_ok=True)
+    files_in(folder).unpost([_name(oid) for oid in oids])
+
+
+def _name(oid: int) -> str:
+    return f"{_FOLDER}/{oid}.json"
 
 
 def condition(stopped: Mapping[str, str]) -> str:

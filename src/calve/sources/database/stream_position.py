@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
-from calve import durable
+from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 
 __all__ = ["DurablePositions", "Run", "StreamPosition", "Transaction", "pack_runs", "unpack_runs"]
 
 _POSITION = struct.Struct(">IQQ")
 _OPEN = b"\1"
+_LAST, _SEEN = "last.json", "seen.json"
 _RUN = struct.Struct(">IQqH")
 
 
@@ -96,19 +96,17 @@ class DurablePositions:
     """The last durable position, also after the log's segments are deleted (`log.Keys`).
 
     Args:
-        folder: The source's folder, where the position of deleted segments is kept.
+        folder: The source's files, where the position of deleted segments is kept.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._file = folder / "last.json"
-        self._seen = folder / "seen.json"
+    def __init__(self, folder: FilesAt) -> None:
+        self.files = files_in(folder)
         self.last = StreamPosition(0, 0, 0)
 
     def load(self, keys: Iterable[tuple[int, bytes]]) -> None:
         """Find the last position: that of the log's entries, or of deleted ones."""
-        for file in (self._file, self._seen):
-            if (kept := durable.read(file)) is not None:
+        for name in (_LAST, _SEEN):
+            if (kept := read_json(self.files, name)) is not None:
                 self.last = max(self.last, StreamPosition(*kept[:3]), key=_order)
         self.add(keys)
 
@@ -124,13 +122,13 @@ class DurablePositions:
     def keep(self, keys: list[tuple[int, bytes]]) -> None:
         """Write down the last position before entries are deleted."""
         if keys:
-            durable.replace(self._file, list(self.last[:3]))
+            self.files.write(_LAST, encoded(self.last[:3]))
 
     def advance(self, commit: int) -> None:
         """Write down that everything before a position was seen, also what is in no entry; nothing may wait."""
         seen = StreamPosition(self.last.epoch, commit, 0)
         if seen.order > self.last.order:
-            durable.replace(self._seen, list(seen[:3]))
+            self.files.write(_SEEN, encoded(seen[:3]))
             self.last = seen
 
 

@@ -158,12 +158,16 @@ class Log:
             self._released = at
             self._wake.notify()
 
+    def hurry(self) -> None:
+        """Wait no longer for an object store that does not answer: the process ends."""
+        self._tail.hurry()
+
     def close(self) -> None:
         """Write and delete everything that waits, and end the thread; may be called twice."""
         with self._wake:
             self._closing = True
             self._wake.notify()
-        self._tail.hurry()
+        self.hurry()
         if self._thread.ident is not None:
             self._thread.join()
 

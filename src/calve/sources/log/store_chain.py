@@ -27,7 +27,7 @@ from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
 from calve.sources.log.segment import IsEnd, Segment, check_border, damaged
 
-__all__ = ["Kind", "head", "name", "names_of", "place", "take_over"]
+__all__ = ["Kind", "clear", "head", "name", "names_of", "place", "take_over"]
 
 _HEAD = struct.Struct("<16sB16s")
 _MAGIC = b"calve log head 1"
@@ -89,6 +89,16 @@ def take_over(folder: StoreFolder, at: tuple[int, int], is_end: IsEnd) -> list[S
         except _ChangedError:
             continue
     raise WriteError(f"The log in {folder} changes all the time", step="start", target=str(folder))
+
+
+def clear(folder: StoreFolder) -> None:
+    """Remove all records of a log, and keep other drivers out of it; may be repeated.
+
+    Raises:
+        WriteError: The store does not answer.
+    """
+    for old in take_over(folder, (0, 0), lambda key: True)[:-1]:
+        place(folder).remove_all(names_of(old))
 
 
 @dataclass

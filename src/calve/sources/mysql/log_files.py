@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from calve import durable
+from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 
 __all__ = ["LogFiles"]
 
+_FILE = "files.json"
 _KEPT = 3
 """Older files are not read again."""
 
@@ -16,12 +15,12 @@ class LogFiles:
     """The last files that were read; kept in the state.
 
     Args:
-        folder: The source's folder.
+        folder: The source's files.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "files.json"
-        self._begun: dict[str, int] = durable.read(self._path) or {}
+    def __init__(self, folder: FilesAt) -> None:
+        self._files = files_in(folder)
+        self._begun: dict[str, int] = read_json(self._files, _FILE) or {}
 
     def is_same(self, number: int, seconds: int) -> bool:
         """Return whether a file is the one that was read under its number, or is new; then it is remembered.
@@ -34,5 +33,5 @@ class LogFiles:
         if name not in self._begun:
             kept = sorted(self._begun, key=int)[1 - _KEPT :]
             self._begun = {**{each: self._begun[each] for each in kept}, name: seconds}
-            durable.replace(self._path, self._begun)
+            self._files.write(_FILE, encoded(self._begun))
         return self._begun[name] == seconds

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from calve import durable
 from calve.errors import CalveError, SourceError
+from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import ANY, STEP, DatabaseSource
@@ -24,6 +23,7 @@ from calve.sources.mysql.reader import MysqlReader
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.stream import Stream
 from calve.sources.mysql.wire import Connection
+from calve.sources.source_files import encoded, read_json
 
 __all__ = ["MysqlSource", "check", "open"]
 
@@ -59,7 +59,7 @@ class MysqlSource(DatabaseSource):
 
     def _loaded_until(self) -> int:
         """Return the end of the log after the load; as long as the server does not answer, a position after all."""
-        if (known := durable.read(self._folder / _LOADED)) is not None:
+        if (known := read_json(self._files, _LOADED)) is not None:
             return int(known)
         try:
             with session(self._settings, STEP, f"calve {self._pipeline}") as connection:
@@ -67,7 +67,7 @@ class MysqlSource(DatabaseSource):
         except CalveError as error:
             self._lines.debug(str(error))
             return ANY
-        durable.replace(self._folder / _LOADED, end)
+        self._files.write(_LOADED, encoded(end))
         return end
 
     def _begin_reload(self, settings: MysqlSettings) -> Beginning:
@@ -99,7 +99,7 @@ class MysqlSource(DatabaseSource):
 
     def _begin_load(self) -> None:
         """Forget where an earlier load ended; every chunk is read in a session of its own."""
-        (self._folder / _LOADED).unlink(missing_ok=True)
+        self._files.remove([_LOADED])
 
     def _end_load(self) -> None:
         """Do nothing."""
@@ -117,6 +117,6 @@ def check(settings: MysqlSettings, pipeline: str) -> None:
         prepare.look(connection, settings).require(settings, MysqlSource.system)
 
 
-def open(settings: MysqlSettings, folder: Path, pipeline: str) -> MysqlSource:
+def open(settings: MysqlSettings, folder: StateFolder, pipeline: str) -> MysqlSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
     return MysqlSource(MysqlReader(settings, str(folder.absolute()), pipeline))

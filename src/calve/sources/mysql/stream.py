@@ -42,6 +42,7 @@ class Stream(DatabaseStream):
 
     def _read(self) -> None:
         self._target.outbox.clear()
+        self._target.positions.files.check()  # another driver may own them, and lose its connection by this one
         name = f"calve {self._target.pipeline}"
         with (
             session(self._settings, READ, name) as connection,
@@ -79,7 +80,7 @@ class _Session(DatabaseSession):
         ahead = Ahead(target.settings.address, self._charsets)
         self._descriptions = Descriptions(self._catalog, self._describer, ahead)
         self._is_checked = is_checked
-        self._files = LogFiles(target.positions.folder)
+        self._files = LogFiles(target.positions.files)
         self._file = 0
         self._position = 0
         self._ends_by_commit = False

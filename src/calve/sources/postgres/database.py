@@ -53,6 +53,12 @@ select pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint,
   pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint, {status}
 from pg_catalog.pg_replication_slots where slot_name = {name}
 """
+_END_READER = """
+select s.active_pid, (
+  select pg_terminate_backend(a.pid) from pg_catalog.pg_stat_activity a
+  where a.pid = s.active_pid and a.application_name = {name})
+from pg_catalog.pg_replication_slots s where s.slot_name = {slot} and s.active_pid is not null
+"""
 _FILLED = "select a.attnum from pg_catalog.pg_attribute a where a.attrelid = {oid} and a.atthasmissing"
 _LISTS_VERSION, _STATUS_VERSION = 150_000, 130_000
 
@@ -207,6 +213,11 @@ class Database:
         plugin, database, temporary, active, restart, confirmed, status = rows[0]
         at = lsn_of(restart or "0/0"), lsn_of(confirmed or "0/0")
         return Slot(plugin or "", database or "", temporary == "t", active == "t", *at, status or "")
+
+    def end_reader(self, slot: str, name: str) -> bool:
+        """End the session of a name that reads a slot; return whether any session reads it."""
+        rows = self._connection.query(_END_READER.format(slot=literal(slot), name=literal(name)))
+        return bool(rows)
 
     def held(self, name: str) -> tuple[int, int, str] | None:
         """Return the bytes of the log that a slot holds, those that it has not sent, and whether they are safe."""

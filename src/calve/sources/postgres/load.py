@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from calve.object_store import StateFolder
 from calve.sources.database.csv_rows import csv_columns, in_batches
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
@@ -48,7 +48,7 @@ def chunks(database: Database, tables: Iterable[Table], page_bytes: int) -> list
 
 
 def read_chunk(
-    settings: PostgresSettings, folder: Path, table: Table, chunk: dict[str, Any], name: str
+    settings: PostgresSettings, folder: StateFolder, table: Table, chunk: dict[str, Any], name: str
 ) -> Iterator[tuple[bool, list[pa.Array]]]:
     """Yield the rows of a chunk as columns of texts, and whether they may be in the target already.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from calve.compiled import postgres as core
+from calve.object_store import state_folder_at
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Decoded
@@ -35,7 +35,7 @@ class PostgresReader(DatabaseReader):
 
     def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
         """See `DatabaseReader.chunk`."""
-        return read_chunk(self.settings, Path(self.folder), table, chunk, f"calve {self.pipeline} load")
+        return read_chunk(self.settings, state_folder_at(self.folder), table, chunk, f"calve {self.pipeline} load")
 
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """See `DatabaseReader.changes`."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from calve.errors import SourceError
+import time
+
+from calve.errors import SourceError, SourceUnavailableError
+from calve.observe.log import Log
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.settings import PostgresSettings
 
-__all__ = ["drop"]
+__all__ = ["drop", "end_former"]
 
 _STEP = "drop"
+_END_SECONDS = 20.0
+_POLL_SECONDS = 0.1
 
 
 def drop(settings: PostgresSettings, pipeline: str) -> list[str]:
@@ -43,3 +48,26 @@ def drop(settings: PostgresSettings, pipeline: str) -> list[str]:
             with explained(settings, _STEP, f"to drop the publication {publication}"):
                 connection.query(f"DROP PUBLICATION {quoted(publication)}")
         return [*done, f"the publication {publication} {'was dropped' if is_there else 'does not exist'}"]
+
+
+def end_former(database: Database, settings: PostgresSettings, pipeline: str, lines: Log) -> None:
+    """End the session with which a former driver of the pipeline reads the slot: it may be paused, or cut off.
+
+    Its next session finds that it was replaced before it tells the server anything.
+
+    Raises:
+        SourceUnavailableError: The slot is still in use.
+    """
+    slot, until = settings.slot_of(pipeline), time.monotonic() + _END_SECONDS
+    if not database.end_reader(slot, f"calve {pipeline}"):
+        return
+    lines.info(f"ends the session of the former driver, which reads the slot {slot}")
+    while database.end_reader(slot, f"calve {pipeline}"):
+        if time.monotonic() > until:
+            raise SourceUnavailableError(
+                f"Another session reads the slot {slot} at {settings.shown}",
+                step="start",
+                target=settings.shown,
+                hint=f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{slot}'",
+            )
+        time.sleep(_POLL_SECONDS)

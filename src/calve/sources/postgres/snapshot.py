@@ -7,10 +7,8 @@ the stream has, too: they, and the stream's inserts up to there, replace rows wi
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import NamedTuple
 
-from calve import durable
 from calve.backoff import delay
 from calve.errors import CalveError
 from calve.observe.log import Log
@@ -19,6 +17,7 @@ from calve.sources.postgres.failure import explained
 from calve.sources.postgres.quote import literal
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.wire import Connection, connect
+from calve.sources.source_files import FilesAt, SourceFiles, encoded, files_in, read_json
 
 __all__ = ["KeptSnapshot", "SnapshotName"]
 
@@ -39,9 +38,9 @@ class SnapshotName(NamedTuple):
     until: int
 
     @staticmethod
-    def read(folder: Path) -> SnapshotName:
+    def read(folder: FilesAt) -> SnapshotName:
         """Return the current snapshot; on executors, too."""
-        found = durable.read(folder / _FILE)
+        found = read_json(files_in(folder), _FILE)
         return SnapshotName(*found) if found else SnapshotName("", 0)
 
 
@@ -50,13 +49,13 @@ class KeptSnapshot:
 
     Args:
         settings: The source's settings.
-        folder: The source's folder.
+        files: The source's files.
         pipeline: The pipeline's name.
     """
 
-    def __init__(self, settings: PostgresSettings, folder: Path, pipeline: str) -> None:
+    def __init__(self, settings: PostgresSettings, files: SourceFiles, pipeline: str) -> None:
         self._settings = settings
-        self._folder = folder
+        self._files = files
         self._name = f"calve {pipeline} snapshot"
         self._lines = Log(pipeline)
         self._stop = threading.Event()
@@ -96,7 +95,7 @@ class KeptSnapshot:
             except BaseException:
                 connection.close()
                 raise
-        durable.replace(self._folder / _FILE, [name, until])
+        self._files.write(_FILE, encoded([name, until]))
         return connection
 
     def _keep(self, connection: Connection) -> None:

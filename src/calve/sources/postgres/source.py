@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from calve.object_store import StateFolder, StoreFolder
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
 from calve.sources.database.table import Table
-from calve.sources.postgres import load, prepare
+from calve.sources.postgres import load, prepare, release
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained
 from calve.sources.postgres.prepare import NewSlot
@@ -32,7 +32,7 @@ class PostgresSource(DatabaseSource):
 
     def _reset(self) -> None:
         super()._reset()
-        self._snapshot = KeptSnapshot(self._settings, self._folder, self._pipeline)
+        self._snapshot = KeptSnapshot(self._settings, self._files, self._pipeline)
 
     def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
         name = f"calve {self._pipeline}"
@@ -43,6 +43,8 @@ class PostgresSource(DatabaseSource):
             else:
                 self._go_on(begun, database.name)
                 prepare.require_slot(database, self._settings, self._pipeline)
+                if isinstance(self._folder, StoreFolder):
+                    release.end_former(database, self._settings, self._pipeline, self._lines)
             return begun, database.flushed()
 
     def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
@@ -72,7 +74,7 @@ class PostgresSource(DatabaseSource):
         return Stream(target, until)
 
     def _loaded_until(self) -> int:
-        return SnapshotName.read(self._folder).until
+        return SnapshotName.read(self._files).until
 
     def _begin_load(self) -> None:
         if not self._snapshot.is_open:
@@ -105,6 +107,6 @@ def check(settings: PostgresSettings, pipeline: str) -> None:
         prepare.look(Database(connection), settings, pipeline).require(settings, PostgresSource.system)
 
 
-def open(settings: PostgresSettings, folder: Path, pipeline: str) -> PostgresSource:
+def open(settings: PostgresSettings, folder: StateFolder, pipeline: str) -> PostgresSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
     return PostgresSource(PostgresReader(settings, str(folder.absolute()), pipeline))

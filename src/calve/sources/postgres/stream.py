@@ -52,6 +52,7 @@ class Stream(DatabaseStream):
                 f"START_REPLICATION SLOT {quoted(slot)} LOGICAL 0/0 "
                 f"(proto_version '1', publication_names {literal(publication)})"
             )
+            self._target.positions.files.check()  # before the server is told anything: another driver may own them
             self.connected()
             _Session(self, self._target, connection, side).run(self._stop, self._until)
 

@@ -18,6 +18,7 @@ from calve.engine.fork_server import attempt
 from calve.engine.tasks import LocalTasks, Tasks
 from calve.engine.workers import Forks, Workers
 from calve.errors import CalveError, EngineError, InvariantError, SinkRefusedError, WorkerLostError
+from engine import without_spark
 from running import until
 
 SLEEPING_DRIVER = """
@@ -185,3 +186,9 @@ def is_alive(file: Path) -> bool:
         return Path(f"/proc/{file.name}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_workers_hand_messages_on_without_importing_pyspark(tasks: Tasks) -> None:
+    found = dict(tasks.run_twice(without_spark.handed_on, without_spark.modules, [1, 2], 1))
+    assert sorted(found) == [1, 2]
+    assert not any("pyspark" in modules for modules in found.values())

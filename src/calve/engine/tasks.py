@@ -6,16 +6,14 @@ batch a tenth of a second (decision 47). Runs on the driver.
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pyspark import SparkContext
 
-from calve.engine.fork_server import attempt
+from calve.engine.handed_on import Second, hand_on, take
 from calve.engine.jvm import java_errors
 from calve.engine.workers import Workers
 from calve.temporary import temporary_folder
@@ -23,8 +21,6 @@ from calve.temporary import temporary_folder
 __all__ = ["ClusterTasks", "LocalTasks", "Tasks"]
 
 Function = Callable[[Iterator[Any]], Iterator[Any]]
-_LENGTH_BYTES = 8
-Second = Callable[[int, Iterable[tuple[int, bytes]]], Iterator[Any]]
 
 
 class Tasks(ABC):
@@ -103,43 +99,9 @@ class LocalTasks(Tasks):
     def run_twice(self, first: Function, second: Second, items: Sequence[Any], count: int) -> list[Any]:
         """See `Tasks`; messages wait in files."""
         with temporary_folder("calve-handed-on-") as folder:
-            self._workers.run(partial(_hand_on, first, folder), [[item] for item in enumerate(items)])
-            return self._workers.run(partial(_take, second, folder), [[number] for number in range(count)])
+            self._workers.run(partial(hand_on, first, folder), [[item] for item in enumerate(items)])
+            return self._workers.run(partial(take, second, folder), [[number] for number in range(count)])
 
     def close(self) -> None:
         """See `Tasks`."""
         self._workers.close()
-
-
-def _hand_on(first: Function, folder: Path, numbered: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-    """Write the messages of a task into a file for each task that gets some; yield nothing.
-
-    The folder of a task appears when it is complete, as a task that lost its worker runs again.
-    """
-    for number, item in numbered:
-        unfinished = folder / f".{number}-{attempt()}"
-        unfinished.mkdir()
-        _write(unfinished, first(iter([item])))
-        unfinished.rename(folder / f"{number}")
-    yield from ()
-
-
-def _write(folder: Path, messages: Iterable[tuple[int, bytes]]) -> None:
-    files: dict[int, IO[bytes]] = {}
-    with contextlib.ExitStack() as stack:
-        for receiver, message in messages:
-            if receiver not in files:
-                files[receiver] = stack.enter_context((folder / f"{receiver}").open("wb"))
-            files[receiver].write(len(message).to_bytes(_LENGTH_BYTES) + message)
-
-
-def _take(second: Second, folder: Path, numbers: Iterable[int]) -> Iterator[Any]:
-    for number in numbers:
-        yield from second(number, _messages(folder, number))
-
-
-def _messages(folder: Path, receiver: int) -> Iterator[tuple[int, bytes]]:
-    for path in folder.glob(f"[0-9]*/{receiver}"):
-        with path.open("rb") as file:
-            while length := file.read(_LENGTH_BYTES):
-                yield receiver, file.read(int.from_bytes(length))

@@ -175,3 +175,18 @@ def test_a_transaction_larger_than_the_log_is_an_error_when_all_before_it_is_com
         log.changes(7, 9, size=300_000)
         log.end(7)
         assert log.rows(log.log.next(first.position, 1)) == 9
+
+
+def test_changes_wait_for_others_of_their_entry_but_a_moment_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path, is_on=False) as stream:
+        assert not stream.outbox.is_full, "there is nothing to write"
+        monkeypatch.setattr(outboxes, "_ENTRY_SECONDS", 60.0)
+        stream.outbox.add(b"x", Transaction(1, 0, ""), 1)
+        assert not stream.outbox.is_full
+        monkeypatch.setattr(outboxes, "_ENTRY_SECONDS", -1.0)
+        stream.outbox.add(b"x", Transaction(2, 0, ""), 1)
+        assert stream.outbox.is_full
+        stream.changes(3, 1)
+        assert not stream.outbox.is_full, "all are written"

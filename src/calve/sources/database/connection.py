@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -14,6 +15,10 @@ __all__ = ["Address", "Channel", "ClosedError", "ServerError", "TrustError", "no
 Session = TypeVar("Session")
 
 _RECEIVED_BYTES = 1 << 18
+_LITTLE_BYTES = 1 << 15
+_REST_SECONDS = 0.001
+"""How long more is waited for after little was received: a server that sends message by message would wake the reader,
+and let it work, for each of them."""
 _OTHER_NAMES, _EXPIRED = (62, 64), 10
 """OpenSSL's numbers of errors: `X509_V_ERR_HOSTNAME_MISMATCH`, `…_IP_ADDRESS_MISMATCH`, `…_CERT_HAS_EXPIRED`."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -99,6 +104,7 @@ class Channel:
         self._stream = stream
         self._buffer = bytearray()
         self._at = 0
+        self._was_little = False
 
     def secure(self, address: Address) -> None:
         """Go on with TLS.
@@ -166,14 +172,17 @@ class Channel:
         self._at += count
 
     def wait(self, seconds: float) -> None:
-        """Receive what comes in some time, or nothing.
+        """Receive what comes in some time, or nothing; a millisecond later if it was little the last time.
 
         Raises:
             ClosedError: The connection is lost.
         """
+        if self._was_little:
+            time.sleep(_REST_SECONDS)
         self._stream.settimeout(max(seconds, 0.000_1))
+        self._was_little = False
         try:
-            self._fill()
+            self._was_little = self._fill() < _LITTLE_BYTES
         except (TimeoutError, ssl.SSLWantReadError):
             return
         except OSError as error:
@@ -188,7 +197,7 @@ class Channel:
                 self._stream.sendall(farewell)
         self._stream.close()
 
-    def _fill(self) -> None:
+    def _fill(self) -> int:
         data = self._stream.recv(_RECEIVED_BYTES)
         if not data:
             raise ClosedError("the server has closed the connection")
@@ -196,6 +205,7 @@ class Channel:
             del self._buffer[: self._at]
             self._at = 0
         self._buffer += data
+        return len(data)
 
 
 def opened(address: Address, begin: Callable[[Channel], Session], code: str, *distrust: type[Exception]) -> Session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,6 +19,8 @@ __all__ = ["Block", "Ends", "Outbox", "Waiter"]
 _ENTRY_BYTES = 1 << 20
 """About the most bytes of an entry; an entry is the smallest unit of a split."""
 _ENTRY_ROWS = 20_000
+_ENTRY_SECONDS = 0.05
+"""How long changes wait for others of their entry: each entry is an fsync, and the stream waits for it."""
 _LENGTH = struct.Struct("<I")
 _WAIT_SECONDS = 1.0
 
@@ -104,6 +107,7 @@ class Outbox:
         self.messages: list[bytes] = []
         self._lengths: list[bytes | None] = []
         self._count = self._size = 0
+        self._since = 0.0
         self._runs: list[Run] = []
         self._last = (0, 0)
         self._is_open = self._has_end = False
@@ -114,7 +118,8 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether it is time to write."""
-        return self._size >= _ENTRY_BYTES or self._count >= _ENTRY_ROWS
+        is_large = self._size >= _ENTRY_BYTES or self._count >= _ENTRY_ROWS
+        return is_large or (self._count > 0 and time.monotonic() > self._since + _ENTRY_SECONDS)
 
     def begin_epoch(self) -> None:
         """Let the next entry begin a segment; nothing may wait."""
@@ -136,6 +141,7 @@ class Outbox:
             self._runs[-1].count += count
         else:
             self._runs.append(Run(count, transaction))
+        self._since = self._since if self.messages else time.monotonic()
         self.messages.append(data)
         self._lengths.append(lengths)
         self._count += count

@@ -14,7 +14,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log as LogLines
 from calve.sources.database import anew
 from calve.sources.database.anew import Anew
-from calve.sources.database.change_log import ChangeLog, Silence
+from calve.sources.database.change_log import ChangeLog, Gathering, Silence
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.load import Load, check_database, chunk_of, first_of, log_position
 from calve.sources.database.reader import DatabaseReader
@@ -29,7 +29,7 @@ from calve.stop_point import reach
 __all__ = ["ANY", "STEP", "DatabaseSource"]
 
 STEP = "start"
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
 ANY = (1 << 63) - 1
 """Behind every position: until the load is committed it may be read again, when its rows are later ones."""
 
@@ -208,10 +208,8 @@ class DatabaseSource(ABC):
         position = self._own(position)
         if load := self._load.plan(position, max_bytes):
             return load
-        planned = self._log.next(log_position(position), max_bytes, self._reloads.before)
-        if planned is None and self._once and self._reloads.note is None:
-            planned = self._await(position, max_bytes)
-        if planned is None:
+        find = self._await if self._once and self._reloads.note is None else self._next
+        if (planned := find(position, max_bytes)) is None:
             return None
         until = max(self._loaded_until(), self._load.begun.get("until", 0)) if self._load.is_done else ANY
         splits = [replace(split, body={**split.body, "until": until}) for split in planned.splits]
@@ -377,19 +375,21 @@ class DatabaseSource(ABC):
                 self._unreadable.add(oid)
                 self._running.stop_table(oid, why)
 
+    def _next(self, position: Position | None, max_bytes: int) -> Planned | None:
+        return self._log.next(log_position(position), max_bytes, self._reloads.before)
+
     def _await(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Wait for changes until the stream has reached the end of a run with `once`.
+        """Wait for changes, and for more, until the stream has reached the end of a run with `once`.
 
         Raises:
             SourceUnavailableError: Nothing comes for a while.
         """
-        stream, silence = self._running, Silence(self._log.positions)
+        stream, silence, gathering = self._running, Silence(self._log.positions), Gathering()
         while True:
             failed, reached = stream.failed, stream.reached
-            if planned := self._log.next(log_position(position), max_bytes):
+            planned = self._next(position, max_bytes)
+            if reached or (planned and (failed or gathering.is_enough(planned))):
                 return planned
-            if reached:
-                return None
             if isinstance(failed, PositionLostError) and self._settings.on_lost_position == "reload":
                 self._lose(failed)
                 return None

@@ -24,6 +24,9 @@ __all__ = ["READ", "DatabaseSession", "DatabaseStream", "Target"]
 READ = "read"
 """The step of errors."""
 _PAUSE_SECONDS = 1.0
+_LINGER_SECONDS = 0.005
+"""How long changes wait for the next one, to become durable together."""
+_IDLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,11 @@ class DatabaseSession:
     @property
     def _is_idle(self) -> bool:
         return self.transaction is None and not self._outbox
+
+    @property
+    def _patience_seconds(self) -> float:
+        """How long to wait for the next message."""
+        return _LINGER_SECONDS if self._outbox else _IDLE_SECONDS
 
     def _begin(self, transaction: Transaction) -> None:
         self.transaction, self._ordinal = transaction, 0

@@ -90,7 +90,7 @@ class _Session(DatabaseSession):
 
     def run(self, stop: threading.Event, until: int | None) -> None:
         while not stop.is_set() and not self._stream.reached:
-            data = self._connection.receive(0.0 if self._outbox else 0.2)
+            data = self._connection.receive(self._patience_seconds)
             if data is None:
                 self._write()
                 if time.monotonic() - self._heard > _SILENCE_SECONDS:

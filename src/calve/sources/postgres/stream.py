@@ -94,7 +94,7 @@ class _Session(DatabaseSession):
     def run(self, stop: threading.Event, until: int | None) -> None:
         with explained(self._settings, READ):
             while not stop.is_set() and not self._stream.reached:
-                message = self._connection.receive(0.0 if self._outbox else 0.2)
+                message = self._connection.receive(self._patience_seconds)
                 if message is None:
                     self._write()
                     self._tell(asks=until is not None)

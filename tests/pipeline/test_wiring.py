@@ -1,14 +1,23 @@
-"""Which targets are emptied when some tables of a source are loaded anew."""
+"""Which targets are emptied when some tables of a source are loaded anew, and what else the parts of a pipeline decide."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from calve.pipeline.wiring import own_targets
+import pytest
+
+from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.wiring import Wiring, own_targets
 from calve.record.target import BranchRef
+from calve.settings import parse_text
 from calve.sources.source import SourceTable
 
+DATABASE = "postgres: {host: h, database: d, username: u}"
+FILES = "file: {path: /nowhere/*.ndjson}"
+SINK = "iceberg: {table_identifier: a.b, auto_create: true}"
 ORDERS, ITEMS = SourceTable("shop.orders", "1", "{}"), SourceTable("shop.items", "2", "{}")
 
 
@@ -40,3 +49,11 @@ def test_a_target_with_rows_of_other_tables_is_not_emptied_whatever_sink_writes_
 
 def test_a_target_that_events_select_is_not_emptied() -> None:
     assert targets({"shop.items": "a.items"}) == ([], False)
+
+
+@pytest.mark.parametrize(("source", "infers"), [(DATABASE, False), (FILES, True)])
+def test_only_a_batch_that_is_read_twice_to_make_tables_is_a_small_one(source: str, infers: bool) -> None:
+    """The tables of a database are made from its catalog, before the first batch is read."""
+    [settings] = parse_text(f"p:\n  source:\n    {source}\n  sink:\n    - {SINK}\n", PLUGINS).pipelines
+    catalog = SimpleNamespace(properties={}, name="lakehouse")
+    assert Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog)).infers is infers

@@ -15,7 +15,7 @@ __all__ = ["Committer"]
 
 _POOL = 8
 """Tables that are committed in parallel (17-25 ms per table with 4 to 8 threads)."""
-_TICK_SECONDS = 0.05
+_TICK_SECONDS = 0.02
 
 
 class Committer:

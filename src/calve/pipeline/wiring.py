@@ -134,7 +134,8 @@ class Wiring:
         self._origin = () if rejects else origin_of(settings)
         self.source_accepts = not rejects and accepts(settings)
         self.always_gathers = any(sink.always_gathers for sink in tables)
-        self.infers = any(sink.infers for sink in tables)
+        is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
+        self.infers = not is_typed and any(sink.infers for sink in tables)
         self.in_order = any(sink.order is Order.BY_KEY for sink in self._sinks)
         self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks)
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)

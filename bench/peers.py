@@ -71,8 +71,8 @@ iceberg.control.commit.timeout-ms=60000
 {tables}
 """
 ONE_TABLE = "iceberg.tables=bench.events"
-# Iceberg's older sink, the default, loses rows of a bounded source: if one writer ends before a checkpoint and the other
-# one after it, both leave their files under the same last number, and the later ones replace the earlier ones.
+# Iceberg's older sink, the default, loses rows of a bounded source: if one writer ends before a checkpoint and the
+# other one after it, both leave their files under the same last number, and the later ones replace the earlier ones.
 FLINK_SQL = """
 SET execution.checkpointing.interval=10s;
 SET parallelism.default=2;

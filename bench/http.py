@@ -2,7 +2,8 @@
 
     make bench-http BENCH="--seconds 10 --connections 16 --request 100"
 
-`alone`: the source in a process of its own, with no pipeline behind it. `into a table`: `calve run` writes the events
+`alone`: the source in a process of its own, with no pipeline behind it. `replicated`: the same, with its log on an object
+store on this machine; the CPU seconds are also those of the store. `into a table`: `calve run` writes the events
 meanwhile, with `commit_interval: 10s`; when it has ended, DuckDB compares the rows and sums of the table with what was
 answered. CPU seconds are the server's: those of the load, about 240 bytes an event, do not count. Answers are fsynced.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
 import random
 import tempfile
 import time
@@ -23,11 +25,14 @@ from pathlib import Path
 from bench import lake
 from bench.measure import Figures, measured, medians, parser, take_turns
 from bench.report import Report
+from calve.object_store import StateFolder, StoreFolder
 from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
 from running import Calve
+from services.objects import ObjectStore
 from services.process import free_ports
 
+NAMES = ("alone", "replicated", "into a table")
 LEAST = 300_000
 """Events a second that shall be accepted."""
 SUMS = "count(*), sum(event_id)"
@@ -96,7 +101,7 @@ def _event(chance: random.Random, number: int) -> dict[str, object]:
     }
 
 
-def serve(folder: Path, pipe: Connection) -> None:
+def serve(folder: StateFolder, pipe: Connection) -> None:
     """Run the source, then read its log and count; the child process."""
     http = source.open(HttpSettings(port=0), folder, "bench")
     http.start(None, once=False)
@@ -108,7 +113,7 @@ def serve(folder: Path, pipe: Connection) -> None:
     http.stop()
 
 
-def alone(load: Load, place: Path) -> Figures:
+def alone(load: Load, place: StateFolder) -> Figures:
     """Send to the source alone, and compare what was answered with what its log holds."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(place, theirs), daemon=True)
@@ -155,13 +160,18 @@ def main() -> None:
         def run(name: str, number: int) -> Figures:
             folder = Path(place) / f"{name}-{number}"
             folder.mkdir()
-            work = alone if name == "alone" else into_a_table
-            return work(Load(chosen.connections, chosen.request, chosen.seconds), folder)
+            load = Load(chosen.connections, chosen.request, chosen.seconds)
+            if name == "replicated":
+                return alone(load, StoreFolder.at(store.place(folder.name)))
+            return (alone if name == "alone" else into_a_table)(load, folder)
 
-        results = take_turns({name: partial(run, name) for name in ("alone", "into a table")}, chosen.rounds)
+        with ObjectStore(Path(place) / "store") as store:
+            os.environ.update(store.environment())
+            results = take_turns({name: partial(run, name) for name in NAMES}, chosen.rounds)
     report = Report("http", "HTTP")
     for name, rounds in medians(results).items():
-        report.target(f"accepted events/s, {name}", rounds["events/s"], least=LEAST)
+        if name != "replicated":  # the store is on the same cores
+            report.target(f"accepted events/s, {name}", rounds["events/s"], least=LEAST)
     report.bars(results, "events/s")
 
 

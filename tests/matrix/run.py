@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -34,6 +35,8 @@ from calve.catalog.catalog import embedded
 from calve.engine import session
 from matrix import databases
 from matrix.feeds import Feed, FileFeed, HttpFeed, KafkaFeed, TableFeed
+from matrix.neighbours import EXTENSIONS, Neighbours
+from matrix.neighbours import table as neighbour_table
 from matrix.round import ANY_TIME, APPEND, MODES, OPENSEARCH, Counts, Round
 from matrix.starts import Starts
 from matrix.takeovers import Takeovers
@@ -105,6 +108,8 @@ def main() -> int:
     asked.folder.mkdir(parents=True)
     if asked.databases:
         return _play_databases(asked)
+    if asked.neighbours:
+        return _play_neighbours(asked)
     if asked.starts:
         return _play_starts(asked)
     if asked.takeovers:
@@ -136,6 +141,28 @@ def main() -> int:
         servers.close()
         _write(asked, found)
     return 1 if failed else 0
+
+
+def _play_neighbours(asked: argparse.Namespace) -> int:
+    spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2", **EXTENSIONS})
+    neighbours, chance = Neighbours(asked.folder / "neighbours", spark, asked.seed), random.Random(asked.seed)
+    names, began, ended = list(neighbours.neighbour.actions), time.monotonic(), "no dead letters were counted"
+    try:
+        neighbours.start()
+        turns = itertools.chain(*(chance.sample(names, len(names)) for _ in range(-(-asked.neighbours // len(names)))))
+        for action, mode, one in neighbours.play(itertools.islice(turns, asked.neighbours)):
+            print(f"{time.monotonic() - began:.0f} s: {action}, {mode}: {one}", flush=True)
+        ended = f"{neighbours.drain()} dead letters"
+    except KeyboardInterrupt:
+        print("ended; the table has the actions before", flush=True)
+    finally:
+        neighbours.end()
+        session.stop(spark)
+    found = neighbours.found.values()
+    line = f"{sum(one.times for one in found)} actions, {neighbours.sent} events, {ended}"
+    (asked.folder / "neighbours.md").write_text(f"{neighbour_table(neighbours.found)}\n\n{line}\n")
+    print(neighbour_table(neighbours.found), line, sep="\n")
+    return 1 if any(one.lost or one.duplicated for one in found) else 0
 
 
 def _play_starts(asked: argparse.Namespace) -> int:
@@ -227,6 +254,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--round", type=int, help="play only this round of the seed")
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--neighbours", type=int, default=0, help="let others work on the tables so often instead")
     parser.add_argument("--starts", type=int, default=0, help="start and end a process so often instead")
     parser.add_argument("--takeovers", type=int, default=0, help="let a standby take over so often instead")
     parser.add_argument("--pipelines", type=int, default=20, help="with --starts: how many the process has")

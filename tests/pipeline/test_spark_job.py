@@ -28,6 +28,14 @@ def test_sizes_are_evened_out():
     assert sorted(sum(split.size_bytes for split in group) // TASK_BYTES for group in groups) == [8, 8]
 
 
+@pytest.mark.parametrize("cores", [4, 8, 100, 400])
+def test_more_partitions_than_cores_of_very_different_sizes_are_balanced_by_size(cores):
+    sizes = [TASK_BYTES * (1 + number * 7919 % 97) for number in range(cores * 10)]
+    loads = [sum(split.size_bytes for split in group) for group in divide(splits(*sizes), cores)]
+    assert len(loads) == cores
+    assert max(loads) <= 1.05 * sum(sizes) / cores
+
+
 def test_a_task_has_no_more_changes_than_it_can_keep_in_memory_however_large_the_batch_is():
     many = splits(*[CHANGES_BYTES // 8] * 80)
     groups = divide(many, 2, in_order=True)

@@ -13,8 +13,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from calve import durable
 from calve.errors import InvariantError, OvertakenError
@@ -219,7 +221,7 @@ class Ledger:
             raise InvariantError(f"Batch {batch} cannot follow batch {self.last_batch}", step="ledger")
         reach("ledger.before-begin")
         planned = replace(planned, time_tenths=self._next_time())
-        self._records.begin(batch, asdict(planned))
+        self._records.begin(batch, msgspec.to_builtins(planned))
         reach("ledger.after-begin")
         with self._mutex:
             self._pending[batch] = Pending(batch, planned, None)

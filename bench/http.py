@@ -2,8 +2,8 @@
 
     make bench-http BENCH="--seconds 10 --connections 16 --request 100"
 
-`alone`: the source in a process of its own, with no pipeline behind it. `replicated`: the same, with its log on an object
-store on this machine; the CPU seconds are also those of the store. `into a table`: `calve run` writes the events
+`alone`: the source in a process of its own, with no pipeline behind it. `replicated`: the same, with its log on an
+object store of this machine; the CPU seconds are also those of the store. `into a table`: `calve run` writes the events
 meanwhile, with `commit_interval: 10s`; when it has ended, DuckDB compares the rows and sums of the table with what was
 answered. CPU seconds are the server's: those of the load, about 240 bytes an event, do not count. Answers are fsynced.
 """

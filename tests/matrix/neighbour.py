@@ -100,7 +100,7 @@ class Neighbour:
         _call(table, "fast_forward", "branch => 'main', to => 'audit'")
 
     def _columns(self, table: Watched) -> None:
-        table.spark.sql(f"ALTER TABLE {table.name} ADD COLUMN IF NOT EXISTS theirs{self._next()} STRING")
+        table.spark.sql(f"ALTER TABLE {table.name} ADD COLUMN theirs{self._next()} STRING")
         table.spark.sql(f"ALTER TABLE {table.name} RENAME COLUMN theirs{self._count} TO renamed{self._count}")
         if self._chance.random() < 0.5:
             table.spark.sql(f"ALTER TABLE {table.name} DROP COLUMN renamed{self._count}")

@@ -102,6 +102,7 @@ class Writer:
         self.calve.stop()
         _command(self.calve, "state", "forget", table, "--yes")
         self.calve.start()
+        self.calve.until(lambda: "state forget" not in self.error(table), "it has a status of its own")
 
     def rejects(self) -> int:
         """Return how many events are dead letters."""

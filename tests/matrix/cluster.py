@@ -129,8 +129,9 @@ class Drivers:
 
 
 def main() -> int:
-    """Kill as often as asked; return 1 if anything was lost or duplicated."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Kill as often as asked, or until a signal; return 1 if anything was lost or duplicated."""
+    for wish in (signal.SIGINT, signal.SIGTERM):  # a shell has what it starts in the background ignore the first
+        signal.signal(wish, signal.default_int_handler)
     asked = _arguments()
     folder = asked.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
@@ -153,7 +154,10 @@ def main() -> int:
         kills: Counter[str] = Counter()
         try:
             drivers.reach(1, "the first rows are committed")
-            _play(asked, cluster, drivers, feed, kills)
+            try:
+                _play(asked, cluster, drivers, feed, kills)
+            except KeyboardInterrupt:
+                print("ended; the strikes before count", flush=True)
             feed.end()
             drivers.reach(feed.sent, "all events are committed")
             assert drivers.all[0].stop() == 0, drivers.all[0].said()[-3000:]

@@ -19,7 +19,7 @@ from calve.sources.database.epochs import Epochs
 from calve.sources.database.load import Load, check_database, chunk_of, first_of, log_position
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.reload import Beginning, Reloads, Request
-from calve.sources.database.stopped import condition, marked, stop, tell, why_stopped
+from calve.sources.database.stopped import condition, marked, tell, why_stopped
 from calve.sources.database.stream import DatabaseStream, Target
 from calve.sources.database.table import Table
 from calve.sources.source import Backlog, Planned, Position, SourceTable
@@ -295,8 +295,6 @@ class DatabaseSource(ABC):
             if wanted is None or (self._settings.transactional and not stream.halt()):
                 return
             stream.stop()
-            for oid, why in stream.unreadable():
-                stop(self._epochs, self._epochs.tables[oid], why, self._lines)
             if not self._reload(*wanted):
                 return
         if not reloads.is_applied:

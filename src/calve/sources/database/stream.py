@@ -76,10 +76,12 @@ class DatabaseStream(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; may be called twice."""
+        """End the thread; may be called twice. Tables that it was to stop and did not come to are stopped here."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
+        for oid, why in self.unreadable():
+            self._stop_now(oid, why)
 
     def halt(self) -> bool:
         """End the thread where a transaction ends; return whether it has ended. May be called again and again."""
@@ -129,7 +131,10 @@ class DatabaseStream(ABC):
         if self._thread.is_alive():
             self._unreadable.append((oid, why))
         else:
-            stop(self._target.epochs, self._target.epochs.tables[oid], why, self._lines)
+            self._stop_now(oid, why)
+
+    def _stop_now(self, oid: int, why: str) -> None:
+        stop(self._target.epochs, self._target.epochs.tables[oid], why, self._lines)
 
     def unreadable(self) -> Iterator[tuple[int, str]]:
         """Yield what `stop_table` was called with since the last call."""

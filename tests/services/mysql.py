@@ -147,6 +147,7 @@ class MySql:
         is_new = not data.exists()
         if is_new:
             _copy(_template(self.kind), data)
+            (data / "auto.cnf").unlink(missing_ok=True)  # every server has a UUID of its own
             (self.folder / "tmp").mkdir()
             for folder in (self.folder, self.folder / "tmp"):
                 shutil.chown(folder, *process.nobody())
@@ -196,6 +197,27 @@ class MySql:
             for statement in ([f"use {database}"] if database else []) + list(statements):
                 rows = connection.query(statement)
         return rows
+
+    def follow(self, primary: MySql) -> None:
+        """Become a replica of another server, by GTID."""
+        where = f"master_host = '127.0.0.1', master_port = {primary.port}, master_user = 'root'"
+        how = "master_use_gtid = slave_pos, master_ssl = 0" if self.kind == MARIADB else "master_auto_position = 1"
+        key = ", get_master_public_key = 1" if self.kind == MYSQL else ""
+        secret = f"master_password = '{PASSWORD}', master_connect_retry = 1"
+        self.run(f"change master to {where}, {secret}, {how}{key}", "start slave")
+
+    def catch_up(self, primary: MySql) -> None:
+        """Wait until a replica has everything that is committed."""
+        if self.kind == MARIADB:
+            at, wait = primary.run("select @@gtid_binlog_pos")[0][0], "select master_gtid_wait('{}', 60)"
+        else:
+            at, wait = primary.run("select @@global.gtid_executed")[0][0], "select wait_for_executed_gtid_set('{}', 60)"
+        [[found]] = self.run(wait.format(at))
+        assert found == "0", self.run("show slave status")
+
+    def promote(self) -> None:
+        """End being a replica."""
+        self.run("stop slave", "reset slave all")
 
     def create_database(self, name: str) -> str:
         """Create an empty database; give its name."""

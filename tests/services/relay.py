@@ -8,10 +8,14 @@ from contextlib import suppress
 
 
 class Relay:
-    """Forwards connections to a port of this machine until `cut`; `mend` lets new ones through again."""
+    """Forwards connections to a port of this machine until `cut`; `mend` lets new ones through again.
+
+    Attributes:
+        target: The port; another one counts for new connections.
+    """
 
     def __init__(self, target: int) -> None:
-        self._target = target
+        self.target = target
         self._cut = threading.Event()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -46,7 +50,7 @@ class Relay:
                     client.close()
                     continue
                 with suppress(OSError):
-                    server = socket.create_connection(("127.0.0.1", self._target))
+                    server = socket.create_connection(("127.0.0.1", self.target))
                     self._open |= {client, server}
                     for source, sink in ((client, server), (server, client)):
                         threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()

@@ -10,9 +10,11 @@ from typing import Any
 
 from calve.event.columns import SCHEMA, TYPED
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.settings import Tables
+from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql import source
 from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.postgres import source as postgres
+from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import SourceTable
 from services.mysql import MYSQL_5, PASSWORD, MySql
 from sources.mysql.edges import EDGES, sent, told
@@ -55,7 +57,7 @@ class Follower:
         rows: By table and key, with the names that columns had when the row came.
     """
 
-    def __init__(self, settings: MysqlSettings, folder: Path) -> None:
+    def __init__(self, settings: DatabaseSettings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
         self.position: Any = None
         self.rows: dict[str, dict[str, dict]] = {}
@@ -64,7 +66,8 @@ class Follower:
 
     def read(self) -> dict[str, dict[str, dict]]:
         """Read to the end; give the rows of each table, by their keys."""
-        opened = source.open(self.settings, self.folder, "p")
+        database = postgres if isinstance(self.settings, PostgresSettings) else source
+        opened = database.open(self.settings, self.folder, "p")
         opened.start(self.position, True)
         self.before_first_plan()
         try:

@@ -6,7 +6,8 @@ from calve.sources.mysql.ddl import Effect, effects
 
 
 def of(text: str) -> list[tuple[object, ...]]:
-    return [tuple(effect) if effect.to else tuple(effect)[:3] for effect in effects(text, "d")]
+    found = [(effect.to or effect.alteration.renamed, effect) for effect in effects(text, "d")]
+    return [(*effect[:3], to) if to else effect[:3] for to, effect in found]
 
 
 @pytest.mark.parametrize(
@@ -21,8 +22,8 @@ def of(text: str) -> list[tuple[object, ...]]:
         ("DROP DATABASE IF EXISTS o", [("drop database", "o", "")]),
         ("DROP VIEW t", []),
         ("RENAME TABLE a TO b, o.c TO d.c", [("rename", "d", "a", (("d", "b"),)), ("rename", "o", "c", (("d", "c"),))]),
-        ("ALTER TABLE a RENAME TO o.b", [("rename", "d", "a", (("o", "b"),)), ("columns", "d", "a")]),
-        ("ALTER TABLE a RENAME b", [("rename", "d", "a", (("d", "b"),)), ("columns", "d", "a")]),
+        ("ALTER TABLE a RENAME TO o.b", [("columns", "d", "a"), ("rename", "d", "a", (("o", "b"),))]),
+        ("ALTER TABLE a RENAME b", [("columns", "d", "a"), ("rename", "d", "a", (("d", "b"),))]),
         ("ALTER TABLE a ADD KEY (x), RENAME INDEX i TO j", []),
         (
             "alter table a add column n decimal(9,2) default 1, change column b `c d` int, rename column e to f",

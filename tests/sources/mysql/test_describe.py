@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,14 +41,15 @@ class Shop:
     Args:
         server: The server.
         folder: A new folder.
-        statements: What is there before the load; ends with the first rows.
+        *statements: What is there before the load; ends with the first rows.
+        **more: Settings.
     """
 
-    def __init__(self, server: MySql, folder: Path, *statements: str) -> None:
+    def __init__(self, server: MySql, folder: Path, *statements: str, **more: Any) -> None:
         self.server = server
         server.run("drop database if exists shop", "create database shop character set utf8mb4")
         self.run(*statements)
-        self.follower = Follower(settings_of(server, "shop"), folder)
+        self.follower = Follower(settings_of(server, "shop", **{"on_unlogged_change": "ignore", **more}), folder)
         self.follower.read()
 
     def run(self, *statements: str) -> None:

@@ -89,7 +89,7 @@ DDL_CHANGES = (
 def test_tables_change_and_rows_follow(server: MySql, tmp_path: Path) -> None:
     server.create_database("ddl")
     server.run(*DDL_TABLES, database="ddl")
-    follower = Follower(settings_of(server, "ddl"), tmp_path)
+    follower = Follower(settings_of(server, "ddl", on_unlogged_change="ignore"), tmp_path)
     follower.read()
     later = "create table later (id int primary key)" + (" select 5 as id" if server.kind == MARIADB else "")
     server.run(*DDL_CHANGES, later, "insert into later values (6)", database="ddl")
@@ -128,7 +128,7 @@ STOPS = [
     (["truncate table t"], "it was truncated"),
     (["alter table t drop primary key, add primary key (id, n)", "insert into t values (3, 3)"], "its key has other"),
     (["alter table t drop primary key", "insert into t values (3, 3)"], "its key has other columns now"),
-    (["alter table t modify n varchar(9)", "insert into t values (3, 3)"], "the type of n changed from int to string"),
+    (["alter table t modify n varchar(9)", "insert into t values (3, 3)"], "may have changed values of its column n"),
     (["rename table t to renamed", "insert into renamed values (3, 3)"], "it is now called stops.renamed"),
     (["create or replace table t (id int primary key)", "insert into t values (3)"], "dropped and created again"),
     (["set session binlog_format = statement", "insert into t values (3, 3)"], "binlog_format = STATEMENT"),

@@ -184,7 +184,7 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
         "insert into parted values (1, '2024-05-05'), (2, '2025-05-05')",
         database=database,
     )
-    running = calve(yaml(server, database))
+    running = calve(yaml(server, database, "on_unlogged_change: ignore"))
     once(running)
     assert set(rows(running, "shop.parted")) == {1, 2}
     server.run(
@@ -221,7 +221,10 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
 
 STOPS = {
     "cut": ("truncate cut", "it was truncated"),
-    "typed": ("alter table typed alter column n type text", "the type of n changed from int to string"),
+    "typed": (
+        "alter table typed alter column n type text",
+        "its rows were rewritten, and may have other values in its column n",
+    ),
     "keyed": ("alter table keyed drop constraint keyed_pkey, add primary key (id, n)", "its key has other columns now"),
     "bare": ("alter table bare drop constraint bare_pkey", "its key has other columns now"),
     "named": ("alter table named rename to other_name", "it is now called public.other_name"),
@@ -249,12 +252,12 @@ def test_what_cannot_be_followed_stops_its_table_alone_after_everything_before_i
     assert f"Everything is committed but the rows of {len(STOPS)} stopped tables: public.bare (its key has" in said
     for name, (_, why) in STOPS.items():
         assert f"public.{name} is stopped, and the other tables go on: {why}" in said
-        assert set(rows(running, f"shop.{name}")) == {1, 2}
+        assert set(rows(running, f"shop.{name}")) == ({1} if name == "typed" else {1, 2}), name
     assert {key: row["n"] for key, row in rows(running, "shop.fine").items()} == {1: 1 + len(STOPS)}
     assert "is stopped (" in running.status("shop")["source"]
     server.run("insert into typed values (4, 'x')", "insert into fine values (4, 4)", database=database)
-    assert "public.typed is stopped, and is not read: the type of n changed" in once(running, 1)
-    assert set(rows(running, "shop.typed")) == {1, 2}
+    assert "public.typed is stopped, and is not read: its rows were rewritten" in once(running, 1)
+    assert set(rows(running, "shop.typed")) == {1}  # the catalog said so before the stream
     assert set(rows(running, "shop.fine")) == {1, 4}
     _check_that_one_is_loaded_anew(server, running, database)
     _check_that_all_are_loaded_anew(server, running, database)

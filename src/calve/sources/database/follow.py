@@ -35,7 +35,7 @@ def check(known: Table, table: Table) -> None:
 
 def _misfit(before: Table, table: Table) -> str:
     """Return why a table that is loaded anew does not fit the target of the one before; empty: it does."""
-    old = {column.name: column for column in before.columns}
+    old = {column.name: column for column in (*before.dropped, *before.columns)}
     for column in table.columns:
         if column.name in old and not can_widen(old[column.name].kind, column.kind):
             return f"the type of {column.name} changed from {old[column.name].kind} to {column.kind}"

@@ -21,6 +21,7 @@ from calve.stop_point import reach
 __all__ = ["Load", "check_database", "chunk_of", "first_of", "log_position"]
 
 _BEGUN = "begun.json"
+_OTHER = "Correct host and database; for another database use a new --state and an empty target"
 
 
 class Load:
@@ -126,8 +127,14 @@ class Load:
         return f"load: {size(total - left)} of {size(total)} read" if left else ""
 
 
-def check_database(begun: dict[str, Any], database: str, shown: str) -> None:
+def check_database(begun: dict[str, Any], database: str, shown: str, hint: str = "") -> None:
     """Check that a state is of a database.
+
+    Args:
+        begun: What the state began with.
+        database: What identifies the database.
+        shown: The server, for messages.
+        hint: What else may help.
 
     Raises:
         SourceError: It is of another one.
@@ -137,7 +144,7 @@ def check_database(begun: dict[str, Any], database: str, shown: str) -> None:
             f"{shown} is not the database that this state was begun with",
             step="start",
             target=shown,
-            hint="Correct host and database; for another database use a new --state and an empty target",
+            hint=". ".join(filter(None, (_OTHER, hint))),
         )
 
 

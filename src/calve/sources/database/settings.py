@@ -52,6 +52,11 @@ class DatabaseSettings:
         "fail",
         "If a table is truncated: stop this table after all changes before it, or keep its rows and go on.",
     )
+    on_unlogged_change: Literal["fail", "reload", "ignore"] = option(
+        "fail",
+        "If values of older rows change, or may, without a trace in the log (e.g. a new column with a default): stop "
+        "this table after all changes before it, load it anew by itself, or go on and leave these values as they are.",
+    )
     on_lost_position: Literal["fail", "reload"] = option(
         "fail",
         "If the server no longer has the changes that follow: stop with an error, or remove all rows of the target "

@@ -12,6 +12,7 @@ from typing import Any
 from calve.backoff import delay
 from calve.errors import CalveError, InvariantError, SourceUnavailableError, Verdict
 from calve.observe.log import Log as LogLines
+from calve.sources.database import reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.outbox import Outbox
 from calve.sources.database.stopped import stop
@@ -178,6 +179,7 @@ class DatabaseSession:
         self._settings = target.settings
         self._lines = LogLines(target.pipeline)
         self._outbox, self._positions, self._epochs = target.outbox, target.positions, target.epochs
+        self._load = target.begun.get("load", 0)
         self.transaction: Transaction | None = None
         self._ordinal = 0
 
@@ -254,10 +256,31 @@ class DatabaseSession:
         self._outbox.begin_epoch()
         return True
 
+    def _goes_on(self, table: Table, why: str) -> bool:
+        """Follow `on_unlogged_change`: return whether a table is still read; may be repeated."""
+        policy = self._settings.on_unlogged_change
+        if policy == "ignore":
+            self._lines.warning(
+                f"{table.full_name} is not what it is in {self.system}, because its log does not have this: {why}",
+                table=table.full_name,
+                hint=f"To have it right, load it anew: calve source reload <configuration> {table.full_name}",
+            )
+            return True
+        if policy == "reload":
+            folder, name = self._positions.files, table.full_name
+            if all(asked.tables != [name] for _, asked in reload.requests(folder, self._load)):
+                reload.request(folder, self._load, [name])
+        self._stop_table(table, f"{why}; the log does not have that")
+        return False
+
     def _truncated(self, tables: list[Table]) -> None:
         """Follow `on_truncate`."""
         for table in tables:
-            if self._settings.on_truncate == "ignore":
-                self._lines.warning(f"truncated in {self.system}, but not in the target: {table.full_name}")
-            else:
-                self._stop_table(table, "it was truncated, and the rows in the target were not removed")
+            self._lose_rows(table, "it was truncated, and the rows in the target were not removed")
+
+    def _lose_rows(self, table: Table, why: str) -> None:
+        """Follow `on_truncate` for a table that has lost rows."""
+        if self._settings.on_truncate == "ignore":
+            self._lines.warning(f"{table.full_name} keeps rows that {self.system} does not have: {why}")
+        else:
+            self._stop_table(table, why)

@@ -96,6 +96,8 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         since: Changes and statements up to this position are not read: the table, and the rows of its load, are as
             after them.
         stopped: Why it is not read any more; empty: it is read.
+        dropped: Columns that it had before; the target still has their values.
+        mark: What the catalog had besides, where a stream has no statements.
     """
 
     database: str
@@ -108,6 +110,8 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     since: int = 0
     stopped: str = ""
     is_outdated: bool = False
+    dropped: tuple[Column, ...] = ()
+    mark: str = ""
 
     @property
     def full_name(self) -> str:

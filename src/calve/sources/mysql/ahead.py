@@ -68,7 +68,7 @@ class Ahead:
                 if event.kind == events.FORMAT:
                     is_checked = events.has_checksum(event)
                 elif event.kind == events.ROTATE:
-                    file = LogPlace(*events.rotated(event)).number >> 32
+                    file = until.moved(*events.rotated(event)).number >> 32
                 self._take(event, file)
 
     def _take(self, event: Event, file: int) -> None:

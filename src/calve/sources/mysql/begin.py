@@ -6,8 +6,6 @@ A commit is in MySQL's log a moment before its rows are visible, so the end of t
 from __future__ import annotations
 
 import random
-import re
-import struct
 import uuid
 
 from calve.errors import SourceError
@@ -15,13 +13,14 @@ from calve.sources.database.connection import Address, ClosedError, ServerError
 from calve.sources.mysql import events
 from calve.sources.mysql.database import Database, LogPlace
 from calve.sources.mysql.failure import NO_RIGHTS
+from calve.sources.mysql.gtids import encoded
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["begin_dump", "first_place", "may_lock", "probe_id"]
+__all__ = ["begin_dump", "first_after", "first_place", "may_lock", "probe_id"]
 
-_PLAIN = re.compile(r"[0-9a-fA-F-]{36}(:\d+(-\d+)?)+")
 _HEARTBEAT_NANOSECONDS = 1_000_000_000
 _WAIT_SECONDS = 30.0
+_FIRST_POSITION = 4
 _PROBE_IDS = (1 << 30, 1 << 31)
 
 
@@ -41,7 +40,8 @@ def first_place(database: Database, connection: Connection, address: Address, se
         rows = connection.query("show status like 'binlog_snapshot_%'")
         found = {(row[0] or "").lower(): row[1] or "" for row in rows}
         connection.query("commit")
-        return LogPlace(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])).number
+        at = found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
+        return LogPlace(*at, database.generation).number
     gtids = _encoded(database)
     if gtids is None:
         connection.query("flush tables with read lock")
@@ -52,7 +52,27 @@ def first_place(database: Database, connection: Connection, address: Address, se
     place = _place(database)
     gtids = _encoded(database) or b""
     with connect(address, "calve begin") as log:
-        return _first_missing(log, gtids, place.number, server_id)
+        return _first_missing(log, gtids, place, server_id)
+
+
+def first_after(log: Connection, gtids: str, end: LogPlace, server_id: int) -> int:
+    """Return the number of the first position after which the log has transactions that a set lacks, or the end.
+
+    Args:
+        log: A new session.
+        gtids: The set.
+        end: The end of the log.
+        server_id: The number of a replica that is nobody's.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The log does not have what follows.
+    """
+    data = None if log.is_mariadb else encoded(gtids)
+    if data is not None:
+        return _first_missing(log, data, end, server_id)
+    log.query(f"set @slave_connect_state = '{gtids}', @slave_gtid_strict_mode = 1")
+    return _first_missing(log, None, end, server_id)
 
 
 def may_lock(database: Database, connection: Connection) -> bool:
@@ -92,23 +112,26 @@ def probe_id() -> int:
     return random.SystemRandom().randrange(*_PROBE_IDS)
 
 
-def _first_missing(log: Connection, gtids: bytes, end: int, server_id: int) -> int:
-    """Return the position of the first transaction in the log that a set lacks, or the end."""
+def _first_missing(log: Connection, gtids: bytes | None, end: LogPlace, server_id: int) -> int:
+    """Return the position of the first transaction in the log that a set lacks (None: the session's), or the end."""
     is_checked = begin_dump(log, f"begin {server_id}")
-    log.dump_missing(gtids, server_id)
-    file = end >> 32
+    if gtids is None:
+        log.dump("", _FIRST_POSITION, server_id, waits=False)
+    else:
+        log.dump_missing(gtids, server_id)
+    file = end.file
     while True:
         try:
             data = log.receive(_WAIT_SECONDS)
         except ClosedError:
-            return end
+            return end.number
         if data is None:
-            return end
+            return end.number
         event = events.parse(data, is_checked)
         if event.kind == events.ROTATE:
-            file = LogPlace(*events.rotated(event)).number >> 32
+            file, _ = events.rotated(event)
         elif event.kind in events.BEGINS:
-            return min(end, LogPlace(f".{file}", event.end - event.size).number)
+            return min(end.number, end.moved(file, event.end - event.size).number)
 
 
 def _place(database: Database) -> LogPlace:
@@ -122,14 +145,4 @@ def _encoded(database: Database) -> bytes | None:
     """Return the GTIDs of all visible transactions as the protocol has them; None if they do not tell."""
     if database.variable("gtid_mode") != "ON":
         return None
-    text = re.sub(r"\s", "", database.variable("gtid_executed"))
-    parts = [part for part in text.split(",") if part]
-    if not all(_PLAIN.fullmatch(part) for part in parts):
-        return None  # with tags
-    data = struct.pack("<Q", len(parts))
-    for part in parts:
-        server, *intervals = part.split(":")
-        data += uuid.UUID(server).bytes + struct.pack("<Q", len(intervals))
-        for first, _, last in (interval.partition("-") for interval in intervals):
-            data += struct.pack("<QQ", int(first), int(last or first) + 1)
-    return data
+    return encoded(database.variable("gtid_executed"))

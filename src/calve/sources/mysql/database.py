@@ -38,6 +38,7 @@ where delete_rule in ('CASCADE', 'SET NULL') or update_rule in ('CASCADE', 'SET 
 _HIDDEN = frozenset(("1146", "1049")) | NO_RIGHTS
 """Codes of errors for a table or database that does not exist, or that the user may not read."""
 _LOCK_SECONDS = 10
+_FILE_BITS = 24
 _STATUS_SINCE, _CACHE_SINCE = (8, 2), (8, 0, 3)
 
 
@@ -67,26 +68,42 @@ class Found:
 
 @dataclass(frozen=True)
 class LogPlace:
-    """A place in the binary log, and its number, which only grows."""
+    """A place in the binary log, and its number, which only grows.
+
+    Attributes:
+        generation: How many servers were read before this one.
+    """
 
     file: str
     position: int
+    generation: int = 0
 
     @property
     def number(self) -> int:
-        """The number of the file, and the position in it."""
-        return int(self.file.rpartition(".")[2]) << 32 | self.position
+        """The number of the server, that of the file, and the position in it."""
+        return (self.generation << _FILE_BITS | int(self.file.rpartition(".")[2])) << 32 | self.position
 
     def at(self, number: int) -> LogPlace:
         """Return another place of the same log by its number."""
-        return LogPlace(f"{self.file.rpartition('.')[0]}.{number >> 32:06d}", number & 0xFFFFFFFF)
+        file = number >> 32 & (1 << _FILE_BITS) - 1
+        return LogPlace(f"{self.file.rpartition('.')[0]}.{file:06d}", number & 0xFFFFFFFF, self.generation)
+
+    def moved(self, file: str, position: int) -> LogPlace:
+        """Return a place in another file of the same log."""
+        return LogPlace(file, position, self.generation)
 
 
 class Database:
-    """The catalog of the server of one session."""
+    """The catalog of the server of one session.
 
-    def __init__(self, connection: Connection) -> None:
+    Args:
+        connection: The session.
+        generation: How many servers were read before this one.
+    """
+
+    def __init__(self, connection: Connection, generation: int = 0) -> None:
         self._connection = connection
+        self.generation = generation
 
     @cached_property
     def version(self) -> tuple[int, ...]:
@@ -206,7 +223,12 @@ class Database:
             "show binary log status" if not self.is_mariadb and self.version >= _STATUS_SINCE else "show master status"
         )
         rows = self._connection.query(statement)
-        return LogPlace(rows[0][0] or "", int(rows[0][1] or 0)) if rows else None
+        return LogPlace(rows[0][0] or "", int(rows[0][1] or 0), self.generation) if rows else None
+
+    def gtids_before(self, place: LogPlace) -> str:
+        """Return MariaDB's GTID position of a place in its log."""
+        [[found]] = self._connection.query(f"select binlog_gtid_pos({literal(place.file)}, {place.position})")
+        return found or ""
 
     def _columns(self, which: str) -> Iterable[Row]:
         return self._connection.query(_COLUMNS.format(which=which))

@@ -27,6 +27,7 @@ __all__ = [
     "layout_columns",
     "mapped",
     "parse",
+    "previous_gtids",
     "query",
     "rotated",
     "rows",
@@ -35,6 +36,7 @@ __all__ = [
 QUERY, ROTATE, FORMAT, XID, HEARTBEAT, TABLE_MAP = 2, 4, 15, 16, 27, 19
 INSERTS, UPDATES, DELETES = (23, 30), (24, 31), (25, 32)
 GTID, ANONYMOUS, TAGGED, MARIADB_GTID = 33, 34, 42, 162
+PREVIOUS_GTIDS = 35
 BEGINS = (GTID, ANONYMOUS, TAGGED, MARIADB_GTID)
 """Kinds of events that begin transactions."""
 REFUSED = {
@@ -56,8 +58,8 @@ REFUSED = {
 _HEAD = struct.Struct("<IBIIIH")
 _CHECKSUM_BYTES = 4
 _QUERY_HEAD = struct.Struct("<IIBHH")
-_CLIENT, _STATUS_BYTES = 4, {0: 5, 1: 9, 3: 5, 6: 0}
-"""The code of the session's character sets, and the sizes of the variables before them; 0: a text."""
+_CLIENT, _MODE, _STATUS_BYTES = 4, 1, {0: 5, 1: 9, 3: 5, 6: 0}
+"""The codes of the session's character sets and SQL mode, and the sizes of the variables before; 0: a text."""
 _ROW_HEAD_BYTES = 8
 _SECOND_VERSION = 30
 _COMMIT_TIME_AT, _COMMIT_TIME_BITS = 42, 55
@@ -92,11 +94,15 @@ class Event(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A statement in the log; `collation` is that of the session, whose character set the text has, 0 for none."""
+    """A statement in the log, with its session's `collation`, whose character set the text has, and `sql_mode`.
+
+    Both are 0 if the log does not have them.
+    """
 
     database: str
     text: bytes
     collation: int
+    sql_mode: int
 
 
 class MappedColumn(NamedTuple):
@@ -178,26 +184,44 @@ def gtid(event: Event) -> tuple[str, int]:
     return f"{uuid.UUID(bytes=body[1:17])}:{int.from_bytes(body[17:25], 'little')}", time
 
 
+def previous_gtids(event: Event) -> str:
+    """Read a PREVIOUS_GTIDS event: return the set of all transactions in the files before; empty also with tags."""
+    body, at, parts = event.body, 8, []
+    count = int.from_bytes(body[:8], "little")
+    if count >> 56:  # the format with tags
+        return ""
+    for _ in range(count):
+        source, intervals = uuid.UUID(bytes=body[at : at + 16]), int.from_bytes(body[at + 16 : at + 24], "little")
+        at += 24
+        ends = struct.unpack_from(f"<{2 * intervals}Q", body, at)
+        at += 16 * intervals
+        parts.append(
+            ":".join([str(source), *(f"{one}-{end - 1}" for one, end in zip(ends[::2], ends[1::2], strict=True))])
+        )
+    return ",".join(parts)
+
+
 def query(event: Event) -> Query:
     """Read a QUERY event."""
     _, _, database, _, status = _QUERY_HEAD.unpack_from(event.body)
     at = _QUERY_HEAD.size + status
     name = event.body[at : at + database].decode("utf-8", "replace")
-    collation = _client_collation(event.body[_QUERY_HEAD.size : at])
-    return Query(name, event.body[at + database + 1 :], collation)
+    return Query(name, event.body[at + database + 1 :], *_session(event.body[_QUERY_HEAD.size : at]))
 
 
-def _client_collation(status: bytes) -> int:
-    """Return the collation of the session; the variables before it are always in this order."""
-    at = 0
+def _session(status: bytes) -> tuple[int, int]:
+    """Return the collation and the SQL mode of the session; the variables before them are always in this order."""
+    at = mode = 0
     while at < len(status):
         code = status[at]
         if code == _CLIENT:
-            return int.from_bytes(status[at + 1 : at + 3], "little")
+            return int.from_bytes(status[at + 1 : at + 3], "little"), mode
         if code not in _STATUS_BYTES:
             break
+        if code == _MODE:
+            mode = int.from_bytes(status[at + 1 : at + 9], "little")
         at += _STATUS_BYTES[code] or 2 + status[at + 1]
-    return 0
+    return 0, mode
 
 
 def rows(event: Event) -> tuple[bytes, bytes, bool]:

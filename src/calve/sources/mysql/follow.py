@@ -10,10 +10,11 @@ import msgspec
 from calve.observe.humanize import many
 from calve.sources.database.follow import check, conflict
 from calve.sources.database.table import Column, Table
+from calve.sources.mysql.alter import Alteration
 from calve.sources.mysql.declared import CODECS, REFUSED_TYPES, decoded, kind_of
 from calve.sources.mysql.events import ENUM, SET, YEAR, Mapped, MappedColumn
 
-__all__ = ["Describer", "renamed", "renumbered", "same", "unreadable"]
+__all__ = ["Describer", "altered", "renumbered", "same", "unreadable"]
 
 _NAMES = {
     1: "tinyint",
@@ -94,7 +95,8 @@ class Describer:
             free += old is None
             columns.append(msgspec.structs.replace(column, number=old.number if old else free))
         table = Table(self.database, known.oid if known else oid, *name, tuple(columns), last_number=free)
-        table = msgspec.structs.replace(table, since=known.since if known else 0)
+        if known is not None:
+            table = msgspec.structs.replace(table, since=known.since, dropped=known.dropped)
         for one in columns:
             if fault := unreadable(one, types.get(one.name, "")):
                 raise conflict(table, f"{one.name} {fault}")
@@ -149,13 +151,17 @@ def renumbered(tables: Iterable[Table], known: Iterable[Table]) -> list[Table]:
     return found
 
 
-def renamed(table: Table, names: Mapping[str, str]) -> Table:
-    """Return a table whose columns have new names, by their old names."""
-    lower = {old.lower(): new for old, new in names.items()}
-    columns = tuple(
-        msgspec.structs.replace(column, name=lower.get(column.name.lower(), column.name)) for column in table.columns
-    )
-    return msgspec.structs.replace(table, columns=columns)
+def altered(table: Table, found: Alteration) -> Table:
+    """Return a table without the columns that a statement drops, and with the new names of others."""
+    gone = {name.lower() for name in found.dropped}
+    again = {name.lower() for name, _ in found.added} | {new.lower() for _, new in found.renamed}
+    names = {old.lower(): new for old, new in found.renamed}
+    dropped = [column for column in table.columns if column.name.lower() in gone]
+    columns = [column for column in table.columns if column.name.lower() not in gone]
+    columns = [msgspec.structs.replace(one, name=names.get(one.name.lower(), one.name)) for one in columns]
+    dropped = [column for column in (*table.dropped, *dropped) if column.name.lower() not in again]
+    last = max([table.last_number, *(column.number for column in table.columns)])
+    return msgspec.structs.replace(table, columns=tuple(columns), dropped=tuple(dropped), last_number=last)
 
 
 def _shape(column: Column) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from calve.errors import CalveError, SourceError
+from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.database.reload import Beginning
@@ -19,7 +19,9 @@ from calve.sources.mysql.database import Database
 from calve.sources.mysql.describe import Descriptions
 from calve.sources.mysql.failure import session
 from calve.sources.mysql.follow import Describer, renumbered
+from calve.sources.mysql.gtids import DurableGtids
 from calve.sources.mysql.reader import MysqlReader
+from calve.sources.mysql.servers import Server, current, followed
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.stream import Stream
 from calve.sources.mysql.wire import Connection
@@ -42,14 +44,21 @@ class MysqlSource(DatabaseSource):
             if begun is None:
                 begun = self._begin(connection, database)
             else:
-                self._go_on(begun, database.name)
+                server = followed(connection, self._settings, self._files, begun["database"], self._lines)
+                self._go_on(begun, begun["database"].partition("#")[0])
+                database = Database(connection, server.generation)
             return begun, self._end(database)
 
     def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
         found = prepare.look(connection, self._settings)
         found.require(self._settings, self.system)
         server_id = self._settings.server_id_of(self._pipeline)
+        visible = database.variable("gtid_executed")  # the rows of the load have all of these
         start = first_place(database, connection, self._settings.address, server_id)
+        if database.variable("gtid_mode") == "ON":
+            gtids = DurableGtids(self._files)
+            gtids.begin(visible, start)
+            gtids.save()
         self._require_unchanged(database, found.tables, start)
         chunks = load.chunks(connection, found.tables, prepare.chosen(database, self._settings))
         return self._began(database.name, start, chunks, found.tables)
@@ -59,11 +68,12 @@ class MysqlSource(DatabaseSource):
 
     def _loaded_until(self) -> int:
         """Return the end of the log after the load; as long as the server does not answer, a position after all."""
+        server = current(self._files, self._load.begun["database"])
         if (known := read_json(self._files, _LOADED)) is not None:
-            return int(known)
+            return max(int(known), server.until)
         try:
             with session(self._settings, STEP, f"calve {self._pipeline}") as connection:
-                end = self._end(Database(connection))
+                end = self._end(self._same(connection, server))
         except CalveError as error:
             self._lines.debug(str(error))
             return ANY
@@ -72,7 +82,7 @@ class MysqlSource(DatabaseSource):
 
     def _begin_reload(self, settings: MysqlSettings) -> Beginning:
         with session(self._settings, STEP, f"calve {self._pipeline} reload") as connection:
-            database = Database(connection)
+            database = self._same(connection, current(self._files, self._load.begun["database"]))
             found = prepare.look(connection, settings)
             found.require(self._settings, self.system)
             start = first_place(database, connection, self._settings.address, probe_id())
@@ -80,6 +90,17 @@ class MysqlSource(DatabaseSource):
             tables = renumbered(found.tables, self._epochs.tables.values())
             chunks = load.chunks(connection, tables, prepare.chosen(database, settings))
             return Beginning(start, tables, chunks, self._end(database))
+
+    def _same(self, connection: Connection, server: Server) -> Database:
+        """Return the catalog of the server that is read.
+
+        Raises:
+            SourceUnavailableError: Another one answers, which the stream follows first.
+        """
+        database = Database(connection, server.generation)
+        if database.name != server.name:
+            raise SourceUnavailableError("another server answers, whose log is read first", step=STEP)
+        return database
 
     def _require_unchanged(self, database: Database, tables: Sequence[Table], start: int) -> None:
         charsets = database.charsets()

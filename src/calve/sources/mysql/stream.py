@@ -19,13 +19,16 @@ from calve.sources.database.table import Table
 from calve.sources.mysql import ddl, events, rows
 from calve.sources.mysql.ahead import Ahead
 from calve.sources.mysql.begin import begin_dump
+from calve.sources.mysql.conversions import unlogged
 from calve.sources.mysql.database import Database, LogPlace
 from calve.sources.mysql.ddl import Effect
 from calve.sources.mysql.describe import Descriptions
 from calve.sources.mysql.events import Event, Mapped
 from calve.sources.mysql.failure import explained, session
-from calve.sources.mysql.follow import Describer, renamed, same
+from calve.sources.mysql.follow import Describer, altered, same
+from calve.sources.mysql.gtids import DurableGtids
 from calve.sources.mysql.log_files import LogFiles
+from calve.sources.mysql.servers import Server, followed
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection
 
@@ -35,6 +38,10 @@ _LOOK_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 """The server sends a heartbeat every second when nothing else comes."""
 _STANDALONE, _XA = 1, 64 | 128
+_UNKNOWN = "its columns changed without a statement in the log"
+_CASCADES = (
+    "the foreign key {} changes rows without a trace in the log; on_cascade: ignore reads it without these changes"
+)
 
 
 class Stream(DatabaseStream):
@@ -48,15 +55,26 @@ class Stream(DatabaseStream):
             session(self._settings, READ, name) as connection,
             session(self._settings, READ, f"{name} catalog") as side,
         ):
-            start = max(self._target.positions.last.commit, self._target.begun["start"])
-            place = Database(side).place()
+            target = self._target
+            server = followed(side, self._settings, target.positions.files, target.begun["database"], self._lines)
+            if Database(connection).name != server.name:
+                raise ClosedError("the address leads to more than one server")
+            start = max(target.positions.last.commit, target.begun["start"], server.start)
+            gtids = DurableGtids(target.positions.files)
+            if gtids.known is not None:
+                start = min(start, max(gtids.at, server.start))
+            place = Database(side, server.generation).place()
             if place is None or place.number < start:
                 raise _reset(self._settings, "ends before what was read")
             is_checked = begin_dump(connection, self._target.pipeline)
             server_id = self._settings.server_id_of(self._target.pipeline)
             connection.dump(place.at(start).file, place.at(start).position, server_id)
             with explained(self._settings, READ):
-                _Session(self, self._target, connection, side, is_checked).run(self._stop, self._until)
+                reading = _Session(self, target, (connection, side), server, place.at(start))
+                try:
+                    reading.run(is_checked, self._stop, self._until)
+                finally:
+                    reading.gtids.save()
 
 
 def _reset(settings: MysqlSettings, why: str) -> PositionLostError:
@@ -70,16 +88,23 @@ class _Session(DatabaseSession):
     system = "MySQL"
 
     def __init__(
-        self, stream: Stream, target: Target, connection: Connection, side: Connection, is_checked: bool
+        self, stream: Stream, target: Target, sessions: tuple[Connection, Connection], server: Server, start: LogPlace
     ) -> None:
         super().__init__(stream, target)
-        self._connection = connection
-        self._catalog = Database(side)
+        self._connection, side = sessions
+        self._catalog = Database(side, server.generation)
+        self._server, self._start = server, start
+        self.gtids = DurableGtids(target.positions.files)
+        if self._catalog.is_mariadb:
+            self.gtids.begin(self._catalog.gtids_before(start), start.number)
+            self.gtids.save()
+        self._ended = start.number
+        self._is_known = False
         self._charsets = self._catalog.charsets()
         self._describer = Describer(target.begun["database"], self._charsets)
         ahead = Ahead(target.settings.address, self._charsets)
         self._descriptions = Descriptions(self._catalog, self._describer, ahead)
-        self._is_checked = is_checked
+        self._is_checked = False
         self._files = LogFiles(target.positions.files)
         self._file = 0
         self._position = 0
@@ -88,7 +113,8 @@ class _Session(DatabaseSession):
         self._resolved: dict[bytes, tuple[int | None, bytes]] = {}
         self._heard = self._looked = time.monotonic()
 
-    def run(self, stop: threading.Event, until: int | None) -> None:
+    def run(self, is_checked: bool, stop: threading.Event, until: int | None) -> None:
+        self._is_checked = is_checked
         while not stop.is_set() and not self._stream.reached:
             data = self._connection.receive(self._patience_seconds)
             if data is None:
@@ -143,9 +169,12 @@ class _Session(DatabaseSession):
             if self._file and not self._files.is_same(self._file, event.seconds):
                 raise _reset(self._settings, "has another file of the name that was read")
         if event.kind == events.ROTATE:
-            place = LogPlace(*events.rotated(event))
+            place = self._start.moved(*events.rotated(event))
             self._file, end = place.number >> 32, place.position
             self._tables, self._resolved = {}, {}  # another run of the server may give the same numbers to tables
+        elif event.kind == events.PREVIOUS_GTIDS:
+            self.gtids.begin(events.previous_gtids(event), self._file << 32 | event.end)
+            end = event.end
         else:
             end = event.end
         if self.transaction is None and self._file and end:
@@ -153,7 +182,9 @@ class _Session(DatabaseSession):
 
     def _begin_with(self, event: Event) -> None:
         name, microseconds = events.gtid(event)
-        self._begin(Transaction(self._file << 32 | (event.end - event.size), microseconds, name))
+        at = self._file << 32 | (event.end - event.size)
+        self._is_known = at <= self._server.until and self.gtids.known is not None and name in self.gtids.known
+        self._begin(Transaction(at, microseconds, name))
         self._ends_by_commit = False
         if event.kind == events.MARIADB_GTID:
             flags = event.body[12]
@@ -161,7 +192,13 @@ class _Session(DatabaseSession):
             if flags & _XA:
                 raise self._refusal("it has an XA transaction")
 
+    def _is_done(self, transaction: Transaction) -> bool:
+        return self._is_known or super()._is_done(transaction)
+
     def _end_with(self, event: Event) -> None:
+        if self.transaction is not None:
+            self.gtids.end(self.transaction.id)
+            self._ended = self.transaction.commit
         self._end()
         self._position = max(self._position, self._file << 32 | event.end)
 
@@ -220,14 +257,18 @@ class _Session(DatabaseSession):
             return None, b""
         if table is known:
             return table.oid, mapped.layout
-        if not self._set_table(table, known):
+        is_other = known is not None and {one.name for one in known.columns} != {one.name for one in table.columns}
+        if known is not None and is_other and not known.is_outdated and not self._goes_on(known, _UNKNOWN):
             return None, b""
-        types = self._catalog.types(mapped.database, mapped.table) if known else {}
-        before = {column.number for column in known.columns} if known else set()
-        for column in table.columns:
-            if known and column.number not in before and types.get(column.name, ("", False))[1]:
-                self._warn_of_default(table, column.name)
-        return table.oid, mapped.layout
+        if known is None and (key := self._cascade(mapped.database, mapped.table)):
+            self._stop_table(table, _CASCADES.format(key))
+            return None, b""
+        return (table.oid, mapped.layout) if self._set_table(table, known) else (None, b"")
+
+    def _cascade(self, database: str, name: str) -> str:
+        """Return the foreign key that changes rows of a table, unless that is ignored."""
+        cascades = self._catalog.cascades() if self._settings.on_cascade == "fail" else {}
+        return cascades.get((database, name), "")
 
     def _described(self, mapped: Mapped, known: Table | None, at: int) -> Table | str:
         """Return a table as it is now described, or why it cannot be read."""
@@ -256,14 +297,6 @@ class _Session(DatabaseSession):
         super()._stop_table(table, why)
         self._resolved = {}
 
-    def _warn_of_default(self, table: Table, name: str) -> None:
-        self._lines.warning(
-            f"{table.full_name} has a new column {name} with a default, which only rows have that change from now on; "
-            "others have NULL in the target",
-            table=table.full_name,
-            hint=f"To send them, change these rows, or load the table anew: calve source reload … {table.full_name}",
-        )
-
     def _known(self, database: str, name: str) -> Table | None:
         folded = self._catalog.folded
         wanted = folded(database), folded(name)
@@ -276,6 +309,8 @@ class _Session(DatabaseSession):
         """Follow what a statement does to a table, once."""
         at = self._next().commit
         self._resolved = {}
+        if self._is_known:
+            return  # it was read from the server before this one
         if effect.kind == "drop database":
             gone = [table for table in self._epochs.tables.values() if table.schema == effect.database]
             self._drop(gone, at)
@@ -298,7 +333,16 @@ class _Session(DatabaseSession):
         elif effect.kind == "drop":
             self._drop([known], at)
         elif effect.kind == "columns":
-            changed = renamed(known, dict(effect.to))
+            self._alter(known, effect, at)
+
+    def _alter(self, known: Table, effect: Effect, at: int) -> None:
+        found = effect.alteration
+        if found.cascades and self._settings.on_cascade == "fail":
+            self._stop_table(known, _CASCADES.format("that it has now"))
+            return
+        why = unlogged(known, found, effect.is_strict)
+        if (not why or self._goes_on(known, why)) and found.may_describe:
+            changed = altered(known, found)
             self._set_table(msgspec.structs.replace(changed, since=at, is_outdated=True), known)
 
     def _drop(self, tables: list[Table], at: int) -> None:
@@ -334,11 +378,13 @@ class _Session(DatabaseSession):
     def _write(self) -> None:
         super()._write()
         self._stream.flushed = max(self._stream.flushed, self._position)
+        self.gtids.settle(self._ended)
 
     def _advance(self) -> None:
         """Remember that everything before was seen, so that the server may remove its log of it."""
         if self._is_idle and self._position:
             self._positions.advance(self._position)
+            self.gtids.settle(self._position)
 
     def _look(self) -> None:
         """See from time to time how far the server is ahead."""

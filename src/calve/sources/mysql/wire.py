@@ -127,9 +127,9 @@ class Connection:
         self._command(_EXECUTE, struct.pack("<IBI", statement, 0, 1))
         return self._columns(read_length(self._packet(), 0)[0]), self._blocks()
 
-    def dump(self, file: str, position: int, server_id: int) -> None:
-        """Ask for the binary log from a position on; then `receive` works."""
-        self._command(_DUMP, struct.pack("<IHI", position, 0, server_id) + file.encode())
+    def dump(self, file: str, position: int, server_id: int, waits: bool = True) -> None:
+        """Ask for the binary log from a position on; then `receive` works, without `waits` until the end."""
+        self._command(_DUMP, struct.pack("<IHI", position, 0 if waits else _DUMP_IS_OVER, server_id) + file.encode())
 
     def dump_missing(self, gtids: bytes, server_id: int, waits: bool = False) -> None:
         """Ask MySQL for the transactions that a set of GTIDs lacks; then `receive` works, until the end."""

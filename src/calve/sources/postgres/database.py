@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres.declared import Types
+from calve.sources.postgres.marks import marks
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.wire import Connection, Row
 
@@ -59,7 +60,6 @@ select s.active_pid, (
   where a.pid = s.active_pid and a.application_name = {name})
 from pg_catalog.pg_replication_slots s where s.slot_name = {slot} and s.active_pid is not null
 """
-_FILLED = "select a.attnum from pg_catalog.pg_attribute a where a.attrelid = {oid} and a.atthasmissing"
 _LISTS_VERSION, _STATUS_VERSION = 150_000, 130_000
 
 
@@ -172,6 +172,7 @@ class Database:
         rows = self._connection.query(_COLUMNS.format(oids=_joined(oids)))
         self._types.load(self._connection, {int(row[3] or 0) for row in rows})
         keys = self._keys(found)
+        marked = marks(self._connection, oids)
         columns: dict[int, list[Column]] = {}
         for row in rows:
             oid = int(row[0] or 0)
@@ -179,19 +180,15 @@ class Database:
             if lists is None or oid not in lists or column.name in lists[oid]:
                 columns.setdefault(oid, []).append(column)
         return [
-            Table(self.name, each.oid, each.schema, each.name, tuple(columns[each.oid]))
+            Table(self.name, each.oid, each.schema, each.name, tuple(columns[each.oid]), mark=marked[each.oid].text)
             for each in found
-            if each.oid in columns
+            if each.oid in columns and each.oid in marked
         ]
 
     def kind(self, oid: int, modifier: int) -> str:
         """Return the Iceberg type for a type of PostgreSQL."""
         self._types.load(self._connection, [oid])
         return self._types.kind(oid, modifier)
-
-    def filled(self, oid: int) -> set[int]:
-        """Return the columns of which older rows have a default that is in no row: it was added with the column."""
-        return {int(row[0] or 0) for row in self._connection.query(_FILLED.format(oid=oid))}
 
     def publication(self, name: str) -> Publication | None:
         """Return a publication; None if there is none."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from calve.sources.database.follow import check
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres.pgoutput import Relation
@@ -46,10 +48,13 @@ def described(
         declared = by_number[number].declared if number in by_number else kind
         is_key = number in keys if keys else column.in_identity and relation.identity != "f"
         columns.append(Column(column.name, number, kind, declared, column.oid, column.modifier, is_key))
-    since = known.since if known else 0
-    table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns), since=since)
+    table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns))
+    if current is not None:
+        table = msgspec.structs.replace(table, mark=current.mark)
     if known is not None:
         check(known, table)
+        gone = tuple(column for column in known.columns if column.number not in numbers)
+        table = msgspec.structs.replace(table, since=known.since, dropped=known.dropped + gone)
     return table
 
 

@@ -6,6 +6,8 @@ import struct
 import threading
 import time
 
+import msgspec
+
 from calve.errors import SchemaConflictError, SourceUnavailableError
 from calve.observe.humanize import size
 from calve.sources.database.change import Change
@@ -19,8 +21,9 @@ from calve.sources.postgres import follow, pgoutput
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.large import are_visible, complete, lacks_values
+from calve.sources.postgres.marks import lost_rows, marks, unlogged
 from calve.sources.postgres.pgoutput import Relation
-from calve.sources.postgres.quote import literal, qualified, quoted
+from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.wire import Connection
 
 __all__ = ["Stream", "Target"]
@@ -187,6 +190,9 @@ class _Session(DatabaseSession):
         known = self._epochs.tables.get(relation.oid)
         if known is not None and known.stopped:
             return False
+        if known is not None and not self._is_marked([known]):
+            return False
+        known = self._epochs.tables.get(relation.oid)
         if known is not None and follow.same(relation, known):
             return True
         self._write()
@@ -206,22 +212,37 @@ class _Session(DatabaseSession):
             return False
         if table == known:
             return True
-        is_read = self._set_table(table, known)
-        if known is not None:
-            self._warn_of_defaults(known, table)
+        return self._set_table(table, known)
+
+    def _is_marked(self, tables: list[Table]) -> bool:
+        """Compare tables with the catalog; return whether all are still read."""
+        tables = [table for table in tables if not table.is_dropped]
+        found = marks(self._side, [table.oid for table in tables])
+        changed = [(table, found[table.oid]) for table in tables if table.oid in found]
+        kept, is_read = self._dropped([table for table in tables if table.oid not in found]), True
+        for table, now in changed:
+            if table.mark == now.text:
+                continue
+            if lost := lost_rows(table, now):
+                self._lose_rows(table, lost)
+            why = unlogged(table, now)
+            if why and not self._epochs.tables[table.oid].stopped:
+                self._goes_on(table, why)
+            if self._epochs.tables[table.oid].stopped:
+                is_read = False
+            else:
+                kept.append(msgspec.structs.replace(table, mark=now.text))
+        if kept:
+            self._write()
+            self._epochs.add(kept)
+            self._outbox.begin_epoch()
         return is_read
 
-    def _warn_of_defaults(self, known: Table, table: Table) -> None:
-        """Log new columns whose default older rows have without having been changed."""
-        before = {column.number for column in known.columns}
-        filled = self._database.filled(table.oid) - before
-        for name in [quoted(column.name) for column in table.columns if column.number in filled]:
-            self._lines.warning(
-                f"{table.full_name} has a new column {name} with a default, which only rows have that change from now "
-                "on; others have NULL in the target",
-                table=table.full_name,
-                hint=f"To send the default of all rows: UPDATE {qualified(table)} SET {name} = {name}",
-            )
+    def _dropped(self, tables: list[Table]) -> list[Table]:
+        """Log which tables are gone, and return them; their last changes may still come."""
+        for table in tables:
+            self._lines.warning(f"dropped in PostgreSQL, but not in the target: {table.full_name}")
+        return [msgspec.structs.replace(table, is_dropped=True) for table in tables]
 
     def _truncate(self, oids: list[int]) -> None:
         transaction = self._next()
@@ -251,9 +272,10 @@ class _Session(DatabaseSession):
 
     def _look(self) -> None:
         """See from time to time how much of its log the server holds for the slot, and warn before it is lost."""
-        if time.monotonic() - self._looked < _LOOK_SECONDS:
+        if time.monotonic() - self._looked < _LOOK_SECONDS or self.transaction is not None:
             return
         self._looked = time.monotonic()
+        self._is_marked([table for table in self._epochs.tables.values() if not table.stopped])
         held = self._database.held(self._slot)
         if held is None:
             return

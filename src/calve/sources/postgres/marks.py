@@ -1,0 +1,115 @@
+"""Notices that rows changed without a trace in the stream, by what the catalog has besides the columns.
+
+pgoutput sends no DDL, and its description of a table has no numbers of columns. So the catalog is looked at whenever a
+table is described, and every few seconds. It is later than the stream: what may be wrong is stopped at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from calve import structs
+from calve.sources.database.table import Table
+from calve.sources.postgres.wire import Connection
+
+__all__ = ["Mark", "lost_rows", "marks", "unlogged"]
+
+_MARKS = """
+select c.oid, json_build_object('last', c.relnatts,
+  'columns', (select coalesce(
+      json_object_agg(a.attnum, json_build_array(a.attname, a.xmin::text, a.atthasmissing)), '{{}}')
+    from pg_catalog.pg_attribute a
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''),
+  'parts', (select coalesce(json_object_agg(p.oid, json_build_array(pg_catalog.pg_relation_filenode(p.oid)::bigint,
+      coalesce((select i.xmin::text <> t.xmin::text from pg_catalog.pg_inherits i, pg_catalog.pg_type t
+        where i.inhrelid = p.oid and t.oid = p.reltype), false))), '{{}}')
+    from pg_catalog.pg_class p where p.relkind in ('r', 'p') and (p.oid = c.oid and c.relkind = 'r' or c.relkind = 'p'
+      and p.oid in (select t.relid from pg_catalog.pg_partition_tree(c.oid) t where t.parentrelid is not null))),
+  'labels', (select coalesce(json_object_agg(e.oid, e.enumlabel), '{{}}') from pg_catalog.pg_enum e
+    where e.enumtypid in (select unnest(array[t.oid, t.typelem, t.typbasetype])
+      from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)))
+from pg_catalog.pg_class c where c.oid in ({oids})
+"""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What the catalog has of a table.
+
+    Attributes:
+        last: The highest number that a column ever had.
+        columns: By number: the name, the transaction that defined it last, and whether older rows have a value.
+        parts: The tables with the rows, by their numbers: the number of the file, and whether each was attached.
+        labels: Those of enumerations, by number.
+    """
+
+    last: int
+    columns: dict[int, tuple[str, str, bool]]
+    parts: dict[int, tuple[int | None, bool]]
+    labels: dict[int, str]
+
+    @staticmethod
+    def of(table: Table) -> Mark | None:
+        """Return the mark of a table; None if it has none."""
+        return structs.decode(table.mark, Mark) if table.mark else None
+
+    @property
+    def text(self) -> str:
+        """As it is kept in a table."""
+        return msgspec.json.encode(self).decode()
+
+
+def marks(connection: Connection, oids: Iterable[int]) -> dict[int, Mark]:
+    """Return the marks of tables; those that are gone by now are left out.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The server refuses.
+    """
+    wanted = ", ".join(map(str, oids))
+    rows = connection.query(_MARKS.format(oids=wanted)) if wanted else []
+    return {int(row[0] or 0): structs.decode(row[1] or "", Mark) for row in rows}
+
+
+def unlogged(table: Table, now: Mark) -> str:
+    """Return why older rows may have other values than the stream has brought; empty: they have not."""
+    before = Mark.of(table)
+    if before is None:
+        return ""
+    names = {column.number: column.name for column in table.columns}
+    gone = {column.name for column in table.dropped} | {
+        name for number, name in names.items() if number not in now.columns
+    }
+    for number, (name, _, is_filled) in now.columns.items():
+        if name in gone and names.get(number) != name:
+            return f"a column {name} was dropped, and there is another one of that name"
+        if number not in before.columns and (is_filled or number <= before.last):
+            return f"older rows have a value in the new column {name}"
+    is_rewritten = bool(_rewritten(before, now))
+    altered = [one[0] for number, one in now.columns.items() if before.columns.get(number, ("", ""))[1] != one[1]]
+    if is_rewritten and altered:
+        return f"its rows were rewritten, and may have other values in its column {altered[0]}"
+    if any(part not in before.parts and is_attached for part, (_, is_attached) in now.parts.items()):
+        return "a partition was attached, whose rows are not in the target"
+    if any(label != now.labels.get(number, label) for number, label in before.labels.items()):
+        return "a label of an enumeration has another name"
+    return ""
+
+
+def lost_rows(table: Table, now: Mark) -> str:
+    """Return why rows of a partitioned table may be gone; empty: they are not."""
+    before = Mark.of(table)
+    if before is None:
+        return ""
+    if before.parts.keys() - now.parts.keys():
+        return "a partition was dropped or detached, and its rows in the target were not removed"
+    if _rewritten(before, now) - {table.oid}:
+        return "a partition was truncated, or rewritten by VACUUM FULL, and rows in the target were not removed"
+    return ""
+
+
+def _rewritten(before: Mark, now: Mark) -> set[int]:
+    """Return the parts whose rows are in another file by now."""
+    return {part for part, (file, _) in now.parts.items() if part in before.parts and before.parts[part][0] != file}

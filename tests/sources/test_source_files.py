@@ -47,6 +47,16 @@ def test_files_are_there_for_the_next_driver_and_for_readers(folder: StateFolder
         assert found.names("tables") == ["tables/000001.json"]
 
 
+def test_a_file_that_a_kill_left_unfinished_is_none(tmp_path: Path) -> None:
+    files = owned(tmp_path)
+    files.write("tables/000001.json", b"1")
+    files.post("requests/1.json", b"a")
+    for folder in ("tables", "requests"):
+        (tmp_path / folder / ".000002.json").write_bytes(b"half")
+    assert files.names("tables") == ["tables/000001.json"]
+    assert files.posted("requests") == {"requests/1.json": b"a"}
+
+
 def test_what_others_post_is_there_until_it_is_removed(folder: StateFolder) -> None:
     files = owned(folder)
     other = files_in(folder)

@@ -103,7 +103,7 @@ class LocalFiles:
 
     def names(self, folder: str = "") -> list[str]:
         """See `SourceFiles`; an empty folder names the files directly in it."""
-        found = (self.folder / folder).glob("*")
+        found = (self.folder / folder).glob("[!.]*")  # what a kill left unfinished begins with a point
         return sorted(str(path.relative_to(self.folder)) for path in found if path.is_file())
 
     def write(self, name: str, content: bytes) -> None:

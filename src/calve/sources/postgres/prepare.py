@@ -26,6 +26,7 @@ __all__ = ["NewSlot", "look", "publish", "require_slot", "take_position", "take_
 
 _OLDEST = 120_000
 _ROOTS = 130_000
+_FAILOVER = 170_000
 _NO_RIGHT = "42501"
 _LOCKED = "55P03"
 _ALL_IN_USE = "53400"
@@ -128,7 +129,9 @@ def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str,
         slot = None
     if slot is None:
         with told(settings, lines):
-            row = connection.query(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput EXPORT_SNAPSHOT")[0]
+            row = connection.query(
+                f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput {_slot_options(connection)}"
+            )[0]
         return NewSlot(lsn_of(row[1] or "0/0"), row[2])
     if slot.plugin != "pgoutput" or slot.database != settings.database:
         raise SourceError(
@@ -138,6 +141,13 @@ def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str,
             hint="Set another `slot`",
         )
     return NewSlot(slot.confirmed, None)
+
+
+def _slot_options(connection: Connection) -> str:
+    """Return the options of a slot, which standbys keep in step from PostgreSQL 17 on (`sync_replication_slots`)."""
+    is_primary = connection.query("select pg_is_in_recovery()")[0][0] == "f"
+    follows = is_primary and Database(connection).version >= _FAILOVER
+    return "(SNAPSHOT 'export', FAILOVER)" if follows else "EXPORT_SNAPSHOT"
 
 
 def take_position(connection: Connection, settings: PostgresSettings, pipeline: str) -> NewSlot:

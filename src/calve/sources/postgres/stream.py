@@ -17,7 +17,7 @@ from calve.sources.database.stream import READ, DatabaseSession, DatabaseStream,
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.log.log import Outcome
-from calve.sources.postgres import follow, pgoutput
+from calve.sources.postgres import follow, pgoutput, timeline
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.large import are_visible, complete, lacks_values
@@ -51,6 +51,8 @@ class Stream(DatabaseStream):
         ):
             slot = self._settings.slot_of(self._target.pipeline)
             publication = quoted(self._settings.publication_of(self._target.pipeline))
+            with explained(self._settings, READ):
+                timeline.follow(connection, self._settings, self._target.positions, self._lines)
             connection.start_replication(
                 f"START_REPLICATION SLOT {quoted(slot)} LOGICAL 0/0 "
                 f"(proto_version '1', publication_names {literal(publication)})"

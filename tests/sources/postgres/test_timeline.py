@@ -32,7 +32,7 @@ def promote(server: Postgres) -> None:
     (server.folder / "data" / "standby.signal").touch()
     server.start()
     server.run("select pg_promote()")
-    wait_until(lambda: server.run("select pg_is_in_recovery()") [0][0] == "f", "it is a primary")
+    wait_until(lambda: server.run("select pg_is_in_recovery()")[0][0] == "f", "it is a primary")
 
 
 def ids(follower: Follower) -> list[int]:

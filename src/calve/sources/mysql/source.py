@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ from calve.sources.source_files import encoded, read_json
 __all__ = ["MysqlSource", "check", "open"]
 
 _LOADED = "loaded.json"
+_MOMENT_SECONDS = 0.5
 
 
 class MysqlSource(DatabaseSource):
@@ -51,6 +53,9 @@ class MysqlSource(DatabaseSource):
 
     def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
         found = prepare.look(connection, self._settings)
+        if found.faults:  # MySQL 5.7 may show a table without its key, for the moment in which it is replaced
+            time.sleep(_MOMENT_SECONDS)
+            found = prepare.look(connection, self._settings)
         found.require(self._settings, self.system)
         server_id = self._settings.server_id_of(self._pipeline)
         visible = database.variable("gtid_executed")  # the rows of the load have all of these

@@ -26,7 +26,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ def main() -> int:
     found: Found = {}
     failed, began = 0, time.monotonic()
     try:
-        for number in [asked.round] if asked.round is not None else range(asked.rounds):
+        for number in _numbers(asked):
             source, state, mode = COMBINATIONS[number % len(COMBINATIONS)]
             try:
                 counts = _play(number, asked, servers)
@@ -208,7 +208,7 @@ def _play_databases(asked: argparse.Namespace) -> int:
     failed, began = 0, time.monotonic()
     spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}) if asked.whole else None
     try:
-        for number in [asked.round] if asked.round is not None else range(asked.rounds):
+        for number in _numbers(asked):
             try:
                 kind, counts = databases.play(number, asked.seed, asked.folder / f"round-{number}", spark)
             except Exception as error:  # a round that fails must not end a long record
@@ -252,6 +252,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--first", type=int, default=0, help="the first round, for a part of a record beside another")
     parser.add_argument("--round", type=int, help="play only this round of the seed")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--neighbours", type=int, default=0, help="let others work on the tables so often instead")
@@ -261,6 +262,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--databases", action="store_true", help="kill sources of databases instead")
     parser.add_argument("--whole", action="store_true", help="with --databases: kill all of Calve, not only its source")
     return parser.parse_args()
+
+
+def _numbers(asked: argparse.Namespace) -> Sequence[int]:
+    return [asked.round] if asked.round is not None else range(asked.first, asked.first + asked.rounds)
 
 
 def _play(number: int, asked: argparse.Namespace, servers: Servers) -> Counts:

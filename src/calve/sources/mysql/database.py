@@ -39,7 +39,7 @@ _HIDDEN = frozenset(("1146", "1049")) | NO_RIGHTS
 """Codes of errors for a table or database that does not exist, or that the user may not read."""
 _LOCK_SECONDS = 10
 _FILE_BITS = 24
-_STATUS_SINCE, _CACHE_SINCE = (8, 2), (8, 0, 3)
+_STATUS_SINCE, _CACHE_SINCE, _REPLICA_SINCE = (8, 2), (8, 0, 3), (8, 0, 22)
 
 
 @dataclass(frozen=True)
@@ -219,16 +219,43 @@ class Database:
         Raises:
             ServerError: The user lacks a right.
         """
-        statement = (
-            "show binary log status" if not self.is_mariadb and self.version >= _STATUS_SINCE else "show master status"
+        status = self._log_status()
+        return LogPlace(status[0], int(status[1] or 0), self.generation) if status[0] else None
+
+    def is_logged(self, schema: str) -> bool:
+        """Return whether changes of a database are in the log (`binlog_do_db`, `binlog_ignore_db`).
+
+        Raises:
+            ServerError: The user lacks a right.
+        """
+        only, never = (
+            {self.folded(name) for name in (names or "").split(",") if name} for names in self._log_status()[2:4]
         )
-        rows = self._connection.query(statement)
-        return LogPlace(rows[0][0] or "", int(rows[0][1] or 0), self.generation) if rows else None
+        return self.folded(schema) in only if only else self.folded(schema) not in never
+
+    def hides_its_primary(self) -> bool:
+        """Return whether the server is a replica whose log lacks the changes of its primary.
+
+        Raises:
+            ServerError: The user lacks a right.
+        """
+        if "ON" in (self.variable("log_replica_updates"), self.variable("log_slave_updates")):
+            return False
+        if self.is_mariadb:  # SHOW REPLICA STATUS needs another right there
+            rows = self._connection.query("show global status like 'Slaves_running'")
+            return bool(rows) and rows[0][1] != "0"
+        word = "replica" if self.version >= _REPLICA_SINCE else "slave"
+        return bool(self._connection.query(f"show {word} status"))
 
     def gtids_before(self, place: LogPlace) -> str:
         """Return MariaDB's GTID position of a place in its log."""
         [[found]] = self._connection.query(f"select binlog_gtid_pos({literal(place.file)}, {place.position})")
         return found or ""
+
+    def _log_status(self) -> Row:
+        is_new = not self.is_mariadb and self.version >= _STATUS_SINCE
+        rows = self._connection.query("show binary log status" if is_new else "show master status")
+        return rows[0] if rows else ["", "", "", ""]
 
     def _columns(self, which: str) -> Iterable[Row]:
         return self._connection.query(_COLUMNS.format(which=which))

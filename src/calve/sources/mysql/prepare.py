@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from calve.observe.humanize import listed
 from calve.observe.log import Log
@@ -17,7 +17,7 @@ from calve.sources.mysql.quote import literal, quoted
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["chosen", "look", "warn"]
+__all__ = ["chosen", "look", "require_logged", "warn"]
 
 _OLDEST_MYSQL, _OLDEST_MARIADB = (5, 7), (10, 5)
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
@@ -54,6 +54,7 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
         faults.append(f"the user {settings.username} may not read {_shown(unreadable_tables)}")
         sql += [f"GRANT SELECT ON {_sql(each)} TO {_user(connection)}" for each in unreadable_tables]
     cascades = database.cascades() if settings.on_cascade == "fail" else {}
+    faults += _unlogged(database, (each.schema for each in selected))
     for found, table in zip(selected, tables, strict=True):
         for fault, fix in _table_faults(found, table, cascades.get((found.schema, found.name))):
             faults.append(fault)
@@ -64,6 +65,35 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
 def chosen(database: Database, settings: MysqlSettings) -> list[Found]:
     """Return the tables that the settings select."""
     return [each for each in database.tables() if settings.selected.has(each.schema, each.name)]
+
+
+def require_logged(database: Database, settings: MysqlSettings, tables: Iterable[Table]) -> None:
+    """Check that the server, which was started anew or has taken over, still logs the changes of tables.
+
+    Raises:
+        SourceError: It does not.
+    """
+    faults = list(_unlogged(database, (each.schema for each in tables if not each.stopped)))
+    Preparation([], [], faults).require(settings, "MySQL")
+
+
+def _unlogged(database: Database, schemas: Iterable[str]) -> Iterator[str]:
+    """Yield what keeps changes out of the log; nothing, if the user may not see it, which is a fault of its own."""
+    try:
+        for schema in sorted(set(schemas)):
+            if not database.is_logged(schema):
+                yield (
+                    f"changes of the database {schema} are not in the log: remove binlog_do_db or binlog_ignore_db "
+                    "from the server's configuration, and start it again"
+                )
+        if database.hides_its_primary():
+            yield (
+                "the server is a replica, and what it gets from its primary is not in its log: read the primary, or "
+                "set log_slave_updates in the replica's configuration, and start it again"
+            )
+    except ServerError as error:
+        if error.code not in NO_RIGHTS:
+            raise
 
 
 def warn(database: Database, lines: Log) -> None:

@@ -49,6 +49,7 @@ class MysqlSource(DatabaseSource):
                 server = followed(connection, self._settings, self._files, begun["database"], self._lines)
                 self._go_on(begun, begun["database"].partition("#")[0])
                 database = Database(connection, server.generation)
+                prepare.require_logged(database, self._settings, self._epochs.tables.values())
             return begun, self._end(database)
 
     def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:

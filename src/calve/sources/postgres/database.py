@@ -159,11 +159,14 @@ class Database:
         which = _USERS if oids is None else f"c.oid in ({_joined(oids)})"
         return [_found(row) for row in self._connection.query(_TABLES.format(which=which))]
 
-    def described(self, found: Sequence[Found], lists: dict[int, frozenset[str]] | None = None) -> list[Table]:
+    def described(
+        self, found: Sequence[Found], publication: str, lists: dict[int, frozenset[str]] | None = None
+    ) -> list[Table]:
         """Return tables with their columns, types and keys; those that are gone by now are left out.
 
         Args:
             found: The tables.
+            publication: The name of the publication that is read.
             lists: The columns to read, by the table's number; others have all.
         """
         oids = [each.oid for each in found]
@@ -172,7 +175,7 @@ class Database:
         rows = self._connection.query(_COLUMNS.format(oids=_joined(oids)))
         self._types.load(self._connection, {int(row[3] or 0) for row in rows})
         keys = self._keys(found)
-        marked = marks(self._connection, oids)
+        marked = marks(self._connection, self.version, publication, oids)
         columns: dict[int, list[Column]] = {}
         for row in rows:
             oid = int(row[0] or 0)

@@ -12,6 +12,7 @@ import msgspec
 
 from calve import structs
 from calve.sources.database.table import Table
+from calve.sources.postgres.quote import literal
 from calve.sources.postgres.wire import Connection
 
 __all__ = ["Mark", "lost_rows", "marks", "unlogged"]
@@ -30,9 +31,22 @@ select c.oid, json_build_object('last', c.relnatts,
   'labels', (select coalesce(json_object_agg(e.oid, e.enumlabel), '{{}}') from pg_catalog.pg_enum e
     where e.enumtypid in (select unnest(array[t.oid, t.typelem, t.typbasetype])
       from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
-      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)))
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)),
+  'published', (select string_agg(m.oid || ':' || m.xmin, ' ' order by m.oid) || ' ' || c.relpersistence::text from (
+    select p.oid::text, p.xmin::text from pg_catalog.pg_publication p where p.pubname = {publication}
+    union all select r.oid::text, r.xmin::text
+      from pg_catalog.pg_publication_rel r join pg_catalog.pg_publication p on p.oid = r.prpubid
+      where p.pubname = {publication}
+        and r.prrelid in (select c.oid union all select a.relid from pg_catalog.pg_partition_ancestors(c.oid) a)
+    {by_schema}) m))
 from pg_catalog.pg_class c where c.oid in ({oids})
 """
+_BY_SCHEMA = """
+    union all select n.oid::text, n.xmin::text
+      from pg_catalog.pg_publication_namespace n join pg_catalog.pg_publication p on p.oid = n.pnpubid
+      where p.pubname = {publication} and n.pnnspid = c.relnamespace
+"""
+_BY_SCHEMA_VERSION = 150_000
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -43,12 +57,15 @@ class Mark(msgspec.Struct, frozen=True):
         columns: By number: the name, the transaction that defined it last, and whether older rows have a value.
         parts: The tables with the rows, by their numbers: the number of the file, and whether each was attached.
         labels: Those of enumerations, by number.
+        published: What puts the table into the publication: rows of the catalog, each with the transaction that wrote
+            it last, and whether the table is logged; None: there is no such publication (yet).
     """
 
     last: int
     columns: dict[int, tuple[str, str, bool]]
     parts: dict[int, tuple[int | None, bool]]
     labels: dict[int, str]
+    published: str | None = None
 
     @staticmethod
     def of(table: Table) -> Mark | None:
@@ -61,23 +78,34 @@ class Mark(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def marks(connection: Connection, oids: Iterable[int]) -> dict[int, Mark]:
+def marks(connection: Connection, version: int, publication: str, oids: Iterable[int]) -> dict[int, Mark]:
     """Return the marks of tables; those that are gone by now are left out.
+
+    Args:
+        connection: A session.
+        version: The server's version, e.g. 170011.
+        publication: The name of the publication that is read.
+        oids: The numbers of the tables.
 
     Raises:
         ClosedError: The connection was lost.
         ServerError: The server refuses.
     """
     wanted = ", ".join(map(str, oids))
-    rows = connection.query(_MARKS.format(oids=wanted)) if wanted else []
+    name = literal(publication)
+    by_schema = _BY_SCHEMA.format(publication=name) if version >= _BY_SCHEMA_VERSION else ""
+    sql = _MARKS.format(oids=wanted, publication=name, by_schema=by_schema)
+    rows = connection.query(sql) if wanted else []
     return {int(row[0] or 0): structs.decode(row[1] or "", Mark) for row in rows}
 
 
 def unlogged(table: Table, now: Mark) -> str:
-    """Return why older rows may have other values than the stream has brought; empty: they have not."""
+    """Return why rows may have other values than the stream has brought; empty: they have not."""
     before = Mark.of(table)
     if before is None:
         return ""
+    if before.published not in (None, now.published):
+        return "its publication was changed, and may have left out changes"
     names = {column.number: column.name for column in table.columns}
     gone = {column.name for column in table.dropped} | {
         name for number, name in names.items() if number not in now.columns

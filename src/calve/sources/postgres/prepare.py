@@ -65,7 +65,7 @@ def look(database: Database, settings: PostgresSettings, pipeline: str) -> Prepa
         faults.append(f"the slot {slot} is older than its publication would be, which then cannot be read")
         sql.append(f"SELECT pg_drop_replication_slot({literal(slot)})")
     lists = _lists(publication, chosen)
-    tables = database.described(chosen, lists)
+    tables = database.described(chosen, settings.publication_of(pipeline), lists)
     if not chosen:
         faults.append(_nothing(settings, publication))
     by_oid = {table.oid: table for table in tables}

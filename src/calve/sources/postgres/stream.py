@@ -92,6 +92,7 @@ class _Session(DatabaseSession):
         self._lacking: dict[int, Change] = {}
         self._unseen: set[int] = set()
         self._slot = target.settings.slot_of(target.pipeline)
+        self._publication = target.settings.publication_of(target.pipeline)
         self._warned = False
         self._committed = 0
         self._told = self._looked = 0.0
@@ -204,7 +205,7 @@ class _Session(DatabaseSession):
                 if self.transaction and not self._is_loaded(other.oid, self.transaction):
                     self._stop_table(other, RECREATED)
                 return False
-        found = self._database.described(self._database.tables([relation.oid]))
+        found = self._database.described(self._database.tables([relation.oid]), self._publication)
         current = found[0] if found else None
         try:
             table = follow.described(relation, known, current, self._database.kind, self._database.name)
@@ -219,7 +220,7 @@ class _Session(DatabaseSession):
     def _is_marked(self, tables: list[Table]) -> bool:
         """Compare tables with the catalog; return whether all are still read."""
         tables = [table for table in tables if not table.is_dropped]
-        found = marks(self._side, [table.oid for table in tables])
+        found = marks(self._side, self._database.version, self._publication, [table.oid for table in tables])
         changed = [(table, found[table.oid]) for table in tables if table.oid in found]
         kept, is_read = self._dropped([table for table in tables if table.oid not in found]), True
         for table, now in changed:

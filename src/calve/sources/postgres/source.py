@@ -13,6 +13,7 @@ from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
 from calve.sources.database.table import Table
 from calve.sources.postgres import load, prepare, release
+from calve.sources.postgres.acknowledged import Acknowledged
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained
 from calve.sources.postgres.prepare import NewSlot
@@ -57,6 +58,7 @@ class PostgresSource(DatabaseSource):
         tables: Sequence[Table] = found.tables
         if slot.snapshot is None:  # the slot has changes, and definitions of tables, from before the load
             slot, tables = self._skipping(connection, slot, tables)
+        Acknowledged(self._files).write(slot.start)
         self._snapshot.open(slot.snapshot)
         chunks = load.chunks(database, tables, int(database.setting("block_size")))
         return self._began(database.name, slot.start, chunks, tables)

@@ -18,6 +18,7 @@ from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.log.log import Outcome
 from calve.sources.postgres import follow, pgoutput, timeline
+from calve.sources.postgres.acknowledged import Acknowledged
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.large import are_visible, complete, lacks_values
@@ -58,8 +59,11 @@ class Stream(DatabaseStream):
                 f"(proto_version '1', publication_names {literal(publication)})"
             )
             self._target.positions.files.check()  # before the server is told anything: another driver may own them
+            acknowledged = Acknowledged(self._target.positions.files)
+            if (found := Database(side, self._target.begun["database"]).slot(slot)) is not None:
+                acknowledged.check(found, self._settings)
             self.connected()
-            _Session(self, self._target, connection, side).run(self._stop, self._until)
+            _Session(self, self._target, connection, side, acknowledged).run(self._stop, self._until)
 
     def pause(self, is_last: bool) -> None:
         """Wait a moment for transactions to become visible; give up at last, or when a stop is requested.
@@ -81,8 +85,11 @@ class _Session(DatabaseSession):
 
     system = "PostgreSQL"
 
-    def __init__(self, stream: Stream, target: Target, connection: Connection, side: Connection) -> None:
+    def __init__(
+        self, stream: Stream, target: Target, connection: Connection, side: Connection, acknowledged: Acknowledged
+    ) -> None:
         super().__init__(stream, target)
+        self._acknowledged = acknowledged
         self._stream: Stream = stream
         self._connection, self._side = connection, side
         self._database = Database(side, target.begun["database"])
@@ -117,6 +124,7 @@ class _Session(DatabaseSession):
                 self._rest()
                 self._stream.reached = until is not None and self._is_idle and self._stream.flushed >= until
             self._write()
+            self._acknowledged.write(self._stream.flushed)
             self._tell(now=True)
 
     def _keepalive(self, message: bytes) -> None:
@@ -300,5 +308,5 @@ class _Session(DatabaseSession):
         if not now and seconds - self._told < (_FEEDBACK_SECONDS / 10 if asks else _FEEDBACK_SECONDS):
             return
         self._told = seconds
-        at, clock = self._stream.flushed, int((seconds - _EPOCH_SECONDS) * 1_000_000)
+        at, clock = self._acknowledged.until(self._stream.flushed), int((seconds - _EPOCH_SECONDS) * 1_000_000)
         self._connection.send(_FEEDBACK.pack(b"r", at, at, at, clock, int(asks)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -68,7 +69,9 @@ class Mark:
             target: The table.
 
         Raises:
-            OvertakenError: Another state has committed under this pipeline's name, or a newer copy of this one.
+            OvertakenError: Another state has committed under this pipeline's name, or a newer copy of this one, or
+                another driver has the state by now.
+            WriteError: The store of the state does not answer.
         """
         if text is None:
             return 0
@@ -85,6 +88,7 @@ class Mark:
             )
         reached: int = found["batch"]
         if reached > self.batch:
+            self.confirm(time.monotonic())  # who was replaced is told so, and not that there is a copy
             raise OvertakenError(
                 f"The table {target.identifier} has batch {reached} of {self.pipeline!r}; "
                 f"this state ends at {self.batch}",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +96,28 @@ def test_it_runs_with_a_closed_stderr() -> None:
     command = f'"{sys.executable}" -m calve --version 2>&-'
     ran = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, f"calve {__version__}\n")
+
+
+def test_a_command_ends_with_its_output_written_its_exit_functions_run_and_its_code() -> None:
+    code = (
+        "import atexit, sys; from calve.cli.main import main\n"
+        "class Late:\n"
+        "    def __del__(self): print('taken apart')\n"
+        "kept = Late()\n"
+        "atexit.register(lambda: print('at the end'))\n"
+        "sys.argv = ['calve', *sys.argv[1:]]\n"
+        "main()"
+    )
+    for argument, expected in (("--version", 0), ("nothing", 2)):
+        done = subprocess.run([sys.executable, "-c", code, argument], capture_output=True, text=True, check=False)
+        assert done.returncode == expected
+        assert done.stdout.splitlines()[-1] == "at the end"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["schema"]])
+def test_output_that_cannot_be_written_is_an_error_in_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "calve", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["Error: No space left on device"]

@@ -52,6 +52,10 @@ class Relay:
                 with suppress(OSError):
                     server = socket.create_connection(("127.0.0.1", self.target))
                     self._open |= {client, server}
+                    if self._cut.is_set():  # `cut` did not see them
+                        _close(client)
+                        _close(server)
+                        continue
                     for source, sink in ((client, server), (server, client)):
                         threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
 

@@ -77,8 +77,10 @@ def _result(function: bytes, partition: bytes) -> bytes:
 
 if __name__ == "__main__":
     faulthandler.enable()  # the workers inherit it
+    gc.disable()  # what is imported stays: nobody needs to look at it, again and again
     import_modules()
-    gc.freeze()  # what is imported stays, and workers need not look at it again and again
+    gc.freeze()
+    gc.enable()
     from calve.engine import fork_server  # as tasks import it; here it is called `__main__`
 
     fork_server.serve()

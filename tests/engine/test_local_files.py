@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from calve.engine.local_files import spare_processes
@@ -30,7 +31,7 @@ def write(java: Any, path: Path, configuration: Any) -> None:
 
 
 @pytest.mark.parametrize("umask", ["022", "077"])
-def test_a_local_file_has_its_bytes_its_checksums_and_the_permissions_of_the_umask(
+def test_a_local_file_has_its_bytes_the_permissions_of_the_umask_and_no_file_beside_it(
     spark: SparkSession, java: Any, tmp_path: Path, umask: str
 ) -> None:
     configuration = java.conf.Configuration(hadoop_configuration(spark))
@@ -39,8 +40,24 @@ def test_a_local_file_has_its_bytes_its_checksums_and_the_permissions_of_the_uma
     made = tmp_path / "new" / "file"
     write(java, made, configuration)
     assert made.read_bytes() == b"calve"
-    for file in (made, made.with_name(".file.crc")):
-        assert file.stat().st_mode & 0o777 == 0o666 & ~int(umask, 8)
+    assert made.stat().st_mode & 0o777 == 0o666 & ~int(umask, 8)
+    assert list(made.parent.iterdir()) == [made]
+
+
+def test_a_file_is_read_with_the_checksums_that_hadoop_wrote_beside_it_or_without_any(
+    spark: SparkSession, java: Any, tmp_path: Path
+) -> None:
+    file, configuration = tmp_path / "file", hadoop_configuration(spark)
+    spare_processes(jvm_of(spark), configuration)
+    files, path = java.fs.FileSystem.getLocal(configuration), java.fs.Path(str(file))
+    write(java, file, configuration)
+    assert files.open(path).readAllBytes() == b"calve"
+    files.setWriteChecksum(True)
+    write(java, tmp_path / "other", configuration)
+    files.setWriteChecksum(False)
+    (tmp_path / "other").write_bytes(b"cable")
+    with pytest.raises(Py4JJavaError, match="ChecksumException"):
+        files.open(java.fs.Path(str(tmp_path / "other"))).readAllBytes()
 
 
 def test_no_process_is_started_for_a_local_file(spark: SparkSession, java: Any, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ class Progress:
 
     def __init__(self, totals: Totals, name: str) -> None:
         self._records: dict[int, StagedBatch] = {}
+        self._rejected: dict[int, dict[str, int]] = {}
         self._event_times: dict[int, dict[BranchRef, EventTime]] = {}
         self._done = PipelineStatus(name, totals)
         self._counted = 0
@@ -43,13 +44,18 @@ class Progress:
 
     def add(self, record: StagedBatch) -> None:
         """Add a staged batch."""
-        self._records[record.batch] = record
+        self._keep(record)
         self._event_times[record.batch] = event_times(record)
 
     def lose(self, batch: int, table: str, codes: Mapping[str, int]) -> None:
         """Count events of a batch that only a table's commit rejected; once for each commit."""
         record = self._records[batch]
-        self._records[batch] = replace(record, rejects=[*record.rejects, Rejects({table: dict(codes)})])
+        self._keep(replace(record, rejects=[*record.rejects, Rejects({table: dict(codes)})]))
+
+    def _keep(self, record: StagedBatch) -> None:
+        rejects = counts(record).rejects
+        self._records[record.batch] = record
+        self._rejected[record.batch] = {table: sum(codes.values()) for table, codes in rejects.items()}
 
     def committed(self, target: BranchRef, through: int) -> None:
         """Record that a table has batch `through`: its later snapshots do not count the rejects so far."""
@@ -72,8 +78,8 @@ class Progress:
         all tables have all rows: from these a lost state can be rebuilt.
         """
         after = self._committed.get(target, 0)
-        records = [record for batch, record in self._records.items() if after < batch <= through]
-        rejected = sum(sum(counts(record).rejects.get(target.table, {}).values()) for record in records)
+        batches = (found for batch, found in self._rejected.items() if after < batch <= through)
+        rejected = sum(found.get(target.table, 0) for found in batches)
         return {
             "calve.offsets": msgspec.json.encode(self._records[through].position).decode(),
             "calve.complete-batch": str(min(self._records) - 1),
@@ -105,7 +111,8 @@ class Progress:
 
     def forget(self, record: StagedBatch) -> None:
         """Forget a batch that the ledger has as committed."""
-        del self._records[record.batch], self._event_times[record.batch]
+        batch = record.batch
+        del self._records[batch], self._rejected[batch], self._event_times[batch]
 
 
 def counts(record: StagedBatch) -> BatchCounts:

@@ -48,6 +48,11 @@ public class Attempt {
     return attempt;
   }
 
+  /** Load a table and describe it, as JSON. */
+  public String load(Catalog catalog, String identifier) throws Exception {
+    return describe(catalog.loadTable(TableIdentifier.parse(identifier)));
+  }
+
   /** Look at the table: all that follows builds on what it is now. Returns JSON. */
   public String look(String branch, String key) throws Exception {
     transaction = (BaseTransaction) table.newTransaction(); // refreshes

@@ -139,8 +139,8 @@ class Catalog:
     def load(self, identifier: str) -> Table | None:
         """Return the current state of a table, or None if it does not exist."""
         with java_errors(_STEP, identifier):
-            java_table = self._load(identifier)
-            return None if java_table is None else self._describe(identifier, java_table)
+            found = unless(_MISSING, lambda: self._attempts.load(self._java, _named(identifier)))
+        return None if found is None else table_of(identifier, json.loads(found))
 
     def load_java(self, identifier: str) -> Any:
         """Return a new handle of the Java `Table`, with its current state.

@@ -6,6 +6,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.attribute.PosixFileAttributeView;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
@@ -14,11 +15,18 @@ import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
  * Hadoop's local file system, which sets permissions by itself: without its native library Hadoop starts a process,
- * `chmod`, for each file that it creates, and for the file of its checksums.
+ * `chmod`, for each file that it creates. It writes no file of checksums beside each file, as no other writer of tables
+ * does; where there is one, it is read.
  */
 public class LocalFiles extends LocalFileSystem {
   public LocalFiles() {
     super(new Raw());
+    setWriteChecksum(false);
+  }
+
+  public FSDataInputStream open(Path path, int bufferBytes) throws IOException {
+    boolean hasChecksums = pathToFile(getChecksumFile(path)).exists();
+    return hasChecksums ? super.open(path, bufferBytes) : getRawFileSystem().open(path, bufferBytes);
   }
 
   /** Let this be the file system of `file:` in this JVM from now on. A Hadoop that does not allow it keeps its own. */
@@ -36,6 +44,11 @@ public class LocalFiles extends LocalFileSystem {
   }
 
   private static class Raw extends RawLocalFileSystem {
+    /** Hadoop's own looks at each folder above this one. */
+    public boolean mkdirs(Path folder) throws IOException {
+      return pathToFile(folder).isDirectory() || super.mkdirs(folder);
+    }
+
     public void setPermission(Path path, FsPermission permission) throws IOException {
       PosixFileAttributeView view = (PosixFileAttributeView) Files.getFileAttributeView(
           pathToFile(path).toPath(), PosixFileAttributeView.class, new LinkOption[0]);

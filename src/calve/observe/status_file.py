@@ -42,7 +42,7 @@ class StatusFile:
         """Write the current status."""
         if self._is_abandoned:
             return
-        data = msgspec.json.format(msgspec.json.encode(self._status.report()), indent=2)
+        data = msgspec.json.format(self._status.encoded(), indent=2)
         try:
             self._folder.write(STATUS_FILE, data + b"\n")
             self._refused = False

@@ -10,6 +10,7 @@ import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from calve.backoff import delay
 from calve.errors import CalveError, Verdict
@@ -60,6 +61,14 @@ class _Table:
         return self.retry.error is not None and self.retry.error.verdict is Verdict.ASK
 
 
+class _Waiting(NamedTuple):
+    """The batches and bytes that wait for a commit, without held tables; whether a table is due before the interval."""
+
+    batches: int
+    size_bytes: int
+    is_any_early: bool
+
+
 class CommitQueue:
     """The staged batches of a pipeline until they are acknowledged.
 
@@ -73,6 +82,7 @@ class CommitQueue:
         self._lock = threading.Lock()
         self._batches: list[int] = []
         self._tables: dict[BranchRef, _Table] = {}
+        self._waits: _Waiting | None = None
         self._interval_began = self._moved = now
         self._is_soon = self._is_draining = self._takes_all = False
 
@@ -80,6 +90,7 @@ class CommitQueue:
         """Add a staged batch; batches come in order."""
         with self._lock:
             self._batches.append(batch)
+            self._waits = None
             for entry in entries:
                 known = self._tables.setdefault(entry.ref, _Table(len(self._tables) < _TABLES_AT_ONCE))
                 known.entries.setdefault(batch, []).append(entry)
@@ -87,7 +98,7 @@ class CommitQueue:
     def has_room(self) -> bool:
         """Return whether another batch may be staged; tables that wait for the operator do not count."""
         with self._lock:
-            return self._waiting()[0] < _MOST_STAGED
+            return self._waiting().batches < _MOST_STAGED
 
     def is_empty(self) -> bool:
         """Return whether all batches are acknowledged."""
@@ -122,12 +133,14 @@ class CommitQueue:
         A table is not taken again before its `committed`, `failed` or `rewritten`.
         """
         with self._lock:
-            batches, size = self._waiting()
+            batches, size, is_any_early = self._waiting()
             is_late = now - self._interval_began >= self._settings.interval_seconds
             is_full = size >= self._settings.size_bytes or batches >= _MOST_STAGED
             self._takes_all = is_all = self._is_soon or self._is_draining or is_late or is_full
             if is_all:
                 self._is_soon, self._interval_began = False, now
+            elif not is_any_early:
+                return None
             ready = [(name, table) for name, table in self._left() if not table.is_taken and table.retry.at <= now]
             taken = {name: table for name, table in ready if is_all or table.is_urgent or table.retry.failures}
             for table in taken.values():
@@ -180,10 +193,15 @@ class CommitQueue:
     def _left(self) -> list[tuple[BranchRef, _Table]]:
         return [(name, table) for name, table in self._tables.items() if table.entries]
 
-    def _waiting(self) -> tuple[int, int]:
-        """Return how many batches wait for a commit, and the bytes of their files, without held tables."""
-        waiting = [each for _, table in self._left() if not table.is_held for each in table.entries.items()]
-        return len({batch for batch, _ in waiting}), sum(one.bytes for _, entries in waiting for one in entries)
+    def _waiting(self) -> _Waiting:
+        """Return what waits; counted once after each change, because it is asked for fifty times a second."""
+        if self._waits is None:
+            left = [table for _, table in self._left()]
+            free = [each for table in left if not table.is_held for each in table.entries.items()]
+            size = sum(one.bytes for _, entries in free for one in entries)
+            is_any_early = any(table.is_urgent or table.retry.failures for table in left)
+            self._waits = _Waiting(len({batch for batch, _ in free}), size, is_any_early)
+        return self._waits
 
     def _fails(self, error: CalveError) -> bool:
         return any(type(table.retry.error) is type(error) for table in self._tables.values())
@@ -191,7 +209,7 @@ class CommitQueue:
     def _returned(self, name: BranchRef, now: float) -> _Table:
         """End a commit; the interval begins after the last table's commit."""
         table = self._tables[name]
-        table.is_taken = False
+        table.is_taken, self._waits = False, None
         if self._takes_all:
             self._interval_began = now
         return table

@@ -103,6 +103,7 @@ class SinkTables(Protocol):
         commits: When staged files are committed.
         letters: The table of the sink's dead letters, if it has one.
         infers: Whether the columns of new tables are inferred from events.
+        is_dynamic: Whether events name the tables.
         always_gathers: Whether small parts are always written together.
         max_open_writers: The most files that a task keeps open.
         equality_delete_limit: The most rows of equality deletes of a table; 0: no limit.
@@ -113,6 +114,7 @@ class SinkTables(Protocol):
     commits: CommitSettings
     letters: LetterTarget | None
     infers: bool
+    is_dynamic: bool
     always_gathers: bool
     max_open_writers: int
     equality_delete_limit: int

@@ -43,7 +43,8 @@ def main() -> None:
         broker.create_topic(TOPIC, partitions=4)
         broker.produce(TOPIC, mixed(chosen.events, chosen.hostile), partitions=range(4))
         calve = Calve(
-            Path(place) / "calve", YAML.format(address=broker.address, topic=TOPIC, table="bench.events", batch="64mb")
+            Path(place) / "calve",
+            YAML.format(address=broker.address, topic=TOPIC, table="bench.events", more="max_batch_bytes: 64mb"),
         )
         with measured(chosen.events) as found:
             code = calve.start("--once").wait(3600)

@@ -36,7 +36,7 @@ YAML = """
         auto_create: true
         schema_evolution: true
         commit_interval: 10s
-        max_batch_bytes: {batch}
+        {more}
 """
 LEAST = {"connect": 5.0, "spark": 5.0, "flink": 3.5}
 """How many times as fast as each Calve shall be."""
@@ -45,7 +45,7 @@ LEAST = {"connect": 5.0, "spark": 5.0, "flink": 3.5}
 def contenders(broker: Kafka, home: Path | None, count: int, batch: str) -> dict[str, Callable[[Path], Figures]]:
     """Return what runs each contender in a folder."""
     address = broker.address
-    yaml = YAML.format(address=address, topic=TOPIC, table="bench.events", batch=batch)
+    yaml = YAML.format(address=address, topic=TOPIC, table="bench.events", more=f"max_batch_bytes: {batch}")
     found: dict[str, Callable[[Path], Figures]] = {
         "calve": lambda folder: calve_run(folder, yaml, count),
         "connect": lambda folder: peers.connect(broker, TOPIC, folder, count),

@@ -33,7 +33,7 @@ def run(who: str, broker: Kafka, folder: Path, made: dict[str, Events]) -> Figur
         if who == "connect":
             found = peers.connect(broker, topic, folder, events.count, ROUTED)
         else:
-            yaml = YAML.format(address=broker.address, topic=topic, table="${/tenant}", batch="256mb")
+            yaml = YAML.format(address=broker.address, topic=topic, table="${/tenant}", more="")
             found = calve_run(folder, yaml, events.count)
     expected = [sum(sums) for sums in zip(*(events.sums() for events in made.values()), strict=True)]
     lake.check(lake.folders(folder / "lakehouse" / "bench"), SUMS, expected)

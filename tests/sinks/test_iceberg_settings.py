@@ -108,7 +108,7 @@ def test_the_defaults_are_the_rfcs_and_the_designs() -> None:
         five,
         timedelta(seconds=5),
     )
-    assert (settings.commit_size, settings.max_batch_bytes, settings.max_open_writers) == (1 << 30, 256 << 20, 256)
+    assert (settings.commit_size, settings.max_batch_bytes, settings.max_open_writers) == (1 << 30, None, 256)
     assert (settings.auto_create, settings.schema_evolution, settings.case_insensitive) == (False, False, False)
     assert (settings.catalog, settings.dlq_prefix, settings.on_type_mismatch) == (None, None, None)
     assert (settings.write_mode, settings.upsert, settings.dynamic) == ("equality-delete", False, False)

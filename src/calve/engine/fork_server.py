@@ -80,6 +80,7 @@ if __name__ == "__main__":
     gc.disable()  # what is imported stays: nobody needs to look at it, again and again
     import_modules()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 100)  # nor at what they keep of each file of a task, which has no cycles
     gc.enable()
     from calve.engine import fork_server  # as tasks import it; here it is called `__main__`
 

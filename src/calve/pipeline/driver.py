@@ -25,6 +25,7 @@ from calve.observe.log import Log
 from calve.observe.pause import Pause
 from calve.observe.watch import Watch
 from calve.pipeline.batch import Writer, run_batch
+from calve.pipeline.batch_size import BatchSize
 from calve.pipeline.commit_queue import CommitQueue
 from calve.pipeline.committer import Committer
 from calve.pipeline.delete_compaction import DeleteCompaction
@@ -86,6 +87,7 @@ class Driver:
         self._log = Log(wiring.name)
         self._spark = spark
         self._due = Due(wiring.flush_seconds)
+        self._size = BatchSize(wiring.max_batch_bytes, wiring.may_grow)
         self._backlog_end = 0
         self._pause, self._paused = Pause(str(folder)), False
 
@@ -228,6 +230,8 @@ class Driver:
             most = min(most, _FIRST_BYTES)
         least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
         is_due = self._due.look(backlog, most, least)
+        if self._due.behind and most == self._wiring.max_batch_bytes:
+            most = self._size.size_bytes
         planned = source.plan(position, most) if is_due or (self._once and backlog) else None
         if planned is not None and self._due.took(planned, backlog, most):
             self._backlog_end = self._ledger.last_batch + 1
@@ -279,6 +283,7 @@ class Driver:
         since, self._due.since = self._due.since or time.time(), None
         self._trying("write", lambda: self._wiring.begin_batch(planned))
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
+        self._size.learn(record)
         self._status.files_are(self._writer.distribution.reason)
         self._log.debug(f"batch {batch}: files are {self._writer.distribution.reason}", batch=batch)
         self._staged(record)

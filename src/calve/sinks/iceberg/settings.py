@@ -190,8 +190,11 @@ class IcebergSettings(SinkSettings):
         "Accepted for compatibility with Data Prepper; no effect, because a commit acknowledges its events at once.",
     )
     commit_size: Size = option(Size(1 << 30), "Commit earlier when this amount of data is written.", minimum=1)
-    max_batch_bytes: Size = option(
-        Size(256 << 20), "Maximum amount of data that one batch reads from its source.", minimum=1
+    max_batch_bytes: Size | None = option(
+        None,
+        "Maximum amount of data that one batch reads from its source. Default: 256mb, and up to 1gb of a backlog as "
+        "long as its files are smaller than 4 MB.",
+        minimum=1,
     )
     on_type_mismatch: Literal["null", "dlq"] | None = option(
         None,

@@ -32,6 +32,7 @@ __all__ = ["GATHERED_BYTES", "IcebergSink", "open", "probe"]
 
 GATHERED_BYTES = {"none": 0, "auto": 512 << 10, "hash": 32 << 20}
 """Parts with less bytes in memory are handed on, by `distribution`; about four times their size in a file."""
+_BATCH_BYTES = 256 << 20
 
 
 class IcebergSink:
@@ -77,7 +78,8 @@ class IcebergSink:
         self.equality_delete_limit = settings.equality_delete_limit or 0
         self.limits = settings.limits
         self.flush_seconds = settings.flush_interval.total_seconds()
-        self.max_batch_bytes = int(settings.max_batch_bytes)
+        self.max_batch_bytes = int(settings.max_batch_bytes or _BATCH_BYTES)
+        self.may_grow = settings.max_batch_bytes is None
         self.commits = CommitSettings(settings.commit_interval.total_seconds(), int(settings.commit_size))
 
     @property

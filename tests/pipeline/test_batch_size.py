@@ -1,0 +1,54 @@
+"""How much one batch of a backlog reads."""
+
+from __future__ import annotations
+
+from calve.pipeline.batch_size import BatchSize
+from calve.record.content_file import ContentFile
+from calve.record.staged import StagedBatch
+from calve.record.written import TableFiles
+
+FULL = 1000
+SMALL, LARGE = 1 << 20, 8 << 20
+
+
+def batch(size_bytes: int, *files: int) -> StagedBatch:
+    """Make a batch of so many bytes of events, with files of these sizes, each of a table of its own."""
+    made = [
+        ContentFile(
+            spec_id=0,
+            content="DATA",
+            file_path=f"{number}.parquet",
+            file_format="PARQUET",
+            partition=[],
+            file_size_in_bytes=each,
+            record_count=1,
+        )
+        for number, each in enumerate(files)
+    ]
+    tables = [TableFiles("c", file.file_path, "", [file], 1, file.file_size_in_bytes) for file in made]
+    return StagedBatch(1, {}, tables, 1, size_bytes, 0)
+
+
+def sizes(one: BatchSize, *records: StagedBatch) -> list[int]:
+    found = []
+    for record in records:
+        one.learn(record)
+        found.append(one.size_bytes)
+    return found
+
+
+def test_batches_that_leave_small_files_grow_to_four_times_their_size() -> None:
+    full = [batch(FULL * times, SMALL, LARGE - SMALL - 1) for times in (1, 2, 4, 4)]
+    assert sizes(BatchSize(FULL, True), *full) == [2 * FULL, 4 * FULL, 4 * FULL, 4 * FULL]
+
+
+def test_batches_that_leave_large_files_or_none_stay_as_they_are() -> None:
+    assert sizes(BatchSize(FULL, True), batch(FULL, LARGE, SMALL), batch(FULL)) == [FULL, FULL]
+
+
+def test_the_files_of_a_batch_that_was_not_full_say_nothing() -> None:
+    assert sizes(BatchSize(FULL, True), batch(FULL // 2 - 1, SMALL), batch(FULL // 2, SMALL)) == [FULL, 2 * FULL]
+
+
+def test_a_size_that_was_set_is_kept() -> None:
+    assert sizes(BatchSize(FULL, False), batch(FULL, SMALL)) == [FULL]

@@ -145,13 +145,17 @@ class Wiring:
         self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks)
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)
         self.max_batch_bytes = min(sink.max_batch_bytes for sink in self._sinks)
-        self.may_grow = not self.in_order and all(sink.tables and sink.tables.may_grow for sink in self._sinks)
         self._max_open_writers = min((sink.max_open_writers for sink in tables), default=1)
         self.commits = _AT_ONCE
         if tables:
             self.commits = CommitSettings(
                 min(sink.commits.interval_seconds for sink in tables), min(sink.commits.size_bytes for sink in tables)
             )
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether batches of a backlog may be larger: not those of row changes, which tasks keep in memory."""
+        return not self.in_order and all(sink.tables is not None and sink.tables.may_grow for sink in self._sinks)
 
     def open(self) -> None:
         """Reach catalogs and clusters; find or create the static tables."""

@@ -22,8 +22,6 @@ import org.apache.iceberg.SortOrderParser;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateProperties;
-import org.apache.iceberg.catalog.Catalog;
-import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CleanableFailure;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.FileIO;
@@ -41,10 +39,10 @@ public class Attempt {
   private BaseTransaction transaction;
   private TableMetadata start;
 
-  /** Load a table and return an attempt to commit to it. */
-  public Attempt begin(Catalog catalog, String identifier) {
+  /** Return an attempt to commit to a table. */
+  public Attempt begin(Table table) {
     Attempt attempt = new Attempt();
-    attempt.table = catalog.loadTable(TableIdentifier.parse(identifier));
+    attempt.table = table;
     return attempt;
   }
 

@@ -23,6 +23,7 @@ from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
 from calve.catalog.probe import try_storing
 from calve.catalog.retry import retried
+from calve.catalog.steady import Steady
 from calve.catalog.storage import for_executors
 from calve.columns.evolve import Evolution
 from calve.durable import make_folder
@@ -136,6 +137,12 @@ class Catalog:
             spare_processes(self._jvm, self._conf)
             return java_class(self._jvm, __name__, "Attempt").newInstance()
 
+    @cached_property
+    def steady(self) -> Steady:
+        """What makes commits possible whatever the clock says."""
+        with self._lock:
+            return Steady(self._jvm)
+
     def load(self, identifier: str) -> Table | None:
         """Return the current state of a table, or None if it does not exist."""
         with java_errors(_STEP, identifier):
@@ -159,8 +166,8 @@ class Catalog:
             NoTargetError: There is no such table.
         """
         with java_errors(_STEP, identifier):
-            java = unless(_MISSING, lambda: self._attempts.begin(self._java, _named(identifier)))
-        return Attempt(identifier, _existing(identifier, java))
+            java_table = _existing(identifier, self._load(identifier))
+            return Attempt(identifier, self._attempts.begin(java_table))
 
     def tables(self) -> list[str]:
         """List the tables of all namespaces."""
@@ -257,7 +264,7 @@ class Catalog:
 
         def attempt() -> Table:
             java_table = self.load_java(identifier)
-            with unforeseen_errors("evolve the table", identifier):
+            with self.steady.commits(java_table), unforeseen_errors("evolve the table", identifier):
                 self._add_columns(java_table, evolution)
                 reach("catalog.after-evolve")
                 java_table.refresh()
@@ -276,7 +283,7 @@ class Catalog:
 
         def attempt() -> Table:
             java_table = self.load_java(identifier)
-            with java_errors("prepare the table for deletes", identifier):
+            with self.steady.commits(java_table), java_errors("prepare the table for deletes", identifier):
                 found = self._describe(identifier, java_table)
                 if found.unpartitioned_spec_id is not None:
                     return found
@@ -291,7 +298,7 @@ class Catalog:
 
     def _load(self, identifier: str) -> Any:
         """The Java table or None; one call instead of `tableExists` and a load."""
-        return unless(_MISSING, lambda: self._java.loadTable(self._identifier(identifier)))
+        return unless(_MISSING, lambda: self.steady.load(self._java, _named(identifier)))
 
     def _identifier(self, identifier: str) -> Any:
         return self._names.identifier(_named(identifier))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 
+from calve.engine import pyspark_private
 from calve.engine.java import Java
 from calve.engine.launch import command, keep
+from calve.engine.output import JvmOutput
 
 JAVA = Java(Path("/jdk/bin/java"), 17, Path("/wrapped"))
 SETTINGS = {
@@ -53,3 +58,22 @@ def test_without_what_was_kept_the_launcher_is_needed(tmp_path: Path) -> None:
     assert command(JAVA, tmp_path / "none", SETTINGS, "") is None
     (tmp_path / "damaged").write_text("{")
     assert command(JAVA, tmp_path / "damaged", SETTINGS, "") is None
+
+
+def test_a_start_that_fails_leaves_no_jvm_behind_and_nobody_waits_for_its_output() -> None:
+    output, names = JvmOutput(), []
+
+    def fail() -> None:
+        names.extend(Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split())
+        raise OSError("no more threads")
+
+    with pytest.raises(OSError, match="no more threads"):
+        pyspark_private.launch(SparkConf(False), output.pipe, ["sleep", "600"], fail)
+    assert output.reason() is None
+    assert names
+    assert not [name for name in names if is_sleep(name)]
+
+
+def is_sleep(pid: str) -> bool:
+    command = Path(f"/proc/{pid}/cmdline")
+    return command.exists() and command.read_bytes().startswith(b"sleep")

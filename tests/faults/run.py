@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calve.object_store import StoreFolder
-from faults import leaders, streams
+from faults import clock, leaders, streams
 from faults.streams import SERVERS, STATE, Stream
 from faults.trial import Giver, Observed, Status, Trial, parsed
 from running import Calve
@@ -161,6 +161,8 @@ def main() -> int:
     asked.folder.mkdir(parents=True)
     if asked.leaders:
         return leaders.run(asked.folder, asked.leaders)
+    if asked.clock:
+        return clock.run(asked.folder, asked.clock)
     chance, observed = random.Random(asked.seed), list[Observed]()
     counts: dict[str, tuple[int, int, int]] = {}
     with setting(asked.folder, asked.servers) as made:
@@ -200,6 +202,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--servers", nargs="+", choices=SERVERS, default=list(SERVERS))
     parser.add_argument("--fault", help="only faults with this in their name")
     parser.add_argument("--leaders", type=int, default=0, help="move leaders on three Kafka brokers so often instead")
+    parser.add_argument(
+        "--clock", type=int, default=0, help="set the clock of two runs back and forth so often instead"
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER)
     return parser.parse_args()
 

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable
@@ -108,15 +111,22 @@ def launch(conf: SparkConf, output: int, command: list[str] | None, meanwhile: C
         command: Its command; None: that of Spark's launcher.
         meanwhile: Called in this thread as soon as the process is there, while it starts.
     """
+    processes = list[subprocess.Popen[bytes]]()
 
     def start(launcher: list[str], **named: Any) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(command or launcher, **named)
+        processes.append(subprocess.Popen(command or launcher, **named))
         meanwhile()
-        return process
+        return processes[-1]
 
     java_gateway.Popen = start
     try:
         return java_gateway.launch_gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
+    except BaseException:
+        for process in processes:  # a JVM that nobody is connected to would stay, and its output would not end
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        raise
     finally:
         java_gateway.Popen = subprocess.Popen
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from calve.pipeline.due import Due
 from calve.sources.source import Backlog, Planned
 
@@ -64,11 +68,18 @@ def test_what_trickles_in_is_read_when_it_has_waited_long_enough() -> None:
     assert not due.look(waiting(1), FULL)
 
 
-def test_a_clock_that_is_set_back_does_not_make_events_wait_for_the_time_it_lost() -> None:
+@pytest.mark.parametrize("jump", [-24 * HOUR, 24 * HOUR])
+def test_a_clock_that_jumps_makes_events_wait_neither_longer_nor_shorter(
+    jump: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Clock()
     due = caught_up(clock)
     assert not due.look(waiting(1), FULL)
-    clock.now -= 24 * HOUR
+    for number in range(1, 4):
+        monkeypatch.setattr(time, "time", lambda: number * jump)
+        clock.now += HOUR / 4
+        assert not due.look(waiting(1), FULL), number
+    clock.now += HOUR / 4
     assert due.look(waiting(2), FULL)
 
 

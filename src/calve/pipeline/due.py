@@ -23,16 +23,17 @@ class Due:
 
     Args:
         interval_seconds: The longest time that events wait.
-        clock: Seconds since the epoch.
+        clock: Monotonic seconds, which no change of the machine's clock touches.
 
     Attributes:
-        since: When the oldest waiting event was first seen; None if none waits.
+        since: When the oldest waiting event was first seen, in seconds since the epoch; None if none waits.
         behind: Whether a backlog is being read.
     """
 
-    def __init__(self, interval_seconds: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, interval_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_seconds = interval_seconds
         self._clock = clock
+        self._began = 0.0
         self.since: float | None = None
         self.behind = True
 
@@ -49,11 +50,11 @@ class Due:
             self.since = None
             return False
         now = self._clock()
-        self.since = self.since or now
+        if self.since is None:
+            self.since, self._began = time.time(), now
         self.behind = self.behind or backlog.is_urgent or backlog.size_bytes >= _BACKLOG_BATCHES * max_bytes
         wait = max(self._interval_seconds, min(least_seconds, _LONGEST_LEAST_SECONDS))
-        has_waited = not 0 <= now - self.since < wait  # a negative time: the clock was set back
-        return self.behind or backlog.size_bytes >= max_bytes or has_waited
+        return self.behind or backlog.size_bytes >= max_bytes or now - self._began >= wait
 
     def took(self, planned: Planned, backlog: Backlog, max_bytes: int) -> bool:
         """Record what a batch takes of the backlog that `look` got; return whether it ends the backlog."""

@@ -36,6 +36,24 @@ def test_keys_older_than_the_window_are_forgotten_on_disk_too(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+def test_a_clock_that_is_set_forward_by_a_day_makes_no_key_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.0
+    store = KeyStore(tmp_path, DAY, 16, lambda: seconds)
+    store.load()
+    store.keep([(now(), b"a")])
+    with monkeypatch.context() as patched:
+        ahead = time.time() + 2 * 86_400
+        patched.setattr(time, "time_ns", lambda: int(ahead * 1e9))
+        patched.setattr(time, "time", lambda: ahead)
+        store.keep([(now(), b"b")])
+    store.keep([(now(), b"c")])
+    assert all(key in store for key in (b"a", b"b", b"c"))
+    seconds = 86_401.0
+    store.keep([(now(), b"d")])
+    assert b"a" not in store
+    assert b"d" in store
+
+
 def test_no_more_keys_than_the_bound_are_kept_and_the_newest_stay(tmp_path: Path) -> None:
     store = opened(tmp_path, limit=16)
     for number in range(100):

@@ -1,13 +1,15 @@
 """The memory of idempotency keys: of the log's segments, and of deleted segments.
 
 Keys of deleted segments are in `keys-*.txt`, one `<epoch milliseconds> <key>` per line. A file is forgotten completely,
-when its newest key is older than the window or there are more keys than the limit.
+when its newest key is older than the window or there are more keys than the limit. The machine's clock says how old
+keys of earlier runs are; from then on monotonic time counts: a clock that is set forward must not make keys old.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import PurePath
@@ -24,21 +26,29 @@ _GENERATIONS = 16
 
 @dataclass
 class _Generation:
-    name: str
-    newest_ms: int = 0
-    keys: list[bytes] = field(default_factory=list)
+    """The keys of one file; `kept_at`: when the newest of them was kept, in monotonic seconds."""
 
-    def add(self, time_ms: int, key: bytes) -> None:
-        self.newest_ms = max(self.newest_ms, time_ms)
-        self.keys.append(key)
+    name: str
+    kept_at: float = -math.inf
+    keys: list[bytes] = field(default_factory=list)
 
 
 class KeyStore:
-    """Answers whether a key was seen; used by the log's thread only."""
+    """Answers whether a key was seen; used by the log's thread only.
 
-    def __init__(self, folder: StateFolder, window: timedelta, limit: int) -> None:
+    Args:
+        folder: Where the files are.
+        window: How long keys are remembered.
+        limit: How many of them.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, folder: StateFolder, window: timedelta, limit: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._files = files_in(folder)
-        self._window_ms = window // timedelta(milliseconds=1)
+        self._window_seconds = window.total_seconds()
+        self._clock = clock
         self._generation_keys = max(1, limit // _GENERATIONS)
         self._seen: set[bytes] = set()
         self._generations: list[_Generation] = []
@@ -57,7 +67,8 @@ class KeyStore:
         self._generations = []
         for name in self._files.names():
             if PurePath(name).match("keys-*.txt"):
-                self._generations.append(_read(self._files, name))
+                keys, age_seconds = _read(self._files, name)
+                self._generations.append(_Generation(name, self._clock() - age_seconds, keys))
                 self._seen.update(self._generations[-1].keys)
         self._forget()
 
@@ -78,27 +89,26 @@ class KeyStore:
             self._generations.append(_Generation(f"keys-{number:09d}.txt"))
         generation = self._generations[-1]
         self._files.append(generation.name, b"".join(b"%d %s\n" % line for line in keys))
-        for time_ms, key in keys:
-            generation.add(time_ms, key)
+        generation.keys += [key for _, key in keys]
+        generation.kept_at = self._clock()
         self.add(keys)
         self._forget()
 
     def _forget(self) -> None:
-        oldest_ms = time.time_ns() // 1_000_000 - self._window_ms
-        while self._generations and (
-            len(self._generations) > _GENERATIONS or self._generations[0].newest_ms < oldest_ms
-        ):
+        oldest = self._clock() - self._window_seconds
+        while self._generations and (len(self._generations) > _GENERATIONS or self._generations[0].kept_at < oldest):
             generation = self._generations.pop(0)
             self._seen.difference_update(generation.keys)
             self._files.remove([generation.name])
 
 
-def _read(files: SourceFiles, name: str) -> _Generation:
+def _read(files: SourceFiles, name: str) -> tuple[list[bytes], float]:
+    """Return the keys of a file, and the age of the newest one in seconds."""
     data = files.read(name) or b""
     whole = data.rfind(b"\n") + 1
     if whole != len(data):  # a crash cut the last line; its segment still exists
         files.write(name, data[:whole])
-    generation = _Generation(name)
+    found, newest_ms = list[bytes](), 0
     for line in data[:whole].splitlines():
         time_ms, _, key = line.partition(b" ")
         if not (time_ms.isdigit() and key):
@@ -108,5 +118,6 @@ def _read(files: SourceFiles, name: str) -> _Generation:
                 target=name,
                 hint="Restore it from a copy; without it repeated requests become duplicates",
             )
-        generation.add(int(time_ms), key)
-    return generation
+        found.append(key)
+        newest_ms = max(newest_ms, int(time_ms))
+    return found, max(time.time() - newest_ms / 1000, 0.0)

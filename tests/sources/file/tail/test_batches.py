@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +28,21 @@ def test_the_last_event_of_several_lines_waits_for_the_next_or_for_flush_after(l
     assert tail.start().rows() == [("2 second\n at c", "app.log", 4)]
     old(log)
     assert tail.rows() == [("3 third", "app.log", 6)]
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
+def test_the_last_event_of_several_lines_waits_as_long_whatever_is_done_to_the_clock(
+    log: Path, jump: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, day, passed = time.monotonic, time.time, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + passed)
+    tail = Tail(log.parent, codec=STACKS, flush_after=timedelta(minutes=1))
+    append(log, "1 first\n at a\n")
+    assert tail.lines() == []
+    monkeypatch.setattr(time, "time", lambda: day() + jump)
+    assert tail.lines() == []
+    passed = 61.0
+    assert tail.lines() == ["1 first\n at a"]
 
 
 def test_events_of_several_lines_are_whole_however_a_file_is_divided(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable
@@ -99,6 +100,7 @@ class Followed:
     limit: int | None = None
     _file: int = -1
     _status: os.stat_result | None = None
+    _written: float = -math.inf
     _checked: tuple[int, int] = (-1, -1)
     _waits: Cutter | None = None
 
@@ -141,8 +143,8 @@ class Followed:
         return end - self.read.offset
 
     def idle_for(self, seconds: float) -> bool:
-        """Return whether nothing was written for this time."""
-        return time.time() - self.modified / 1e9 >= seconds
+        """Return whether nothing was written for this time; a change of the machine's clock does not count."""
+        return time.monotonic() - self._written >= seconds
 
     def look(self) -> None:
         """Look at its size and time.
@@ -153,6 +155,12 @@ class Followed:
         status = os.fstat(self._file) if self.is_open else Path(self.now).stat()
         if (status.st_dev, status.st_ino) != self.identity:
             raise FileNotFoundError(self.now)
+        self._set(status)
+
+    def _set(self, status: os.stat_result) -> None:
+        """Note its size and time. Only when these change is the machine's clock asked how long ago that was."""
+        if self._status is None or (status.st_size, status.st_mtime_ns) != (self.size, self.modified):
+            self._written = time.monotonic() - max(time.time() - status.st_mtime, 0.0)
         self._status = status
 
     @property
@@ -173,7 +181,8 @@ class Followed:
         if (status.st_dev, status.st_ino) != self.identity:
             os.close(file)
             raise FileNotFoundError(self.now)
-        self._file, self._status, self._checked = file, status, (-1, -1)
+        self._set(status)
+        self._file, self._checked = file, (-1, -1)
 
     def close(self) -> None:
         """Let it go."""

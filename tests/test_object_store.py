@@ -121,6 +121,14 @@ def test_a_conflict_with_another_request_does_not_say_that_the_object_exists(ans
     assert folder.swap("a", b"1", "tag") is None
 
 
+def test_a_store_that_refuses_because_of_this_machines_clock_is_asked_again(answering: Any) -> None:
+    folder = answering(403, "RequestTimeTooSkewed")
+    with pytest.raises(WriteError, match="RequestTimeTooSkewed") as raised:
+        folder.put("a", b"1")
+    assert raised.value.verdict is Verdict.AGAIN
+    assert "Set the clock of this machine" in raised.value.hint
+
+
 def test_an_error_has_what_the_store_said_and_nothing_around_it(answering: Any, monkeypatch: Any) -> None:
     folder = answering(400, "ExpiredToken")
     with pytest.raises(SetupError) as refused:

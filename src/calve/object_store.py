@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 from calve.errors import CalveError, SettingsError, SetupError, WriteError
-from calve.store_client import CREDENTIALS, connected
+from calve.store_client import CREDENTIALS, SET_CLOCK, blames_clock, connected
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -286,19 +286,20 @@ class StoreFolder:
 
         try:
             yield
-        except (UnauthenticatedError, PermissionDeniedError, FileNotFoundError) as error:
-            raise self._refused(error) from error
         except (BaseError, OSError) as error:
+            if blames_clock(str(error)):
+                raise self._unanswered(error, SET_CLOCK) from error
+            if isinstance(error, UnauthenticatedError | PermissionDeniedError | FileNotFoundError):
+                raise self._refused(error) from error
             if _NO_KEYS in str(error):
                 raise self._refused(WriteError("no keys were found")) from error
             if any(code in str(error) for code in _LASTING):
                 raise self._refused(error) from error
-            raise WriteError(
-                f"The object store of {self.location} does not answer: {_reason(error)}",
-                step=_STEP,
-                target=self.location,
-                hint="Calve tries again, and nothing is lost meanwhile",
-            ) from error
+            raise self._unanswered(error, "Calve tries again, and nothing is lost meanwhile") from error
+
+    def _unanswered(self, error: Exception, hint: str) -> CalveError:
+        text = f"The object store of {self.location} does not answer: {_reason(error)}"
+        return WriteError(text, step=_STEP, target=self.location, hint=hint)
 
     def _refused(self, error: Exception) -> CalveError:
         return SetupError(

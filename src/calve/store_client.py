@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = ["CREDENTIALS", "connected", "file_io_at", "profile_keys", "s3_environment", "s3_file_io"]
+__all__ = [
+    "CREDENTIALS",
+    "SET_CLOCK",
+    "blames_clock",
+    "connected",
+    "file_io_at",
+    "profile_keys",
+    "s3_environment",
+    "s3_file_io",
+]
 
 CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID, AWS_PROFILE",
@@ -25,6 +34,9 @@ CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY",
 }
 """The schemes of stores, and the variables with their credentials."""
+SET_CLOCK = "Set the clock of this machine (NTP): AWS accepts no request that is 15 minutes off. Calve tries again"
+_WRONG_CLOCK = ("RequestTimeTooSkewed", "RequestExpired", "Signature expired", "Signature not yet current")
+"""What AWS answers if the time of a request is wrong: with 403 from S3, with 400 or 403 from SQS and STS."""
 _TIMES: Any = {"connect_timeout": "3s", "timeout": "10s", "allow_http": True}
 _RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
 _PATIENT: Any = {**_RETRIES, "max_retries": 5}
@@ -32,6 +44,11 @@ _PATIENT: Any = {**_RETRIES, "max_retries": 5}
 
 
 @functools.lru_cache(maxsize=16)
+def blames_clock(answer: str) -> bool:
+    """Return whether a service refuses a request only because this machine's clock is wrong."""
+    return any(code in answer for code in _WRONG_CLOCK)
+
+
 def connected(scheme: str, bucket: str) -> ObjectStore:
     """Connect to a bucket or container, once in this process.
 

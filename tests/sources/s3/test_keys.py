@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from calve.errors import SourceError
+from calve.errors import SourceError, SourceUnavailableError
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.objects import listed
 from calve.sources.s3.settings import Aws, Bucket, Filter
@@ -26,7 +27,7 @@ class Services:
     """STS, the service of containers and that of machines in one."""
 
     def __init__(self) -> None:
-        self.until, self.status, self.given = LATER, 200, 0
+        self.until, self.status, self.given, self.refusal = LATER, 200, 0, "AccessDenied"
         self.server = Scripted(self.answer)
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
@@ -40,7 +41,8 @@ class Services:
             parts = f"<AccessKeyId>A{self.given}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
             parts += f"<SessionToken>t</SessionToken><Expiration>{end}</Expiration>"
             text = f'<R xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><C>{parts}</C></R>'
-            return self.status, text.encode() if self.status == 200 else b"<Error><Code>AccessDenied</Code></Error>"
+            refusal = f"<Error><Code>{self.refusal}</Code></Error>"
+            return self.status, (text if self.status == 200 else refusal).encode()
         found = {"AccessKeyId": f"A{self.given}", "SecretAccessKey": "s", "Token": "t", "Expiration": end}
         return self.status, json.dumps(found).encode()
 
@@ -84,6 +86,30 @@ def test_a_role_is_taken_with_the_keys_and_renewed_before_it_ends(services: Serv
     assert asked["ExternalId"] == ["ext"]
     assert "Credential=S/" in headers["authorization"]
     assert "/role/sts/aws4_request" in headers["authorization"]
+
+
+def test_keys_of_a_role_are_renewed_in_time_although_the_clock_was_set_back(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = {"sts_role_arn": "arn:aws:iam::123456789012:role/reader"}
+    settings = aws("back", access_key_id="S", secret_access_key="x", **role)
+    services.until = LATER
+    assert keys_of(settings).keys.access == "A1"
+    passed = (LATER - datetime.now(UTC)).total_seconds()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + passed)  # and the time of day has not moved
+    assert keys_of(settings).keys.access == "A2"
+
+
+@pytest.mark.parametrize(
+    "code", ["RequestTimeTooSkewed", "Signature expired: 20261125T000000Z is now earlier than 20261125T001000Z"]
+)
+def test_services_that_refuse_because_of_this_machines_clock_are_asked_again(services: Services, code: str) -> None:
+    role = {"sts_role_arn": "arn:aws:iam::123456789012:role/reader"}
+    services.status, services.refusal = 403, code
+    with pytest.raises(SourceUnavailableError) as raised:
+        keys_of(aws(code[:9], access_key_id="S", secret_access_key="x", **role))
+    assert "Set the clock of this machine" in raised.value.hint
 
 
 def test_a_service_account_gives_its_token(services: Services, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +21,7 @@ import urllib3
 from calve.errors import SourceError, SourceUnavailableError
 from calve.sources.s3.settings import Aws
 from calve.sources.s3.signing import Keys, signed
-from calve.store_client import profile_keys, s3_environment
+from calve.store_client import SET_CLOCK, blames_clock, profile_keys, s3_environment
 
 __all__ = ["Lease", "keys_of"]
 
@@ -36,6 +38,10 @@ class Lease:
 
     keys: Keys
     until: datetime = _FOREVER
+
+    def ends_at(self) -> float:
+        """Return when they should be renewed, in monotonic seconds: no later change of the clock touches it."""
+        return time.monotonic() + (self.until - datetime.now(UTC) - _EARLY).total_seconds()
 
 
 def keys_of(aws: Aws) -> Lease:
@@ -58,13 +64,15 @@ class _Finder:
         self._aws, self._lock = aws, threading.Lock()
         self._http = urllib3.PoolManager(retries=False)
         self._lease: Lease | None = None
+        self._ends_at = -math.inf
 
     def find(self) -> Lease:
         with self._lock:
-            if self._lease is None or self._lease.until - datetime.now(UTC) < _EARLY:
+            if self._lease is None or time.monotonic() > self._ends_at:
                 try:
                     base = self._given() or self._of_identity() or self._of_container() or self._of_machine()
                     self._lease = self._of_role(base) if self._aws.sts_role_arn else base
+                    self._ends_at = self._lease.ends_at()
                 except (ValueError, LookupError, ElementTree.ParseError) as error:
                     raise _refused(f"A service that gives keys of AWS answers something else: {error}") from error
             return self._lease
@@ -145,6 +153,13 @@ class _Finder:
         if answer.status >= 500:
             raise SourceUnavailableError(
                 f"{url} answers {answer.status}", step="read", target=url, hint="Calve tries again"
+            )
+        if answer.status >= 400 and blames_clock(text):
+            raise SourceUnavailableError(
+                f"{url} refuses a request at this time: {' '.join(text.split())[:300]}",
+                step="read",
+                target=url,
+                hint=SET_CLOCK,
             )
         if answer.status >= 400:
             raise _refused(f"{url} refuses to give keys: status {answer.status} {' '.join(text.split())[:300]}")

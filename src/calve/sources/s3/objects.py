@@ -16,7 +16,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, PreconditionErr
 from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Bucket
-from calve.store_client import profile_keys, s3_environment
+from calve.store_client import SET_CLOCK, blames_clock, profile_keys, s3_environment
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -118,6 +118,8 @@ def failed(what: str, target: str, error: Exception, kind: type[CalveError] | No
     line = text.splitlines()[0][:300] if text else type(error).__name__
     line = "there are no keys for AWS" if _NO_KEYS in text else line
     is_refused = isinstance(error, PermissionDeniedError | UnauthenticatedError | FileNotFoundError)
+    if blames_clock(text):
+        return SourceUnavailableError(f"{what}: {line}", step="read", target=target, hint=SET_CLOCK)
     if kind is None:
         is_lasting = is_refused or any(code in text for code in (*_LASTING, _NO_KEYS))
         kind = SourceError if is_lasting else SourceUnavailableError

@@ -16,7 +16,7 @@ from calve.no_answer import no_answer
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Sqs
 from calve.sources.s3.signing import signed
-from calve.store_client import s3_environment
+from calve.store_client import SET_CLOCK, blames_clock, s3_environment
 
 __all__ = ["LONGEST_HIDDEN_SECONDS", "Message", "Queue"]
 
@@ -109,6 +109,9 @@ class Queue:
         except urllib3.exceptions.HTTPError as error:
             raise self._error("does not answer", no_answer(error), SourceUnavailableError) from error
         text = answer.data.decode(errors="replace")
+        if answer.status >= 400 and blames_clock(text):
+            why = f"status {answer.status} {_reason(text)}. {SET_CLOCK}"
+            raise self._error("refuses a request at this time", why, SourceUnavailableError)
         if answer.status >= 500 or (answer.status >= 400 and "Throttl" in text[:500]):
             raise self._error("does not answer", f"status {answer.status} {text[:200]}", SourceUnavailableError)
         if answer.status >= 400:

@@ -2,7 +2,8 @@
 
 Two runs get numbered events all the time, one after the other. The first has its state in a folder, and a table that is
 appended to and one with upserts. The second has its state on an object store, with a lease and a standby; the
-clock that jumps is the driver's, the standby's, or that of both. After each jump all events sent until then must be
+clock that jumps is the driver's, the standby's, or that of both. S3 refuses requests that are 15 minutes off, so
+further jumps come to both, and last longer than the lease. After each jump all events sent until then must be
 committed in time. At the end each event must be in the table once, both processes must end with exit code 0, and the
 standby must not have taken over while the driver renewed its lease.
 
@@ -54,9 +55,28 @@ JUMPS = (
     (DAY, -DAY, 90),
 )
 """By how many seconds the clock is ahead; several: one right after the other. The first one is there to compare."""
+STORE_JUMPS = (
+    (0,),
+    (10 * MINUTE,),
+    (-10 * MINUTE,),
+    (HOUR, 0),
+    (13 * MINUTE, -13 * MINUTE, 90),
+    (0,),
+    (-90,),
+    (-DAY, 0),
+    (-12 * MINUTE,),
+    (5 * MINUTE,),
+    (12 * MINUTE, 0),
+    (DAY, 0),
+)
+"""The same with the state on an object store."""
+ALLOWED_SECONDS = 15 * MINUTE
+"""S3 refuses requests that are further off, so then the clocks of both drivers jump, and come back after a while."""
 BOUND_SECONDS = 120.0
 """All events must be committed so soon after a jump, on a machine that also does other work."""
 CALM_SECONDS = 3.0
+SHORT_SECONDS, REFUSED_SECONDS = 0.3, 12.0
+"""Between two jumps; the second is longer than a lease."""
 SINK = {"auto_create": True, "flush_interval": "200ms", "commit_interval": "400ms"}
 COMPILER = "This needs a C compiler for Linux with glibc: apt-get install gcc libc6-dev"
 
@@ -67,12 +87,12 @@ class Jump:
 
     Attributes:
         whose: Whose clock jumped.
-        seconds: By how much it is ahead of the true time since then; negative: behind.
-        on_after: Seconds until all events sent before the jump were committed.
+        seconds: By how much it was ahead of the true time, one after the other; negative: behind.
+        on_after: Seconds from the last jump until all events sent before it were committed.
     """
 
     whose: str
-    seconds: int
+    seconds: tuple[int, ...]
     on_after: float
 
 
@@ -112,17 +132,21 @@ def made_library(folder: Path) -> Path | None:
 
 
 def jump(clocks: dict[str, Clock], leaps: tuple[int, ...], arrived: Callable[[], int], feed: Arrivals) -> Jump:
-    """Set clocks, and wait until all events of before are committed."""
+    """Set clocks, and wait until all events of before the last jump are committed."""
     time.sleep(CALM_SECONDS)
-    wanted, began = feed.files * LINES, time.monotonic()
     for seconds in leaps:
         for clock in clocks.values():
             clock.set(seconds)
-        time.sleep(0.3)
+        time.sleep(REFUSED_SECONDS if len(clocks) > 1 and _is_refused(seconds) else SHORT_SECONDS)
+        wanted, began = feed.files * LINES, time.monotonic()
     until(lambda: arrived() >= wanted, f"all events are committed after a jump to {leaps[-1]:+} s", BOUND_SECONDS)
-    made = Jump(" and ".join(clocks), leaps[-1], round(time.monotonic() - began, 1))
+    made = Jump(" and ".join(clocks), leaps, round(time.monotonic() - began, 1))
     print(f"  {made}", flush=True)
     return made
+
+
+def _is_refused(seconds: int) -> bool:
+    return abs(seconds) >= ALLOWED_SECONDS
 
 
 def play_folder(folder: Path, library: Path, jumps: int) -> tuple[list[Jump], int, int]:
@@ -204,7 +228,8 @@ def play_store(folder: Path, library: Path, objects: ObjectStore, jumps: int) ->
     pair = Pair(folder, library, objects)
     try:
         whose = cycle((("the driver",), ("the standby",), tuple(pair.clocks)))
-        for leaps, who in zip(islice(cycle(JUMPS), jumps), whose, strict=False):
+        for leaps in islice(cycle(STORE_JUMPS), jumps):
+            who = tuple(pair.clocks) if any(map(_is_refused, leaps)) else next(whose)
             made.append(jump({one: pair.clocks[one] for one in who}, leaps, pair.arrived, feed))
             pair.check_leader()
         sent = feed.end()

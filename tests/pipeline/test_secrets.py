@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import typing
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,175 +24,16 @@ import pytest
 
 from calve.pipeline.plugins import PLUGINS
 from calve.settings.option import declared
+from pipeline.canaries import MARK, Canaries, pipelines
 from running import Calve
 from services.process import free_ports
 
 pytestmark = [pytest.mark.spark]
 
-MARK = "canary"
-FOUND = re.compile(rb"canary[0-9]+x")
+FOUND = re.compile(rf"{MARK}[0-9]+x".encode())
 GIVE_UP = ("--give-up-after", "2s")
 KEPT_SECONDS = 45
-
-
-class Canaries:
-    """Makes secrets, each another one.
-
-    Attributes:
-        environment: Variables with some of them.
-        files: Files with some of them.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._numbers = itertools.count(100)
-        self._folder = folder
-        self.environment: dict[str, str] = {}
-
-    def new(self) -> str:
-        return f"{MARK}{next(self._numbers)}x"
-
-    def of_environment(self) -> str:
-        name = f"SECRET_{next(self._numbers)}"
-        self.environment[name] = self.new()
-        return f"${{env:{name}}}"
-
-    def of_file(self) -> str:
-        path = self._folder / f"secret-{next(self._numbers)}"
-        path.write_text(self.new())
-        return f"${{file:{path}}}"
-
-
-def _pipelines(c: Canaries, port: int, nobody: int) -> dict[str, Any]:
-    """One pipeline for each source and sink with secrets; nobody answers at the port `nobody`."""
-    at = f"127.0.0.1:{nobody}"
-    keys = {"access_key_id": c.new(), "secret_access_key": c.new()}
-    rest = {
-        "type": "rest",
-        "uri": f"http://user:{c.new()}@{at}/catalog?token={c.new()}",
-        "credential": f"id:{c.of_environment()}",
-        "token": c.of_file(),
-        "header.Authorization": f"Bearer {c.new()}",
-        "s3.secret-access-key": c.new(),
-        "warehouse": "w",
-    }
-    jdbc = {
-        "type": "jdbc",
-        "uri": f"jdbc:postgresql://user:{c.new()}@{at}/db?user=u&password={c.new()}",
-        "jdbc.user": "u",
-        "jdbc.password": c.new(),
-        "warehouse": f"s3://{c.new()}@bucket/w",
-    }
-    stored = {
-        "type": "jdbc",
-        "name": "stored",
-        "uri": f"jdbc:sqlite:{Path.cwd()}/stored.db",
-        "warehouse": "s3://bucket/w",
-        "jdbc.schema-version": "V1",
-        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "s3.endpoint": f"http://user:{c.new()}@{at}",
-        "s3.access-key-id": c.new(),
-        "s3.secret-access-key": c.new(),
-        "s3.session-token": c.new(),
-        "client.region": "eu-central-1",
-    }
-    registry = {"registry_url": f"http://{at}", "schema_registry_api_key": "k", "schema_registry_api_secret": c.new()}
-    plain = {"sasl": {"plaintext": {"username": "u", "password": c.of_environment()}}}
-    scram = {"sasl": {"scram": {"username": "u", "password": c.of_file()}}}
-    jaas = {"sasl.password": c.new(), "sasl.username": "u", "sasl.mechanism": "PLAIN", "ssl.key.password": c.new()}
-    database = {"host": "127.0.0.1", "port": nobody, "username": "u", "password": c.new()}
-    rds = {"engine": "postgresql", "host": "127.0.0.1", "port": nobody, "database": "d"}
-    search = {"hosts": [f"http://{at}"], "index": "i", "document_id": "${/id}"}
-    lines = {"file": {"path": "in/*.ndjson"}}
-    queue = {"queue_url": f"http://user:{c.new()}@{at}/000/q"}
-    broker = {"bootstrap_servers": [at]}
-    groups = itertools.count()
-
-    def topic(**more: str) -> dict[str, str]:
-        return {"name": "t", "group_id": f"g{next(groups)}", **more}
-
-    basic = {"http_basic": {"username": "u", "password": c.new()}}
-    return {
-        "works": {
-            "source": {"http": {"port": port, "authentication": basic}},
-            "sink": [_iceberg(dlq="letters", schema={"columns": [{"name": "id", "type": "long", "required": True}]})],
-        },
-        "plain": {"source": {"kafka": broker | {"topics": [topic()], "authentication": plain}}, "sink": [_iceberg()]},
-        "scram": {
-            "source": {
-                "kafka": broker | {"topics": [topic(serde_format="avro")], "schema": registry, "authentication": scram}
-            },
-            "sink": [_iceberg()],
-        },
-        "bearer": {
-            "source": {
-                "kafka": broker
-                | {
-                    "topics": [topic(serde_format="avro")],
-                    "schema": {"registry_url": f"http://{at}", "bearer_token": c.new()},
-                    "client_properties": jaas,
-                }
-            },
-            "sink": [_iceberg()],
-        },
-        "certificate": {
-            "source": {
-                "kafka": broker
-                | {
-                    "topics": [topic()],
-                    "authentication": {
-                        "ssl": {"certificate": "none.pem", "key": "none.key", "key_password": c.new()},
-                    },
-                }
-            },
-            "sink": [_iceberg()],
-        },
-        "postgres": {"source": {"postgres": database | {"database": "d"}}, "sink": [_iceberg()]},
-        "mysql": {"source": {"mysql": database | {"password": c.of_environment()}}, "sink": [_iceberg()]},
-        "rds": {
-            "source": {"rds": rds | {"authentication": {"username": "u", "password": c.new()}}},
-            "sink": [_iceberg()],
-        },
-        "objects": {
-            "source": {
-                "s3": {
-                    "notification_type": "sqs",
-                    "codec": {"ndjson": {}},
-                    "sqs": queue,
-                    "aws": {"region": "eu-central-1", "endpoint": f"http://{at}", **keys},
-                }
-            },
-            "sink": [_iceberg()],
-        },
-        "files": {
-            "source": {
-                "file": {
-                    "path": "s3://bucket/in/*.ndjson",
-                    "s3": {"endpoint": f"http://{at}", "access_key_id": c.new(), "secret_access_key": c.new()},
-                }
-            },
-            "sink": [_iceberg()],
-        },
-        "reads": {
-            "source": {"iceberg": {"tables": [{"table_name": "a.b", "catalog": rest}]}},
-            "sink": [_iceberg()],
-        },
-        "reads_all": {
-            "source": {"iceberg": {"catalog": rest | {"token": c.new()}, "tables": [{"table_name": "a.b"}]}},
-            "sink": [_iceberg()],
-        },
-        "rest": {"source": lines, "sink": [_iceberg(catalog=rest)]},
-        "jdbc": {"source": lines, "sink": [_iceberg(catalog=jdbc)]},
-        "stored": {"source": lines, "sink": [_iceberg(catalog=stored)]},
-        "search": {"source": lines, "sink": [{"opensearch": search | {"username": "u", "password": c.new()}}]},
-        "search2": {
-            "source": lines,
-            "sink": [{"opensearch": search | {"authentication": {"username": "u", "password": c.of_file()}}}],
-        },
-    }
-
-
-def _iceberg(**more: Any) -> dict[str, Any]:
-    return {"iceberg": {"table_identifier": "a.b", "auto_create": True, "commit_interval": "200ms", **more}}
+AT_ONCE = 4
 
 
 WRONG = """
@@ -241,7 +82,7 @@ def _given(tree: Any, path: str = "") -> Iterator[str]:
 
 def test_every_option_that_is_declared_secret_has_a_canary(tmp_path: Path) -> None:
     given: set[str] = set()
-    for pipeline in _pipelines(Canaries(tmp_path), 1, 2).values():
+    for pipeline in pipelines(Canaries(tmp_path), 1, 2).values():
         given |= set(_given(pipeline["source"])) | {one for sink in pipeline["sink"] for one in _given(sink)}
     wanted = {
         f".{name}{path}"
@@ -283,7 +124,7 @@ def test_no_secret_comes_out_of_pipelines_that_work_fail_or_are_refused(tmp_path
     monkeypatch.chdir(tmp_path)
     canaries = Canaries(tmp_path)
     port, nobody, metrics, dashboard = free_ports(4)
-    job = Calve(tmp_path / "job", json.dumps(_pipelines(canaries, port, nobody)))
+    job = Calve(tmp_path / "job", json.dumps(pipelines(canaries, port, nobody)))
     (job.folder / "in").mkdir()
     (job.folder / "in" / "1.ndjson").write_text('{"id": 1}\n')
     for name, value in canaries.environment.items():
@@ -359,12 +200,15 @@ def _commands(job: Calve, canaries: Canaries) -> dict[str, bytes]:
         ("dlq", "show", "--pipeline", "works"),
     ]
     environment = {**os.environ, "AS_TIME": canaries.new()}
-    said = {}
-    for words in commands:  # type: ignore[assignment]
-        command = [sys.executable, "-m", "calve", *words]
-        done = subprocess.run(command, cwd=job.folder, env=environment, capture_output=True, check=False, timeout=300)
-        said[" ".join(words)] = done.stdout + done.stderr
-        assert b"No such option" not in done.stderr + done.stdout, words
+
+    def run(command: tuple[str, ...]) -> bytes:
+        line = [sys.executable, "-m", "calve", *command]
+        done = subprocess.run(line, cwd=job.folder, env=environment, capture_output=True, check=False, timeout=300)
+        return done.stdout + done.stderr
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # they wait for servers that do not answer most of the time
+        said = {" ".join(one): text for one, text in zip(commands, pool.map(run, commands), strict=True)}
+    assert not [line for line, text in said.items() if b"No such option" in text]
     assert b"refused" in said["validate wrong.yaml"]
     return said
 

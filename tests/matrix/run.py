@@ -28,6 +28,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 from pyspark.sql import SparkSession
 
@@ -179,6 +180,9 @@ def _play_starts(asked: argparse.Namespace) -> int:
         print("ended; these are the starts before", flush=True)
     ends = ", ".join(f"{count} ended {how}" for how, count in sorted(starts.counts.items()))
     line = f"{starts.counts.total()} starts of {asked.pipelines} pipelines ({ends}): {len(starts.wrong)} findings"
+    if starts.seconds:
+        ran, checked = (median(each) for each in zip(*starts.seconds, strict=True))
+        line += f"; a start takes {ran:.1f} s, and its check {checked:.1f} s (medians)"
     (asked.folder / "starts.json").write_text(json.dumps({"line": line, "wrong": starts.wrong}, indent=1))
     print(line)
     return 1 if starts.wrong else 0

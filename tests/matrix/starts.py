@@ -42,6 +42,7 @@ class Starts:
     Attributes:
         counts: The starts, by the way they ended.
         wrong: What was found, a line each.
+        seconds: How long a start took, and how long it took to check it.
     """
 
     def __init__(self, folder: Path, pipelines: int, seed: str) -> None:
@@ -51,11 +52,12 @@ class Starts:
         self._files = 0
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
+        self.seconds: list[tuple[float, float]] = []
 
     def play(self) -> None:
         """Start the process and see how it ends; then start it again."""
         self._give()
-        is_once = bool(self.counts.total() % 2)
+        is_once, began = bool(self.counts.total() % 2), time.monotonic()
         with tempfile.TemporaryDirectory(prefix="cs-") as place:  # short: it is a part of the names of sockets
             self._calve.log.unlink(missing_ok=True)
             process = self._calve.start("--json", *["--once"] * is_once, environment={"TMPDIR": place})
@@ -65,10 +67,12 @@ class Starts:
                 code = process.wait(LONG_SECONDS)
             finally:
                 self._calve.end()
+            ended = time.monotonic()
             has_begun = is_once or code != NOTHING_BEGUN
             self._check(code if has_begun else 0, Path(place))
         if is_once:
             self._compare()
+        self.seconds.append((ended - began, time.monotonic() - ended))
         self.counts["by itself" if is_once else "by SIGTERM" if has_begun else "by SIGTERM before it began"] += 1
 
     def _give(self) -> None:
@@ -96,11 +100,15 @@ class Starts:
         self.wrong += [f"start {self.counts.total()}: {line}" for line in found]
 
     def _compare(self) -> None:
-        expected = Counter(range(self._files * EVENTS))
+        expected, catalog = Counter(range(self._files * EVENTS)), self._calve.catalog()
+
+        def rows(name: str) -> Counter[int]:
+            found = catalog.load_table(f"to.{name}").scan(selected_fields=("id",))
+            return Counter(found.to_arrow()["id"].to_pylist())
+
         for name in self._names:
-            rows = Counter(self._calve.rows(f"to.{name}")["id"].to_pylist())
-            if rows != expected:
-                lost, more = (expected - rows).total(), (rows - expected).total()
+            if (found := rows(name)) != expected:
+                lost, more = (expected - found).total(), (found - expected).total()
                 self.wrong.append(f"start {self.counts.total()}: {name}: {lost} lost, {more} duplicated")
 
 

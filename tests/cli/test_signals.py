@@ -33,7 +33,7 @@ def work():
 
 configure()
 with Watch() as watch:
-    code = run_until_asked(work, watch)
+    code = run_until_asked(work, watch, lambda: None)
 sys.exit(code)
 """
 

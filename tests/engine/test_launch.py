@@ -61,9 +61,10 @@ def test_without_what_was_kept_the_launcher_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_start_that_fails_leaves_no_jvm_behind_and_nobody_waits_for_its_output() -> None:
-    output, names = JvmOutput(), []
+    output, names, folders = JvmOutput(), list[str](), list[Path]()
 
     def fail() -> None:
+        folders.extend(pyspark_private._starting.values())
         names.extend(Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split())
         raise OSError("no more threads")
 
@@ -71,6 +72,7 @@ def test_a_start_that_fails_leaves_no_jvm_behind_and_nobody_waits_for_its_output
         pyspark_private.launch(SparkConf(False), output.pipe, ["sleep", "600"], fail)
     assert output.reason() is None
     assert names
+    assert [folder.exists() for folder in folders] == [False]
     assert not [name for name in names if is_sleep(name)]
 
 

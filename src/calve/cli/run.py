@@ -61,6 +61,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     import calve.pipeline.run as pipelines_run  # here, so that `calve run --help` needs no Spark
     from calve.cli.signals import run_until_asked
     from calve.dashboard.beside import Beside
+    from calve.engine.pyspark_private import abandon
     from calve.observe.metrics import Metrics
     from calve.observe.progress import Progress
     from calve.observe.watch import Watch
@@ -83,7 +84,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
-        code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch), watch)
+        code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch), watch, abandon)
     ctx.exit(code)
 
 

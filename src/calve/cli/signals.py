@@ -26,11 +26,16 @@ _LOOK_SECONDS = 0.5
 """How often the main thread checks for a signal that another thread received; such a signal does not wake it."""
 
 
-def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
+def run_until_asked(work: Callable[[], int], watch: Watch, abandon: Callable[[], None]) -> int:
     """Run `work` on a thread of its own and return its result; a signal sets `watch.stop`.
 
     PySpark handles SIGINT itself if it is started on the main thread, so the main thread only waits. Before any
     pipeline has begun, a signal ends the process at once and quietly, because nothing has to be finished.
+
+    Args:
+        work: What is to be done.
+        watch: Has the request to stop.
+        abandon: Leaves nothing of what is starting; called before such an end.
 
     Raises:
         Exception: What `work` raised.
@@ -49,6 +54,7 @@ def run_until_asked(work: Callable[[], int], watch: Watch) -> int:
         threading.Thread(target=worked, name="calve-run", daemon=True).start()
         while number := _next(happened):
             if not watch.begun:
+                abandon()
                 _leave(STARTUP_STOPPED + number)
             _asked(watch)
     return result.result()

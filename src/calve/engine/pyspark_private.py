@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -20,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "LazySession",
+    "abandon",
     "data_frame",
     "forget_sessions",
     "hadoop_configuration",
@@ -37,6 +40,11 @@ __all__ = [
     "stop_accumulators",
     "take_gateway",
 ]
+
+
+_ADDRESS = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_starting: dict[subprocess.Popen[bytes], Path] = {}
+"""The JVM that is starting, with the folder in which PySpark waits for its address, and the key to it."""
 
 
 class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed here
@@ -111,24 +119,31 @@ def launch(conf: SparkConf, output: int, command: list[str] | None, meanwhile: C
         command: Its command; None: that of Spark's launcher.
         meanwhile: Called in this thread as soon as the process is there, while it starts.
     """
-    processes = list[subprocess.Popen[bytes]]()
 
     def start(launcher: list[str], **named: Any) -> subprocess.Popen[bytes]:
-        processes.append(subprocess.Popen(command or launcher, **named))
+        process = subprocess.Popen(command or launcher, **named)
+        _starting[process] = Path(named["env"][_ADDRESS]).parent
         meanwhile()
-        return processes[-1]
+        return process
 
     java_gateway.Popen = start
     try:
         return java_gateway.launch_gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
     except BaseException:
-        for process in processes:  # a JVM that nobody is connected to would stay, and its output would not end
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        abandon()  # a JVM that nobody is connected to would stay, and its output would not end
         raise
     finally:
         java_gateway.Popen = subprocess.Popen
+        _starting.clear()
+
+
+def abandon() -> None:
+    """End a JVM that is starting, and remove the folder in which PySpark waits for its address."""
+    for process, folder in list(_starting.items()):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def set_workers(context: SparkContext, python: str | None, environment: dict[str, str]) -> None:

@@ -66,10 +66,6 @@ public class Attempt {
     return JsonUtil.mapper().writeValueAsString(found);
   }
 
-  public Table table() {
-    return table;
-  }
-
   public BaseTransaction transaction() {
     return transaction;
   }

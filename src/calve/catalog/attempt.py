@@ -67,11 +67,13 @@ class Attempt:
     Args:
         identifier: Namespace and name of the table.
         java: The Java object.
+        table: The Java `Table`.
     """
 
-    def __init__(self, identifier: str, java: Any) -> None:
+    def __init__(self, identifier: str, java: Any, table: Any) -> None:
         self._identifier = identifier
         self._java = java
+        self.table = table
 
     def look(self, branch: str, key: str = "") -> Look:
         """Inspect the table; the attempt is based on its current state.
@@ -82,11 +84,6 @@ class Attempt:
         """
         found = json.loads(self._java.look(branch, key))
         return Look(**{**found, "specs": dict(found["specs"])})
-
-    @property
-    def table(self) -> Any:
-        """The Java `Table`."""
-        return self._java.table()
 
     @property
     def start(self) -> Any:

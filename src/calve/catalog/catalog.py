@@ -128,7 +128,7 @@ class Catalog:
     def prepare(self) -> None:
         """Compile the Java code of commits before the first commit needs it."""
         with contextlib.suppress(CalveError), java_errors(_STEP, self.name):
-            _ = self._attempts
+            _ = self._attempts, self.steady
 
     @cached_property
     def _attempts(self) -> Any:
@@ -167,7 +167,7 @@ class Catalog:
         """
         with java_errors(_STEP, identifier):
             java_table = _existing(identifier, self._load(identifier))
-            return Attempt(identifier, self._attempts.begin(java_table))
+            return Attempt(identifier, self._attempts.begin(java_table), java_table)
 
     def tables(self) -> list[str]:
         """List the tables of all namespaces."""

@@ -6,6 +6,7 @@ from calve.catalog.retry import retried
 from calve.commit.swap import swap
 from calve.engine.jvm import java_errors
 from calve.maintenance.context import Workbench
+from calve.maintenance.join import join
 from calve.maintenance.rewrite import ANY_DELETE, Rewritten, maintaining, rewrite
 
 __all__ = ["convert", "remove_unneeded"]
@@ -21,7 +22,8 @@ def convert(bench: Workbench, options: dict[str, str] | None = None) -> Rewritte
     Raises:
         MaintenanceError: It could not finish; completed parts stay, and the call may be repeated.
     """
-    rewritten = rewrite(bench, {**ANY_DELETE, **(options or {})})
+    chosen = {**ANY_DELETE, **(options or {})}
+    rewritten = join(bench, chosen) or rewrite(bench, chosen)
     remove_unneeded(bench)  # the commit itself drops only those that are older than every row
     return rewritten
 

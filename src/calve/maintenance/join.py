@@ -1,12 +1,14 @@
-"""Joins small data files by copying their rows as Arrow batches, in one task: a sixth of the CPU of Spark's SQL.
+"""Rewrites data files by copying their rows as Arrow batches, in one task: a sixth of the CPU of Spark's SQL.
 
-Iceberg's planner chooses the files, and the commit is that of Iceberg's action (decision 16), with the same sequence
-number. Only the rows are copied here, with the writer of the pipelines. What needs more than a copy is left to the
-action: delete files, a sort order, row ids (format version 3), files with other columns than the table has now.
+Iceberg's planner chooses the files and the equality deletes that apply to each, and the commit is that of Iceberg's
+action (decision 16), with the same sequence number. Only the rows that are left are copied here, with the writer of the
+pipelines. What needs more is left to the action: position deletes, a sort order, row ids (format version 3), files with
+other columns than the table has now.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import uuid
@@ -17,16 +19,17 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyarrow import parquet
-from pyiceberg.io import load_file_io
 
-from calve.durable import local_path
 from calve.engine.compiled import java_class
 from calve.errors import CalveError, MaintenanceError, UnsupportedError
 from calve.maintenance.context import Workbench
+from calve.maintenance.data_files import id_of, opened
+from calve.maintenance.deleted_keys import Delete, DeletedKeys
 from calve.maintenance.rewrite import Rewritten, maintaining
 from calve.record.target import Stream
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
+from calve.task.prefetch import ahead
 from calve.write.parquet import storage_error
 from calve.write.stored import stored_schema
 from calve.write.writer import UnwrittenFileError, Writers
@@ -38,17 +41,21 @@ _ROW_IDS = 3
 _BATCH_ROWS = 16_384
 _TARGET = "write.target-file-size-bytes"
 _STREAM = Stream(0, "")
-_Group = tuple[list[str], int, int]
-"""The paths of files, their bytes, and into how many files they go."""
+_MOST_BYTES, _MOST_DELETE_BYTES = 2 << 30, 64 << 20
+"""Larger rewrites with deletes are Iceberg's, which commits them in parts, and has all cores."""
+_File = tuple[str, list[Delete]]
+"""The path of a data file, and the equality deletes that apply to it."""
+_Group = tuple[list[_File], int, int]
+"""Files, their bytes, and into how many files they go."""
 
 
-def join(bench: Workbench, options: Mapping[str, str], where: Any) -> Rewritten | None:
-    """Join the files that Iceberg's planner chooses; None: they need Iceberg's action. May be repeated safely.
+def join(bench: Workbench, options: Mapping[str, str], where: Any = None) -> Rewritten | None:
+    """Rewrite the files that Iceberg's planner chooses; None: they need Iceberg's action. May be repeated safely.
 
     Args:
         bench: The table and its branch.
         options: Iceberg's options to select files.
-        where: A Java `Expression` for their partitions.
+        where: A Java `Expression` for their partitions; None: all.
 
     Raises:
         MaintenanceError: Nothing was joined.
@@ -60,18 +67,25 @@ def join(bench: Workbench, options: Mapping[str, str], where: Any) -> Rewritten 
     with maintaining("join data files", bench):
         java, loaded = java_class(bench.jvm, __name__, "Joins").newInstance(), bench.load()
         snapshot = loaded.snapshot(bench.target.branch)
+        where = where or bench.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
         planned = java.plan(loaded, where, snapshot.snapshotId(), {**bench.options, **options}) if snapshot else "[]"
-        groups: list[_Group] = json.loads(planned or "null")
+        groups = msgspec.json.decode(planned or "null", type=list[_Group] | None)
         if not groups:
             return None if groups is None else Rewritten()
+        if (deletes := java.deleteBytes()) and (deletes > _MOST_DELETE_BYTES or _bytes(groups) > _MOST_BYTES):
+            return None
         [found] = bench.spark.tasks.run(functools.partial(_run, table), [groups])
         if isinstance(found, CalveError):
             raise MaintenanceError(found.message, step="join data files", target=bench.name, hint=found.hint)
         if found is None:
             return None
         java.commit(f"[{','.join(found)}]", bench.target.branch)
-    inputs, outputs = sum(len(paths) for paths, _, _ in groups), sum(len(json.loads(one)) for one in found)
-    return Rewritten(inputs, outputs, sum(size for _, size, _ in groups))
+    inputs, outputs = sum(len(files) for files, _, _ in groups), sum(len(json.loads(one)) for one in found)
+    return Rewritten(inputs, outputs, _bytes(groups))
+
+
+def _bytes(groups: Iterable[_Group]) -> int:
+    return sum(size for _, size, _ in groups)
 
 
 def _run(table: Table, rounds: Iterable[list[_Group]]) -> Iterator[list[str] | CalveError | None]:
@@ -93,9 +107,9 @@ def copied(table: Table, groups: Sequence[_Group]) -> list[str] | None:
         CalveError: A file cannot be written.
     """
     name = f"joined-{uuid.uuid4().hex}"
-    writers = [Writers(f"{name}-{number:05d}", max_open=2) for number, _ in enumerate(groups)]
+    writers, keys = [Writers(f"{name}-{number:05d}", max_open=2) for number, _ in enumerate(groups)], DeletedKeys(table)
     try:
-        return [_copy(table, one, writer) for one, writer in zip(groups, writers, strict=True)]
+        return [_copy(table, one, writer, keys) for one, writer in zip(groups, writers, strict=True)]
     except BaseException as error:
         for writer in writers:
             writer.discard()
@@ -104,48 +118,45 @@ def copied(table: Table, groups: Sequence[_Group]) -> list[str] | None:
         raise
 
 
-def _copy(table: Table, group: _Group, writers: Writers) -> str:
+def _copy(table: Table, group: _Group, writers: Writers, keys: DeletedKeys) -> str:
     """Copy the rows of one group; return its new files as JSON."""
-    paths, size_bytes, into = group
+    files, size_bytes, into = group
     properties = {**table.properties, _TARGET: str(size_bytes // into + 1 if into > 1 else 1 << 60)}
-    for path in paths:
-        for rows in _rows(path, table):
+    with contextlib.closing(ahead(_rows(one, table, keys) for one in files)) as parts:
+        for rows in parts:
             writers.write(_STREAM, table, properties, rows)
     written = writers.close().get(_STREAM)
     return msgspec.json.encode(written.files if written else []).decode()
 
 
-def _rows(path: str, table: Table) -> Iterator[pa.Table]:
-    """Yield the rows of a file with the table's columns.
+def _rows(one: _File, table: Table, keys: DeletedKeys) -> Iterator[pa.Table]:
+    """Yield the rows of a file that are not deleted, with the table's columns.
 
     Raises:
         ArrowInvalid: The file has other columns.
     """
-    wanted = arrow_schema(table.schema)
-    local = local_path(path)
-    source = load_file_io(table.io_properties, path).new_input(path).open() if local is None else local
-    with parquet.ParquetFile(source, memory_map=local is not None) as file:
+    path, deletes = one
+    wanted, at = arrow_schema(table.schema), 0
+    kept = keys.kept(path, deletes) if deletes else None
+    with opened(path, table) as source, parquet.ParquetFile(source) as file:
         if _shape(file.schema_arrow) != _shape(stored_schema(wanted)):
             raise pa.ArrowInvalid(f"{path} has other columns than the table")
         for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
-            yield pa.Table.from_batches([batch]).cast(wanted)
+            rows = pa.Table.from_batches([batch]).cast(wanted)
+            yield rows if kept is None else rows.filter(kept.slice(at, len(rows)))
+            at += len(rows)
 
 
 def _shape(fields: Iterable[pa.Field]) -> list[Any]:
     """Return the field ids and the names of columns; the parts of lists and maps have names without a meaning."""
-    return [(_id(each), each.name, _parts(each.type)) for each in fields]
+    return [(id_of(each), each.name, _parts(each.type)) for each in fields]
 
 
 def _parts(kind: pa.DataType) -> list[Any]:
     if pa.types.is_struct(kind):
         return _shape(kind.fields)
     if pa.types.is_map(kind):
-        return [(_id(each), _parts(each.type)) for each in (kind.key_field, kind.item_field)]
+        return [(id_of(each), _parts(each.type)) for each in (kind.key_field, kind.item_field)]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [(_id(kind.value_field), _parts(kind.value_type))]
+        return [(id_of(kind.value_field), _parts(kind.value_type))]
     return []
-
-
-def _id(field: pa.Field) -> bytes:
-    found: bytes = (field.metadata or {}).get(b"PARQUET:field_id", b"")
-    return found

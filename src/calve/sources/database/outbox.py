@@ -26,7 +26,7 @@ _WAIT_SECONDS = 1.0
 
 
 class Waiter:
-    """Answers of the log's thread, waited for by the stream's thread; it submits one entry at a time."""
+    """Answers of the log's thread, waited for by the stream's thread; one entry at a time is under way."""
 
     def __init__(self) -> None:
         self._done = threading.Event()
@@ -35,10 +35,13 @@ class Waiter:
         """Take the answer (the log's thread)."""
         self._done.set()
 
-    def wait(self, log: Log, entry: Entry) -> Outcome:
-        """Submit an entry, and wait for its outcome."""
+    def submit(self, log: Log, entry: Entry) -> None:
+        """Submit an entry."""
         self._done.clear()
         log.submit(entry)
+
+    def wait(self, log: Log, entry: Entry) -> Outcome:
+        """Wait for the outcome of the submitted entry."""
         while not self._done.wait(_WAIT_SECONDS):
             if not log.alive:
                 raise SourceError(
@@ -88,7 +91,7 @@ class Ends(Protocol):
 
 
 class Outbox:
-    """Collects changes of the stream into an entry of the log.
+    """Collects changes of the stream into an entry of the log, while the one before becomes durable.
 
     With `ends` an entry tells whether its last transaction goes on in the next one. If the end comes when all changes
     are durable, an entry without changes tells it.
@@ -111,8 +114,14 @@ class Outbox:
         self._runs: list[Run] = []
         self._last = (0, 0)
         self._is_open = self._has_end = False
+        self._under_way: Entry | None = None
 
     def __bool__(self) -> bool:
+        """Whether something is not durable."""
+        return self._is_waiting or self._under_way is not None
+
+    @property
+    def _is_waiting(self) -> bool:
         return bool(self.messages) or self._has_end
 
     @property
@@ -164,24 +173,53 @@ class Outbox:
             SourceError: The log has ended, or is full of one transaction.
             OvertakenError: Another driver has the log by now.
         """
+        self.hand_over(epoch, idle)
+        self._settle(idle)
+
+    def hand_over(self, epoch: int, idle: Callable[[Outcome, str], None]) -> None:
+        """Let the log make everything durable, after what was handed over before: that is durable on return.
+
+        With `ends` all is durable on return. Raises as `write`.
+        """
+        self._settle(idle)
+        if not self._is_waiting:
+            return
         each = zip(self.messages, self._lengths, strict=True)
         lengths = b"".join(_LENGTH.pack(len(data)) if lengths is None else lengths for data, lengths in each)
         events = Events(self._count, lengths, b"".join(self.messages))
         key, headers = StreamPosition(epoch, *self._last, self._is_open).packed(), pack_runs(self._runs)
-        while True:
-            entry = Entry(events, key, headers, self._begins)
+        self._submit(Entry(events, key, headers, self._begins))
+        self._begins = False
+        self._forget()
+        if self._ends is not None:
+            self._settle(idle)
+
+    def clear(self) -> None:
+        """Forget what is not durable: the server sends it again. What is under way gets its outcome first."""
+        if self._under_way is not None:
+            outcome = self._waiter.wait(self._log, self._under_way)
+            self._begins |= self._under_way.begins and outcome is not Outcome.KEPT
+            self._under_way = None
+        self._forget()
+
+    def _submit(self, entry: Entry) -> None:
+        self._under_way = entry
+        self._waiter.submit(self._log, entry)
+
+    def _settle(self, idle: Callable[[Outcome, str], None]) -> None:
+        """Wait until what is under way is durable."""
+        while (entry := self._under_way) is not None:
             outcome = self._waiter.wait(self._log, entry)
             if outcome is Outcome.KEPT:
-                break
+                self._under_way = None
+                return
             if self._log.overtaken is not None:
                 raise self._log.overtaken
             if outcome is Outcome.FULL and self._ends is not None:
                 self._ends.check_room(entry.size)
             idle(outcome, entry.why)
-        self._begins = False
-        self.clear()
+            self._submit(Entry(entry.events, entry.key, entry.headers, entry.begins))
 
-    def clear(self) -> None:
-        """Forget what is not durable: the server sends it again."""
+    def _forget(self) -> None:
         self.messages, self._lengths, self._count, self._size, self._runs = [], [], 0, 0, []
         self._is_open = self._has_end = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ _PAUSE_SECONDS = 1.0
 _LINGER_SECONDS = 0.005
 """How long changes wait for the next one, to become durable together."""
 _IDLE_SECONDS = 0.2
+_SETTLE_SECONDS = 0.5
+"""How long the reader goes on while entries become durable, before it waits: then the server's position moves on."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class DatabaseStream(ABC):
         while not self._stop.is_set() and not self.reached:
             before = self.flushed
             try:
-                self._read()
+                self._read_until_cut()
             except CalveError as error:
                 failures = 0 if self.flushed > before else failures
                 if error.verdict is not Verdict.AGAIN:
@@ -122,6 +125,13 @@ class DatabaseStream(ABC):
                 )
                 self._lines.warning(str(self.failed))
                 return
+
+    def _read_until_cut(self) -> None:
+        """Read; on return nothing is under way to the log, so `positions` tells what it has."""
+        try:
+            self._read()
+        finally:
+            self._target.outbox.clear()
 
     @abstractmethod
     def _read(self) -> None:
@@ -182,6 +192,7 @@ class DatabaseSession:
         self._load = target.begun.get("load", 0)
         self.transaction: Transaction | None = None
         self._ordinal = 0
+        self._settled = time.monotonic()
 
     @property
     def _is_idle(self) -> bool:
@@ -220,9 +231,17 @@ class DatabaseSession:
 
     def _write(self) -> None:
         """Make everything durable that waits."""
+        self._settled = time.monotonic()
         if self._outbox:
             self._outbox.write(self._epochs.number, self._refused)
             self._stream.trouble = None
+
+    def _write_full(self) -> None:
+        """Write a full entry; mostly more is read while it becomes durable."""
+        if time.monotonic() > self._settled + _SETTLE_SECONDS:
+            self._write()
+        else:
+            self._outbox.hand_over(self._epochs.number, self._refused)
 
     def _refused(self, outcome: Outcome, why: str) -> None:
         self._stream.refused(outcome, why)

@@ -48,7 +48,6 @@ class Stream(DatabaseStream):
     """The reader of one server's binary log."""
 
     def _read(self) -> None:
-        self._target.outbox.clear()
         self._target.positions.files.check()  # another driver may own them, and lose its connection by this one
         name = f"calve {self._target.pipeline}"
         with (
@@ -126,7 +125,7 @@ class _Session(DatabaseSession):
                 self._stream.connected()
                 self._take(self._parsed(data))
             if self._outbox.is_full:
-                self._write()
+                self._write_full()
             self._look()
             self._rest()
             if until is not None and self.transaction is None and self._position >= until:

@@ -44,7 +44,6 @@ class Stream(DatabaseStream):
     """The reader of one slot."""
 
     def _read(self) -> None:
-        self._target.outbox.clear()
         name = f"calve {self._target.pipeline}"
         with (
             session(self._settings, READ, name, replication=True) as connection,
@@ -118,7 +117,7 @@ class _Session(DatabaseSession):
                 elif message[0] == _KEEPALIVE:
                     self._keepalive(message)
                 if self._outbox.is_full:
-                    self._write()
+                    self._write_full()
                 self._tell()
                 self._look()
                 self._rest()
@@ -266,12 +265,20 @@ class _Session(DatabaseSession):
     def _write(self) -> None:
         if not self._outbox:
             return
+        self._complete()
+        super()._write()
+        self._stream.flushed = max(self._stream.flushed, self._committed)
+
+    def _write_full(self) -> None:
+        self._complete()
+        super()._write_full()
+
+    def _complete(self) -> None:
+        """Fetch the values that rows lack."""
         if self._lacking:
             self._until_visible()
             complete(self._outbox.messages, self._lacking, self._epochs.tables, self._side)
             self._lacking = {}
-        super()._write()
-        self._stream.flushed = max(self._stream.flushed, self._committed)
 
     def _until_visible(self) -> None:
         """Wait until the other session sees the transactions whose rows lack values."""

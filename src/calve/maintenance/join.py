@@ -41,8 +41,9 @@ _ROW_IDS = 3
 _BATCH_ROWS = 16_384
 _TARGET = "write.target-file-size-bytes"
 _STREAM = Stream(0, "")
-_MOST_BYTES, _MOST_DELETE_BYTES = 2 << 30, 64 << 20
-"""Larger rewrites with deletes are Iceberg's, which commits them in parts, and has all cores."""
+_MOST_BYTES, _MOST_DELETE_BYTES = 1 << 30, 64 << 20
+"""Larger rewrites with deletes are Iceberg's, which commits in parts; and those beside batches with one worker, for
+which these would wait."""
 _File = tuple[str, list[Delete]]
 """The path of a data file, and the equality deletes that apply to it."""
 _Group = tuple[list[_File], int, int]
@@ -72,7 +73,8 @@ def join(bench: Workbench, options: Mapping[str, str], where: Any = None) -> Rew
         groups = msgspec.json.decode(planned or "null", type=list[_Group] | None)
         if not groups:
             return None if groups is None else Rewritten()
-        if (deletes := java.deleteBytes()) and (deletes > _MOST_DELETE_BYTES or _bytes(groups) > _MOST_BYTES):
+        deletes, is_alone = java.deleteBytes(), bench.spark.tasks.parallelism == 1
+        if deletes and (deletes > _MOST_DELETE_BYTES or _bytes(groups) > _MOST_BYTES or (is_alone and bench.at_once)):
             return None
         [found] = bench.spark.tasks.run(functools.partial(_run, table), [groups])
         if isinstance(found, CalveError):

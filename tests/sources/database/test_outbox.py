@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from calve.sources.database import outbox as outboxes
 from calve.sources.database.outbox import Outbox
 from calve.sources.database.stream_position import Transaction
 from calve.sources.log.tail import Tail
@@ -100,3 +101,23 @@ def test_where_batches_end_with_transactions_an_entry_is_durable_when_it_is_hand
     with opened(tmp_path) as log:
         add(log, 5, 1).hand_over(0, log._refuse)
         assert log.log.positions.last.order == (5, 1)
+
+
+def test_an_entry_becomes_larger_while_the_one_before_is_not_durable(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outboxes, "_ENTRY_SECONDS", 60.0)
+    monkeypatch.setattr(outboxes, "_ENTRY_ROWS", 2)
+    with opened(tmp_path, is_on=False) as log:
+        for ordinal in (1, 2):
+            add(log, 5, ordinal)
+        assert log.outbox.is_full
+        log.outbox.hand_over(0, log._refuse)
+        for ordinal in range(3, 18):
+            add(log, 5, ordinal)
+        assert not log.outbox.is_full
+        add(log, 5, 18)
+        assert log.outbox.is_full
+        disk.free.set()
+        log.outbox.write(0, log._refuse)
+        assert log.rows(log.log.next(None, 1 << 20)) == 18

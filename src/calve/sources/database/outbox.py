@@ -20,7 +20,9 @@ _ENTRY_BYTES = 1 << 20
 """About the most bytes of an entry; an entry is the smallest unit of a split."""
 _ENTRY_ROWS = 20_000
 _ENTRY_SECONDS = 0.05
-"""How long changes wait for others of their entry: each entry is an fsync, and the stream waits for it."""
+"""How long changes wait for others of their entry: each entry is an fsync."""
+_BUSY_TIMES = 8
+"""So many times larger an entry becomes while the one before is not durable, because the disk is slow."""
 _LENGTH = struct.Struct("<I")
 _WAIT_SECONDS = 1.0
 
@@ -127,8 +129,9 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether it is time to write."""
-        is_large = self._size >= _ENTRY_BYTES or self._count >= _ENTRY_ROWS
-        return is_large or (self._count > 0 and time.monotonic() > self._since + _ENTRY_SECONDS)
+        times = 1 if self._under_way is None or self._under_way.outcome else _BUSY_TIMES
+        is_large = self._size >= times * _ENTRY_BYTES or self._count >= times * _ENTRY_ROWS
+        return is_large or (self._count > 0 and time.monotonic() > self._since + times * _ENTRY_SECONDS)
 
     def begin_epoch(self) -> None:
         """Let the next entry begin a segment; nothing may wait."""

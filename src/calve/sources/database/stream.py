@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 1.0
 _LINGER_SECONDS = 0.005
 """How long changes wait for the next one, to become durable together."""
 _IDLE_SECONDS = 0.2
-_SETTLE_SECONDS = 0.5
+_SETTLE_SECONDS = 1.0
 """How long the reader goes on while entries become durable, before it waits: then the server's position moves on."""
 
 

@@ -134,6 +134,8 @@ class DeleteCompaction:
     def stop(self) -> None:
         """End the thread within seconds; a running conversion is abandoned, which does no harm to its table."""
         self._ended.set()
+        with self._known.lock:
+            self._known.lock.notify_all()
         if self._thread.is_alive():
             self._spark.cancel(self._tag)
             self._thread.join(_LEAVE_SECONDS)

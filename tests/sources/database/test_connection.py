@@ -6,6 +6,8 @@ import socket
 import threading
 import time
 
+import pytest
+
 from calve.sources.database.connection import Channel
 
 MESSAGES, MESSAGE = 2_000, b"x" * 100
@@ -58,3 +60,19 @@ def test_nothing_is_waited_for_longer_than_asked() -> None:
         assert channel.take(2) == b"ab"
         channel.wait(0.01)
         assert time.monotonic() < began + 4.0
+
+
+def test_a_server_that_waits_for_the_reader_after_16_kb_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    rests: list[float] = []
+    monkeypatch.setattr(time, "sleep", rests.append)
+    with ours, theirs:
+        channel = Channel(ours)
+        for _ in range(3):
+            theirs.sendall(b"x" * (16 << 10))
+            channel.wait(5.0)
+        assert not rests
+        for _ in range(2):
+            theirs.sendall(MESSAGE)
+            channel.wait(5.0)
+        assert len(rests) == 1

@@ -15,10 +15,11 @@ __all__ = ["Address", "Channel", "ClosedError", "ServerError", "TrustError", "no
 Session = TypeVar("Session")
 
 _RECEIVED_BYTES = 1 << 18
-_LITTLE_BYTES = 1 << 15
+_LITTLE_BYTES = 1 << 13
 _REST_SECONDS = 0.001
 """How long more is waited for after little was received: a server that sends message by message would wake the reader,
-and let it work, for each of them."""
+and let it work, for each of them. Less than the 16 kB that MySQL sends at a time, or TLS has in a record: MySQL sends
+no more before these are received."""
 _OTHER_NAMES, _EXPIRED = (62, 64), 10
 """OpenSSL's numbers of errors: `X509_V_ERR_HOSTNAME_MISMATCH`, `…_IP_ADDRESS_MISMATCH`, `…_CERT_HAS_EXPIRED`."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))

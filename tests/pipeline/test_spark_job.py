@@ -3,8 +3,8 @@ import threading
 import pytest
 
 from calve.pipeline.spark_job import CHANGES_BYTES, TASK_BYTES, divide
+from calve.sources.prefetch import ahead
 from calve.sources.source import Split
-from calve.task.prefetch import ahead
 from running import until
 
 

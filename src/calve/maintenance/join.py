@@ -27,9 +27,9 @@ from calve.maintenance.data_files import id_of, opened
 from calve.maintenance.deleted_keys import Delete, DeletedKeys
 from calve.maintenance.rewrite import Rewritten, maintaining
 from calve.record.target import Stream
+from calve.sources.prefetch import ahead
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
-from calve.task.prefetch import ahead
 from calve.write.parquet import storage_error
 from calve.write.stored import stored_schema
 from calve.write.writer import UnwrittenFileError, Writers

@@ -27,12 +27,12 @@ from calve.record.receipt import Failure, Misfit, Receipt, Seen
 from calve.record.target import Role, Stream, TableRef
 from calve.route.route import Router
 from calve.serde.decoder import Decoder as SchemaDecoder
+from calve.sources.prefetch import ahead
 from calve.sources.source import Split
 from calve.stop_point import meet
 from calve.task.event_buffer import EventBuffer, Shares
 from calve.task.failure import Doing, attempt, reported
 from calve.task.job import STEPS, Job
-from calve.task.prefetch import ahead
 from calve.task.sink_writers import SinkWriters
 from calve.write.shuffle import Shuffle
 from calve.write.writer import Writers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from calve.write.stored import stored_schema
 
 __all__ = ["Delete", "DeletedKeys"]
 
-Delete = tuple[str, tuple[int, ...]]
+Delete = tuple[str, Sequence[int]]
 """An equality delete file: its path, and the field ids of its key."""
 
 
@@ -32,7 +32,7 @@ class DeletedKeys:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._schema = stored_schema(arrow_schema(table.schema))
-        self._known: dict[Delete, pa.Table] = {}
+        self._known: dict[tuple[str, tuple[int, ...]], pa.Table] = {}
 
     def kept(self, path: str, deletes: Iterable[Delete]) -> pa.ChunkedArray:
         """Mask the rows of a data file to which none of these deletes applies; they are those of Iceberg's planning.
@@ -41,17 +41,17 @@ class DeletedKeys:
             ArrowInvalid: The columns need Iceberg's own comparison: parts of structs, and floating-point numbers.
             OSError: A file cannot be read.
         """
-        by_key: dict[tuple[int, ...], list[Delete]] = {}
-        for one in deletes:
-            by_key.setdefault(one[1], []).append(one)
+        by_key: dict[tuple[int, ...], list[str]] = {}
+        for delete, ids in deletes:
+            by_key.setdefault(tuple(ids), []).append(delete)
         masks = [self._matches(path, ids, found) for ids, found in by_key.items()]
         kept = pc.invert(masks[0])
         for mask in masks[1:]:
             kept = pc.and_not(kept, mask)
         return kept
 
-    def _matches(self, path: str, ids: tuple[int, ...], deletes: Iterable[Delete]) -> pa.ChunkedArray:
-        keys = pa.concat_tables([self._keys(one) for one in deletes])
+    def _matches(self, path: str, ids: tuple[int, ...], deletes: Iterable[str]) -> pa.ChunkedArray:
+        keys = pa.concat_tables([self._keys(one, ids) for one in deletes])
         rows = self._read(path, ids)
         if len(ids) == 1:
             return pc.is_in(rows.column(0), value_set=keys.column(0).combine_chunks(), skip_nulls=False)
@@ -62,10 +62,10 @@ class DeletedKeys:
         mask[numbered.join(keys, keys.column_names, join_type="left semi", use_threads=False)[""].to_numpy()] = True
         return pa.chunked_array([pa.array(mask)])
 
-    def _keys(self, delete: Delete) -> pa.Table:
-        if delete not in self._known:
-            self._known[delete] = self._read(*delete)
-        return self._known[delete]
+    def _keys(self, delete: str, ids: tuple[int, ...]) -> pa.Table:
+        if (delete, ids) not in self._known:
+            self._known[delete, ids] = self._read(delete, ids)
+        return self._known[delete, ids]
 
     def _read(self, path: str, ids: tuple[int, ...]) -> pa.Table:
         """Read the columns with these field ids, in the table's types."""

@@ -70,7 +70,7 @@ def join(bench: Workbench, options: Mapping[str, str], where: Any = None) -> Rew
         snapshot = loaded.snapshot(bench.target.branch)
         where = where or bench.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
         planned = java.plan(loaded, where, snapshot.snapshotId(), {**bench.options, **options}) if snapshot else "[]"
-        groups = msgspec.json.decode(planned or "null", type=list[_Group] | None)
+        groups: list[_Group] = json.loads(planned or "null")
         if not groups:
             return None if groups is None else Rewritten()
         deletes, is_alone = java.deleteBytes(), bench.spark.tasks.parallelism == 1

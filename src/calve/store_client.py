@@ -43,12 +43,12 @@ _PATIENT: Any = {**_RETRIES, "max_retries": 5}
 """Google Cloud Storage answers 429 if one object is written more than once a second, which short batches do."""
 
 
-@functools.lru_cache(maxsize=16)
 def blames_clock(answer: str) -> bool:
     """Return whether a service refuses a request only because this machine's clock is wrong."""
     return any(code in answer for code in _WRONG_CLOCK)
 
 
+@functools.lru_cache(maxsize=16)
 def connected(scheme: str, bucket: str) -> ObjectStore:
     """Connect to a bucket or container, once in this process.
 

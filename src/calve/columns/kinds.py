@@ -6,7 +6,7 @@ A date-time is ISO 8601 with a time of day; without an offset it is UTC. The pat
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from calve.columns.node import Kind
 
@@ -45,7 +45,10 @@ def number_kind(text: str) -> Kind:
         if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
             return Kind.DIGITS
         return Kind.LONG if int(float(text)) == int(text) else Kind.WIDE_LONG
-    return Kind.DOUBLE if Decimal(repr(float(text))) == Decimal(text) else Kind.DIGITS
+    try:
+        return Kind.DOUBLE if Decimal(repr(float(text))) == Decimal(text) else Kind.DIGITS
+    except InvalidOperation:  # an exponent of 19 digits
+        return Kind.DIGITS if text.upper().partition("E")[0].strip("-0.") else Kind.DOUBLE
 
 
 def text_kind(text: str) -> Kind:

@@ -254,3 +254,17 @@ def test_hostile_names_depths_and_partition_values_leave_a_table_that_spark_read
     spark.sql(f"MERGE INTO lakehouse.odd.t t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.t = s.t")
     rows = spark.sql("SELECT id, t FROM lakehouse.odd.t WHERE t IN ('new', '../../evil') ORDER BY id").collect()
     assert [tuple(row) for row in rows] == [(1, "new"), (2, "../../evil")]
+
+
+def test_a_table_that_was_dropped_between_two_runs_is_created_from_the_events_of_a_backlog(calve) -> None:
+    sink = {"table_identifier": "db.${/kind}", "auto_create": True}
+    job: Calve = calve(configuration(kinds=({"file": {"path": "part-*.ndjson"}}, sink)))
+    (job.folder / "part-0.ndjson").write_text('{"id": 0, "kind": "a"}\n')
+    assert job.once() == 0
+    job.catalog().drop_table("db.a")
+    note = "x" * 1000
+    lines = (json.dumps({"id": number, "kind": "a", "note": note}) for number in range(1, 10_001))
+    (job.folder / "part-1.ndjson").write_text("\n".join(lines))
+    assert job.once() == 0
+    assert sorted(job.rows("db.a").column("id").to_pylist()) == list(range(1, 10_001))
+    assert job.dead_letters("kinds") == []

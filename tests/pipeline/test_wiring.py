@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from calve.errors import NoTargetError
-from calve.observe.report import TableReport
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.wiring import Wiring, own_targets
 from calve.record.target import BranchRef
@@ -60,27 +57,6 @@ def test_only_a_batch_that_is_read_twice_to_make_tables_is_a_small_one(source: s
     [settings] = parse_text(f"p:\n  source:\n    {source}\n  sink:\n    - {SINK}\n", PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
     assert Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog)).infers is infers
-
-
-@pytest.mark.parametrize(("identifier", "loaded"), [("a.${/t}", ["a.new"]), ("a.new", [])])
-def test_tables_that_were_written_lately_are_loaded_once_if_events_name_the_tables(
-    identifier: str, loaded: list[str]
-) -> None:
-    sink = f'iceberg: {{table_identifier: "{identifier}", auto_create: true}}'
-    [settings] = parse_text(f"p:\n  source:\n    {FILES}\n  sink:\n    - {sink}\n", PLUGINS).pipelines
-    found: list[str] = []
-
-    def load(name: str) -> None:
-        found.append(name)
-        raise NoTargetError("another table of this name is in its place")
-
-    catalog = SimpleNamespace(properties={}, name="lakehouse", load=load, check_warehouse=lambda: None)
-    wiring = Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog))
-    newest = datetime(2026, 11, 25, tzinfo=UTC)
-    times = {"a.new": newest, "a.old": newest - timedelta(days=1), "a.rejected": None}
-    for _ in range(2):
-        wiring.recall({name: TableReport(last_commit=time) for name, time in times.items()})
-    assert found == loaded
 
 
 @pytest.mark.parametrize(

@@ -223,8 +223,6 @@ class Driver:
             self._status.source(source.condition, self._stopped())
         if self._is_paused():
             return None
-        if backlog.size_bytes > _FIRST_BYTES:
-            self._wiring.recall(self._ledger.committed.totals.tables)
         most = self._wiring.max_batch_bytes
         if self._ledger.last_batch == 0 and self._wiring.infers:
             most = min(most, _FIRST_BYTES)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +23,6 @@ from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.expression.scope import TAGS
 from calve.object_store import StateFolder
 from calve.observe.log import Log
-from calve.observe.report import TableReport
 from calve.pipeline.faults import envelope_format
 from calve.pipeline.plugins import (
     accepts,
@@ -52,7 +49,6 @@ from calve.task.job import Job
 __all__ = ["Wiring", "dead_letter_locations", "own_targets", "replay_name", "sink_labels", "sink_paths"]
 
 _POOL = 8
-_RECENT = timedelta(days=1)
 _AT_ONCE = CommitSettings(0.0, 0)
 """Where no sink has anything to commit."""
 
@@ -132,7 +128,6 @@ class Wiring:
         used = [sink.metadata for sink in self._sinks]
         self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
         self._used = (self._used | (self._processors.metadata if self._processors else set())) - {TAGS}
-        self._has_recalled = False
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(settings, reader, self._used)
@@ -243,22 +238,6 @@ class Wiring:
         return frozenset(
             TableRef(number, target.table) for number, tables in self._tables.items() if tables.may_write(target)
         )
-
-    def recall(self, written: Mapping[str, TableReport]) -> None:
-        """Load, once, the tables that this pipeline wrote last: a batch whose events name unknown tables is read twice.
-
-        Args:
-            written: What it has written so far, by table.
-        """
-        if self._has_recalled:
-            return
-        self._has_recalled = True
-        times = {name: one.last_commit for name, one in written.items() if one.last_commit}
-        newest = max(times.values(), default=None)
-        recent = [name for name, time in times.items() if newest and newest - time < _RECENT]
-        numbers = [number for number, tables in self._tables.items() if tables.is_dynamic]
-        with contextlib.suppress(CalveError):  # perhaps no event names this table any more; if one does, it is an error
-            self.fit([Misfit(TableRef(number, name)) for number in numbers for name in recent])
 
     def fit(self, misfits: list[Misfit]) -> None:
         """Create or evolve tables side by side.

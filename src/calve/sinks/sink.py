@@ -103,7 +103,6 @@ class SinkTables(Protocol):
         commits: When staged files are committed.
         letters: The table of the sink's dead letters, if it has one.
         infers: Whether the columns of new tables are inferred from events.
-        is_dynamic: Whether events name the tables.
         may_grow: Whether batches of a backlog may be larger than `max_batch_bytes` if their files are small.
         always_gathers: Whether small parts are always written together.
         max_open_writers: The most files that a task keeps open.
@@ -115,7 +114,6 @@ class SinkTables(Protocol):
     commits: CommitSettings
     letters: LetterTarget | None
     infers: bool
-    is_dynamic: bool
     may_grow: bool
     always_gathers: bool
     max_open_writers: int

@@ -72,7 +72,6 @@ class IcebergSink:
         self.branch = settings.branch or "main"
         self.order = Order.BY_KEY if settings.changes else Order.ANY
         self.always_gathers = settings.distribution == "hash"
-        self.is_dynamic = self._route.table.static is None
         self.infers = settings.auto_create and settings.schema is None
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0

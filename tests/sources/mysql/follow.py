@@ -17,6 +17,7 @@ from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import SourceTable
 from services.mysql import MYSQL_5, PASSWORD, MySql
+from services.postgres import Postgres
 from sources.mysql.edges import EDGES, sent, told
 
 
@@ -27,6 +28,18 @@ def settings_of(server: MySql, database: str, **more: Any) -> MysqlSettings:
         username="root",
         password=PASSWORD,
         tables=Tables(include=[f"{database}.*"]),
+        min_free_bytes=0,
+        **more,
+    )
+
+
+def postgres_settings(server: Postgres, database: str, **more: Any) -> PostgresSettings:
+    return PostgresSettings(
+        host="127.0.0.1",
+        port=server.port,
+        database=database,
+        username="postgres",
+        password=PASSWORD,
         min_free_bytes=0,
         **more,
     )

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from calve.sources.database.settings import Tables
-from calve.sources.postgres.settings import PostgresSettings
-from services.postgres import PASSWORD, Postgres
-from sources.mysql.follow import Follower, stopped_in
+from services.postgres import Postgres
+from sources.mysql.follow import Follower, postgres_settings, stopped_in
 
 pytestmark = pytest.mark.services
 
@@ -39,16 +38,12 @@ def server() -> Iterator[Postgres]:
 
 
 def followed(server: Postgres, database: str, folder: Path, publication: str | None) -> Follower:
-    settings = PostgresSettings(
-        host="127.0.0.1",
-        port=server.port,
-        database=database,
-        username="postgres",
-        password=PASSWORD,
+    settings = postgres_settings(
+        server,
+        database,
         slot=f"slot_{database}",
         publication=publication,
         tables=Tables(include=["public.*"]),
-        min_free_bytes=0,
     )
     follower = Follower(settings, folder)
     follower.read()

@@ -10,10 +10,9 @@ import pytest
 from calve.errors import PositionLostError
 from calve.sources.database.settings import Tables
 from calve.sources.postgres.acknowledged import Acknowledged
-from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source_files import LocalFiles
-from services.postgres import PASSWORD, Postgres
-from sources.mysql.follow import Follower
+from services.postgres import Postgres
+from sources.mysql.follow import Follower, postgres_settings
 
 pytestmark = pytest.mark.services
 
@@ -50,16 +49,8 @@ def server() -> Iterator[Postgres]:
 def followed(server: Postgres, database: str, folder: Path, on_lost_position: str = "fail") -> Follower:
     server.create_database(database)
     server.run("create table t (id int primary key)", "insert into t values (1)", database=database)
-    settings = PostgresSettings(
-        host="127.0.0.1",
-        port=server.port,
-        database=database,
-        username="postgres",
-        password=PASSWORD,
-        slot=database,
-        tables=Tables(include=["public.t"]),
-        min_free_bytes=0,
-        on_lost_position=on_lost_position,
+    settings = postgres_settings(
+        server, database, slot=database, tables=Tables(include=["public.t"]), on_lost_position=on_lost_position
     )
     follower = Follower(settings, folder)
     follower.read()

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from calve.sources.database.settings import Tables
-from calve.sources.postgres.settings import PostgresSettings
-from services.postgres import PASSWORD, Postgres
-from sources.mysql.follow import Follower, stopped_in
+from services.postgres import Postgres
+from sources.mysql.follow import Follower, postgres_settings, stopped_in
 
 pytestmark = pytest.mark.services
 
@@ -95,15 +94,11 @@ class Shop:
         for name in (*PARTS, "parted"):
             self.run(PARTED.format(name), PART.format(name, 1, name, 0, 100), PART.format(name, 2, name, 100, 200))
             self.run(f"insert into {name} values (1, 1), (101, 1)")
-        settings = PostgresSettings(
-            host="127.0.0.1",
-            port=server.port,
-            database=database,
-            username="postgres",
-            password=PASSWORD,
+        settings = postgres_settings(
+            server,
+            database,
             slot=f"slot_{database}",
             tables=Tables(include=["public.*"], exclude=["public.loose", "public.*_1"]),
-            min_free_bytes=0,
             **more,
         )
         self.follower = Follower(settings, folder)

@@ -24,6 +24,8 @@ __all__ = ["Metrics", "Quiet", "StatusCollector", "server_class"]
 
 Sample = tuple[list[str], float | int | None]
 Samples = Callable[[PipelineReport], Iterable[Sample]]
+_LOOK_SECONDS = 0.02
+"""How often the server looks whether it shall end; the end of each run waits for that."""
 
 
 def _one(value: Callable[[PipelineReport], float | int | None]) -> Samples:
@@ -246,7 +248,7 @@ class Metrics:
             )
             return self
         self.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(_LOOK_SECONDS,), name="metrics", daemon=True)
         thread.start()
 
         def close() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine.session import _environment, _merged, _task_environment, _with_task_tries
+from calve.engine.forks import environment_of, master_of
+from calve.engine.session import _environment, _merged
 
 BOUND_SECONDS = 240
 COUNT = """
@@ -95,7 +96,7 @@ def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_ha
     ],
 )
 def test_a_local_master_repeats_failed_tasks_as_a_cluster_does(master: str, expected: str) -> None:
-    assert _with_task_tries(master) == expected
+    assert master_of(master, {}) == expected
 
 
 def test_a_users_settings_win_and_his_jars_are_added() -> None:
@@ -138,9 +139,9 @@ def test_tasks_on_any_machine_use_the_compiled_core_that_the_driver_was_told_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CALVE_CORE", "off")
-    assert _task_environment(())["CALVE_CORE"] == "off"
+    assert environment_of({}, ())["CALVE_CORE"] == "off"
     monkeypatch.delenv("CALVE_CORE")
-    assert "CALVE_CORE" not in _task_environment(())
+    assert "CALVE_CORE" not in environment_of({}, ())
 
 
 @pytest.mark.spark

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from calve.engine.forks import Forks
 from calve.engine.tasks import ClusterTasks, LocalTasks, Tasks
-from calve.engine.workers import Forks, Workers
+from calve.engine.workers import Workers
 from calve.errors import CalveError
 
 

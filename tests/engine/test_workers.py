@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from calve.engine.fork_server import attempt
+from calve.engine.forks import Forks
 from calve.engine.tasks import LocalTasks, Tasks
-from calve.engine.workers import Forks, Workers
+from calve.engine.workers import Workers
 from calve.errors import CalveError, EngineError, InvariantError, SinkRefusedError, WorkerLostError
 from engine import without_spark
 from running import until
@@ -25,7 +26,8 @@ SLEEPING_DRIVER = """
 import sys
 from pathlib import Path
 from engine.test_workers import sleep
-from calve.engine.workers import Forks, Workers
+from calve.engine.forks import Forks
+from calve.engine.workers import Workers
 Workers(Forks(None, {}), 2, 4).run(sleep, [[sys.argv[1]], [sys.argv[1]]])
 """
 

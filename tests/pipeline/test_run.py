@@ -10,10 +10,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from calve.engine.session import PRELOADED
+from calve.engine.forks import PRELOADED
 from calve.observe.watch import Watch
 from calve.pipeline import run
 from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.task_modules import task_modules
 from calve.settings import parse_text
 
 
@@ -46,6 +47,6 @@ def test_workers_come_from_a_process_that_has_imported_what_their_tasks_do(
         {"opensearch": {"hosts": ["http://127.0.0.1:1"], "index": "t"}},
     ]
     pipeline = {"source": {"file": {"path": "*.ndjson"}}, "route": routes, "sink": sinks[: 1 + bool(routes)]}
-    modules = run.task_modules(parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines)
+    modules = task_modules(parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines)
     jobs = ["calve.sinks.iceberg.job", *(["calve.sinks.opensearch.job"] if routes else [])]
     assert modules[len(PRELOADED) :] == ["calve.task.task", *jobs, "calve.sources.file.reader", *more]

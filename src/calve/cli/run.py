@@ -58,14 +58,9 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
       curl -s localhost:9600/metrics
       curl -s localhost:9600/readyz
     """
-    import calve.pipeline.run as pipelines_run  # here, so that `calve run --help` needs no Spark
-    from calve.cli.signals import run_until_asked
-    from calve.dashboard.beside import Beside
-    from calve.engine.pyspark_private import abandon
-    from calve.observe.metrics import Metrics
-    from calve.observe.progress import Progress
-    from calve.observe.watch import Watch
+    from calve.engine import forks  # here, so that `calve run --help` is fast
     from calve.pipeline.plugins import PLUGINS
+    from calve.pipeline.task_modules import task_modules
 
     ctx.meta[failures.JSON_LOG] = json_log
     if chosen["once"] and chosen["standby"]:
@@ -77,14 +72,24 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     Log().info(f"starting {', '.join(one.title for one in parsed.pipelines)}")
     if missing := library.missing():
         Log().warning(missing.message, hint=missing.hint)
-    run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
     with ExitStack() as stack:
+        if (workers := forks.start(chosen["master"], chosen["conf"], task_modules(parsed.pipelines))) is not None:
+            stack.callback(workers.close)
+        import calve.pipeline.run as pipelines_run  # while it imports what tasks need
+        from calve.cli.signals import run_until_asked
+        from calve.dashboard.beside import Beside
+        from calve.engine.pyspark_private import abandon
+        from calve.observe.metrics import Metrics
+        from calve.observe.progress import Progress
+        from calve.observe.watch import Watch
+
+        run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
         if chosen["dashboard"]:
             stack.enter_context(Beside(chosen["state"], chosen["dashboard_port"]))
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
-        code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch), watch, abandon)
+        code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch, workers), watch, abandon)
     ctx.exit(code)
 
 

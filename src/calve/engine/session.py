@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -26,23 +25,18 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from calve.compiled import library
 from calve.engine import archive, jars, java, launch, pyspark_private
-from calve.engine.fork_server import PRELOAD
+from calve.engine.forks import PRELOADED, PYTHON, TASK_TRIES, Forks, environment_of, master_of, numbers
+from calve.engine.forks import start as start_forks
 from calve.engine.jvm import innermost_message
 from calve.engine.master import check_master
 from calve.engine.output import JvmOutput
 from calve.engine.tasks import ClusterTasks, LocalTasks, Tasks
-from calve.engine.workers import Forks, Workers
+from calve.engine.workers import Workers
 from calve.errors import EngineError
 
-__all__ = ["MASTER", "PRELOADED", "READING", "TASK_TRIES", "start", "stop"]
+__all__ = ["READING", "start", "stop"]
 
-MASTER = "local[*]"
-TASK_TRIES = 4
-"""How often Spark tries a task before the batch fails."""
-PRELOADED = ("pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
-"""Modules that most tasks need and that are slow to import."""
 READING = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
     "spark.sql.caseSensitive": "true",
@@ -54,8 +48,6 @@ _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """The driver's JVM plans and commits but processes no rows: the better compiler would cost more than it saves."""
 _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options of the JVM that only prints the command of the driver's JVM."""
-_PYTHON = "spark.pyspark.python"
-_VARIABLES = "spark.executorEnv."
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
 
 
@@ -71,6 +63,7 @@ def start(
     needs_s3: bool = False,
     preload: Sequence[str] = PRELOADED,
     meanwhile: Callable[[], None] = lambda: None,
+    forks: Forks | None = None,
 ) -> SparkSession:
     """Start Spark, or return the session of this process.
 
@@ -80,6 +73,7 @@ def start(
         needs_s3: Whether a table or a catalog lives on S3.
         preload: Modules that Python workers import before their first task.
         meanwhile: Called while the JVM starts.
+        forks: What `forks.start` gave for these settings and modules, if somebody has called it already.
 
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start, or another session runs.
@@ -89,20 +83,18 @@ def start(
         return _running
     _make_way()
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
-    master = (conf or {}).get("spark.master") or master or MASTER
+    master = master_of(master, conf or {})
     check_master(master)
-    master = _with_task_tries(master)
     files = jars.resolve(jars.needed(needs_s3))
     settings = _merged(_defaults(master, files), conf or {})
-    environment = _task_environment(preload) | _of_users(settings)
-    forks = Forks(settings.get(_PYTHON), environment) if any(_numbers(master)) else None
+    forks = forks or start_forks(master, settings, preload)
     made = SparkConf(loadDefaults=False).setAll(list((settings | {"spark.master": master}).items()))
     always, added = files[: len(jars.ALWAYS)], files[len(jars.ALWAYS) :]
     try:
         command = archive.command(java.find(), always, settings, _last(added)) if forks else None
         with _environment(added), _keep_interrupts():
             gateway = _start_jvm(made, command, meanwhile)
-        workers = settings.get(_PYTHON), environment
+        workers = settings.get(PYTHON), environment_of(settings, preload)
         spark = pyspark_private.LazySession(gateway, partial(_start_context, made, gateway, workers), made)
         spark.tasks = _tasks(spark, master, forks, bool(preload))
         if archive.is_being_made():
@@ -157,24 +149,6 @@ def stop(spark: SparkSession) -> None:
         process.wait()
 
 
-def _task_environment(preload: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables for Python workers on any machine."""
-    chosen = {name: os.environ[name] for name in (library.VARIABLE,) if name in os.environ}
-    return {PRELOAD: ",".join(preload), **chosen}
-
-
-def _of_users(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of tasks that Spark's settings have."""
-    names = [key for key in settings if key.startswith(_VARIABLES)]
-    return {key.removeprefix(_VARIABLES): settings[key] for key in names}
-
-
-def _with_task_tries(master: str) -> str:
-    """Add the number of tries to the URL of a local master, which otherwise never repeats a failed task."""
-    local = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
-    return f"local[{local.group(1) or 1},{TASK_TRIES}]" if local else master
-
-
 def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     always = files[: len(jars.ALWAYS)]
@@ -220,7 +194,7 @@ def _memory_bytes() -> int:
 def _tasks(spark: pyspark_private.LazySession, master: str, forks: Forks | None, preloads: bool) -> Tasks:
     """Return where tasks run; Spark's context is made at once only for a cluster."""
     if forks is not None:
-        cores, tries = _numbers(master)
+        cores, tries = numbers(master)
         available = (
             pyspark_private.jvm_of(spark).java.lang.Runtime.getRuntime().availableProcessors()
         )  # as containers allow
@@ -228,12 +202,6 @@ def _tasks(spark: pyspark_private.LazySession, master: str, forks: Forks | None,
     if preloads:
         threading.Thread(target=_warm, args=(spark.sparkContext,), name="warm", daemon=True).start()
     return ClusterTasks(spark.sparkContext)
-
-
-def _numbers(master: str) -> tuple[str, str]:
-    """Return the cores and the tries of a task of a local master that has both; two empty texts: it is a cluster."""
-    local = re.fullmatch(r"local\[(\d+|\*),\s*(\d+)\]", master)
-    return (local.group(1), local.group(2)) if local else ("", "")
 
 
 def _start_context(conf: SparkConf, gateway: Any, workers: tuple[str | None, dict[str, str]]) -> SparkContext:

@@ -2,111 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 import pickle
-import signal
-import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing.connection import Connection
 from typing import Any
 
 from pyspark import cloudpickle
 
-from calve.errors import EngineError, WorkerLostError
+from calve.engine.forks import HINT, Forks
+from calve.errors import WorkerLostError
 
-__all__ = ["Forks", "Workers"]
+__all__ = ["Workers"]
 
 Function = Callable[[Iterator[Any]], Iterator[Any]]
-_STARTS = 3
-"""How often the process that forks is started for one worker."""
-_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-    "MIMALLOC_PURGE_DELAY": "1000",
-}
-"""Variables for the C library and for Arrow's allocator: a worker keeps freed memory for its next batch, because pages
-that the system takes back and clears again cost a twelfth of a task's CPU."""
-_HINT = "Perhaps it lacked memory: reduce `max_batch_bytes`; Calve tries again"
-
-
-class Forks:
-    """The process that forks workers, and is replaced if it ends; any thread may ask it.
-
-    Args:
-        python: The interpreter; None: that of this process, with its module path.
-        environment: Additional variables of its environment.
-    """
-
-    def __init__(self, python: str | None, environment: Mapping[str, str]) -> None:
-        path = {} if python else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self._command = [python or sys.executable, "-m", "calve.engine.fork_server"]
-        self._environment = {"OMP_NUM_THREADS": "1", **_MEMORY, **os.environ, **path, **environment}
-        self._lock = threading.Lock()
-        self._is_closed = False
-        self._start()
-
-    def new(self) -> Connection:
-        """Return the connection to a new worker.
-
-        Raises:
-            EngineError: Everything was closed.
-            WorkerLostError: No worker starts.
-        """
-        with self._lock:
-            for _ in range(_STARTS):
-                if self._is_closed:
-                    raise EngineError("Spark has stopped while the pipeline ran", step="engine")
-                try:
-                    return self._forked()
-                except (EOFError, OSError):  # it has ended
-                    self._kill()
-                    self._start()
-        raise WorkerLostError("No worker starts", step="engine", hint=_HINT)
-
-    def close(self) -> None:
-        """Kill it and all workers, also those that work. May be called twice."""
-        with self._lock:
-            self._is_closed = True
-            self._kill()
-
-    def _forked(self) -> Connection:
-        """Return the connection to a new worker, which has said that it is there.
-
-        Raises:
-            EOFError: The process that forks has ended, or the new one.
-            OSError: As before.
-        """
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
-            worker = Connection(ours.detach())
-        worker.recv_bytes()
-        return worker
-
-    def _start(self) -> None:
-        """Start it in a session of its own: Ctrl-C is for the driver, which drains."""
-        self._control, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                env=self._environment,
-                start_new_session=True,
-            )
-
-    def _kill(self) -> None:
-        self._control.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 class Workers:
@@ -157,4 +68,4 @@ class Workers:
             if error is not None:
                 raise error
             return list(found)
-        raise WorkerLostError("A worker ended while it ran a task", step="write", hint=_HINT)
+        raise WorkerLostError("A worker ended while it ran a task", step="write", hint=HINT)

@@ -6,7 +6,7 @@ Modules that only a pipeline needs are imported after its settings are checked.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from calve.catalog import storage
 from calve.durable import local_path
 from calve.engine import session
+from calve.engine.forks import MASTER, Forks
 from calve.engine.master import check_master
 from calve.engine.pyspark_private import has_stopped
 from calve.errors import CalveError, EngineError, InvariantError
@@ -29,12 +30,13 @@ from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.plugins import local_log, reads_tables
 from calve.pipeline.preflight import check_sources, problems
+from calve.pipeline.task_modules import task_modules
 from calve.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from calve.catalog.catalog import Catalog
 
-__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder", "task_modules"]
+__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder"]
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,14 @@ def state_folder(options: RunOptions) -> StateFolder:
     return StoreFolder.at(options.state) if local is None else local
 
 
-def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
+def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, forks: Forks | None = None) -> int:
     """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
+
+    Args:
+        pipelines: As parsed.
+        options: Of the command line.
+        watch: Gets the status of each.
+        forks: What forks the workers for them, if it is started already; it ends with them.
 
     Returns:
         0, or 1 if a pipeline failed. The others continue after a failure, but none starts if one cannot start.
@@ -101,7 +109,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     Raises:
         CalveError: Nothing could start.
     """
-    check_master(options.master or session.MASTER)
+    check_master(options.master or MASTER)
     state = state_folder(options).absolute()
     check_sources(pipelines, state, options.standby)
     watch.expect(one.name for one in pipelines)
@@ -119,6 +127,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         needs_s3(pipelines),
         task_modules(pipelines),
         partial(_import_rest, pipelines),
+        forks,
     )
     try:
         catalogs = Catalogs(spark)
@@ -146,25 +155,6 @@ def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
     for name in ("calve.pipeline.driver", *sorted(sources | sinks)):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-
-
-def task_modules(pipelines: Sequence[PipelineSettings]) -> list[str]:
-    """Return the modules that tasks of the pipelines import: one process imports them for all workers of a machine."""
-    sources = {f"calve.sources.{one.source.name}.reader" for one in pipelines}
-    sinks = {f"calve.sinks.{sink.name}.job" for one in pipelines for sink in one.sinks}
-    duckdb = ["duckdb"] if any(map(_evaluates, pipelines)) else []
-    return [*session.PRELOADED, "calve.task.task", *filter(_is_there, sorted(sources | sinks)), *duckdb]
-
-
-def _is_there(module: str) -> bool:
-    with contextlib.suppress(ModuleNotFoundError):
-        return importlib.util.find_spec(module) is not None
-    return False
-
-
-def _evaluates(pipeline: PipelineSettings) -> bool:
-    """Return whether tasks evaluate SQL: for routes, names of tables, changes of rows or documents."""
-    return bool(pipeline.routes or pipeline.processors) or not all(sink.value.appends for sink in pipeline.sinks)
 
 
 def _log_locations(pipelines: Sequence[PipelineSettings], state: StateFolder) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from calve.changes.diff import Selection
 from calve.changes.plan import ALL, Plan, Planner, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, Step, difference, joined, steps
@@ -56,7 +57,8 @@ class Followed:
         self._reloads = reloads
         self._log = log
         key = tuple(settings.identifier_columns)
-        self._changes = TableChanges(planner, self.name, load, settings.branch, key, settings.selection)
+        selection = Selection(tuple(settings.columns), settings.where)
+        self._changes = TableChanges(planner, self.name, load, settings.branch, key, selection)
         self._history: History | None = None
         self._until: int | None = None
         self._has_end = False

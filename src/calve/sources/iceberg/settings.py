@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from calve.changes.diff import Selection
 from calve.errors import SettingsError
 from calve.settings import option
 from calve.settings.catalog import catalog_faults
@@ -69,11 +68,6 @@ class TableSettings:
         "mirrored.",
         minimum=1,
     )
-
-    @property
-    def selection(self) -> Selection:
-        """The part of the table that is read."""
-        return Selection(tuple(self.columns), self.where)
 
     @property
     def start_ms(self) -> int | None:

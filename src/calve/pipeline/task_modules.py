@@ -1,0 +1,31 @@
+"""The modules that tasks import; nothing here needs Spark, which is slow to import."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Sequence
+
+from calve.engine.forks import PRELOADED
+from calve.settings import PipelineSettings
+
+__all__ = ["task_modules"]
+
+
+def task_modules(pipelines: Sequence[PipelineSettings]) -> list[str]:
+    """Return the modules that tasks of the pipelines import: one process imports them for all workers of a machine."""
+    sources = {f"calve.sources.{one.source.name}.reader" for one in pipelines}
+    sinks = {f"calve.sinks.{sink.name}.job" for one in pipelines for sink in one.sinks}
+    duckdb = ["duckdb"] if any(map(_evaluates, pipelines)) else []
+    return [*PRELOADED, "calve.task.task", *filter(_is_there, sorted(sources | sinks)), *duckdb]
+
+
+def _is_there(module: str) -> bool:
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.util.find_spec(module) is not None
+    return False
+
+
+def _evaluates(pipeline: PipelineSettings) -> bool:
+    """Return whether tasks evaluate SQL: for routes, names of tables, changes of rows or documents."""
+    return bool(pipeline.routes or pipeline.processors) or not all(sink.value.appends for sink in pipeline.sinks)

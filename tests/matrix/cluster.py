@@ -191,6 +191,7 @@ def _play(asked: argparse.Namespace, cluster: SparkCluster, drivers: Drivers, fe
         strikes[what]()
         kills[what] += 1
         drivers.reach(sent, f"it goes on after strike {number}, a {what}")
+        cluster.clean()
         print(f"strike {number}: {what}; all was committed after {time.monotonic() - struck:.1f} s", flush=True)
 
 

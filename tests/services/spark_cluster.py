@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
@@ -19,6 +21,8 @@ CORES = 2
 MEMORY = "4g"
 _SPARK = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13"}
 """What a worker needs to start executors from the jars of the Python package."""
+_OLD_SECONDS = 60.0
+"""Before that, a folder may be of an executor that starts."""
 
 
 class SparkCluster:
@@ -59,6 +63,14 @@ class SparkCluster:
         """Return the process ids of the executors of this cluster."""
         return [int(one.name) for one in Path("/proc").glob("[0-9]*") if self._is_executor(one)]
 
+    def clean(self) -> None:
+        """Remove what killed executors have left: each has unpacked the bundle, which is half a gigabyte."""
+        used = b"".join(map(_places, self.executors()))
+        for pattern in ("worker-*/work/app-*/[0-9]*", "worker-*/local/spark-*/executor-*"):
+            for folder in self._folder.absolute().glob(pattern):
+                if str(folder).encode() not in used and time.time() > folder.stat().st_mtime + _OLD_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
+
     def close(self) -> None:
         """End all processes."""
         for one in (*self._workers, *filter(None, (self._master,))):
@@ -94,3 +106,12 @@ class SparkCluster:
         except OSError:  # it has ended
             return False
         return folder.is_relative_to(self._folder.absolute()) and b"CoarseGrainedExecutorBackend" in command
+
+
+def _places(executor: int) -> bytes:
+    """Return a text with the folders of an executor."""
+    process = Path("/proc", str(executor))
+    try:
+        return bytes((process / "cwd").readlink()) + b"\0" + (process / "environ").read_bytes()
+    except OSError:  # it has ended
+        return b""

@@ -68,7 +68,7 @@ class Pipelines:
         self.conf = conf
         return self.problems
 
-    def run(self, pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
+    def run(self, pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, forks: object) -> int:
         self.ran.append(([one.name for one in pipelines], options))
         return self.work(pipelines, options, watch)
 
@@ -95,6 +95,8 @@ def pipelines(_modules_as_before: None) -> Pipelines:
     for name, content in {
         "pipeline": {},
         "pipeline.run": {"run": pipelines.run, "RunOptions": RunOptions},
+        "pipeline.task_modules": {"task_modules": lambda found: []},
+        "engine.forks": {"start": lambda *chosen: None},
         "pipeline.plugins": {
             "PLUGINS": Plugins(sources={"nothing": NothingSettings}, sinks={"nowhere": NowhereSettings})
         },

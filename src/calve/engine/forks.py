@@ -24,9 +24,9 @@ __all__ = [
     "PYTHON",
     "TASK_TRIES",
     "Forks",
+    "cores_and_tries",
     "environment_of",
     "master_of",
-    "numbers",
     "start",
 ]
 
@@ -57,7 +57,7 @@ def master_of(master: str | None, conf: Mapping[str, str]) -> str:
     return f"local[{local.group(1) or 1},{TASK_TRIES}]" if local else chosen
 
 
-def numbers(master: str) -> tuple[str, str]:
+def cores_and_tries(master: str) -> tuple[str, str]:
     """Return the cores and the tries of a task of a local master that has both; two empty texts: it is a cluster."""
     local = re.fullmatch(r"local\[(\d+|\*),\s*(\d+)\]", master)
     return (local.group(1), local.group(2)) if local else ("", "")
@@ -78,7 +78,7 @@ def start(master: str | None, conf: Mapping[str, str], preload: Sequence[str]) -
         conf: Spark's settings.
         preload: Modules that it imports.
     """
-    is_local = any(numbers(master_of(master, conf)))
+    is_local = any(cores_and_tries(master_of(master, conf)))
     return Forks(conf.get(PYTHON), environment_of(conf, preload)) if is_local else None
 
 

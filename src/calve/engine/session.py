@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from calve.engine import archive, jars, java, launch, pyspark_private
-from calve.engine.forks import PRELOADED, PYTHON, TASK_TRIES, Forks, environment_of, master_of, numbers
+from calve.engine.forks import PRELOADED, PYTHON, TASK_TRIES, Forks, cores_and_tries, environment_of, master_of
 from calve.engine.forks import start as start_forks
 from calve.engine.jvm import innermost_message
 from calve.engine.master import check_master
@@ -194,7 +194,7 @@ def _memory_bytes() -> int:
 def _tasks(spark: pyspark_private.LazySession, master: str, forks: Forks | None, preloads: bool) -> Tasks:
     """Return where tasks run; Spark's context is made at once only for a cluster."""
     if forks is not None:
-        cores, tries = numbers(master)
+        cores, tries = cores_and_tries(master)
         available = (
             pyspark_private.jvm_of(spark).java.lang.Runtime.getRuntime().availableProcessors()
         )  # as containers allow

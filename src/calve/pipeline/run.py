@@ -101,7 +101,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         pipelines: As parsed.
         options: Of the command line.
         watch: Gets the status of each.
-        forks: What forks the workers for them, if it is started already; it ends with them.
+        forks: What forks the workers for them, if it is started already; the caller closes it, too.
 
     Returns:
         0, or 1 if a pipeline failed. The others continue after a failure, but none starts if one cannot start.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from calve.compiled import events
 from calve.compiled import postgres as core
-from calve.sources.database.connection import Channel
+from calve.sources.database.connection import Channel, Rest
 from calve.sources.database.outbox import Block
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres import pgoutput
@@ -92,7 +92,7 @@ class Received(Channel):
     def __init__(self, data: bytes) -> None:
         self._buffer, self._at = bytearray(data), 0
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, rest: Rest) -> None:
         """Nothing more comes."""
 
 

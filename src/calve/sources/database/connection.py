@@ -8,18 +8,15 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-__all__ = ["Address", "Channel", "ClosedError", "ServerError", "TrustError", "no_tls", "opened"]
+__all__ = ["Address", "Channel", "ClosedError", "Rest", "ServerError", "TrustError", "no_tls", "opened"]
 
 Session = TypeVar("Session")
 
 _RECEIVED_BYTES = 1 << 18
-_LITTLE_BYTES = 1 << 13
-_REST_SECONDS = 0.001
-"""How long more is waited for after little was received: a server that sends message by message would wake the reader,
-and let it work, for each of them. Less than the 16 kB that MySQL sends at a time, or TLS has in a record: MySQL sends
-no more before these are received."""
+_RECORD_BYTES = 1 << 14
+"""The most that a record of TLS has; one is received at a time, and a server may send each message as one."""
 _OTHER_NAMES, _EXPIRED = (62, 64), 10
 """OpenSSL's numbers of errors: `X509_V_ERR_HOSTNAME_MISMATCH`, `…_IP_ADDRESS_MISMATCH`, `…_CERT_HAS_EXPIRED`."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -60,6 +57,20 @@ def no_tls() -> TrustError:
 
 class ClosedError(Exception):
     """The server cannot be reached, or has closed the connection. Internal: the caller tries again."""
+
+
+class Rest(NamedTuple):
+    """How long more is waited for after little was received.
+
+    A server that sends message by message would wake the reader, and let it work, for each of them.
+
+    Attributes:
+        bytes: Less than so much is little.
+        seconds: How long.
+    """
+
+    bytes: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -112,8 +123,14 @@ class Channel:
 
         Raises:
             OSError: TLS fails.
+            TrustError: Something came before it, which nothing protects.
         """
         assert address.tls is not None
+        if self.has(1):
+            raise TrustError(
+                "it sent more than its consent before TLS began",
+                "Find out what answers there: it may not be the server",
+            )
         self._stream = address.tls.wrap_socket(self._stream, server_hostname=address.host)
 
     @property
@@ -172,18 +189,18 @@ class Channel:
         """Remove bytes that were received."""
         self._at += count
 
-    def wait(self, seconds: float) -> None:
-        """Receive what comes in some time, or nothing; a millisecond later if it was little the last time.
+    def wait(self, seconds: float, rest: Rest) -> None:
+        """Receive what comes in some time, or nothing; after a rest if it was little the last time.
 
         Raises:
             ClosedError: The connection is lost.
         """
         if self._was_little:
-            time.sleep(_REST_SECONDS)
+            time.sleep(rest.seconds)
         self._stream.settimeout(max(seconds, 0.000_1))
         self._was_little = False
         try:
-            self._was_little = self._fill() < _LITTLE_BYTES
+            self._was_little = self._fill() < rest.bytes
         except (TimeoutError, ssl.SSLWantReadError):
             return
         except OSError as error:
@@ -206,7 +223,21 @@ class Channel:
             del self._buffer[: self._at]
             self._at = 0
         self._buffer += data
-        return len(data)
+        return len(data) + (self._more() if self.is_secure else 0)
+
+    def _more(self) -> int:
+        """Take the other records of TLS that have come; return how much they are."""
+        seconds, size = self._stream.gettimeout(), 0
+        self._stream.settimeout(0)
+        try:
+            while size < _RECEIVED_BYTES and (data := self._stream.recv(_RECORD_BYTES)):
+                self._buffer += data
+                size += len(data)
+        except ssl.SSLWantReadError:
+            pass
+        finally:
+            self._stream.settimeout(seconds)
+        return size
 
 
 def opened(address: Address, begin: Callable[[Channel], Session], code: str, *distrust: type[Exception]) -> Session:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from calve.compiled import mysql as core
-from calve.sources.database.connection import Address, Channel, ClosedError, ServerError, no_tls, opened
+from calve.sources.database.connection import Address, Channel, ClosedError, Rest, ServerError, no_tls, opened
 from calve.sources.database.outbox import Block
 from calve.sources.mysql.authentication import CACHING_SHA2, NATIVE, SHA256, encrypted, proof
 
@@ -30,6 +30,8 @@ _FULL_PROOF, _FAST_PROOF_TAKEN = b"\4", b"\3"
 _SESSION = "SET time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, wait_timeout = 86400"
 _NAMES, _COLUMN = 6, struct.Struct("<3xIBHB")
 """What describes a column: names, then its character set, length, type, flags and digits."""
+_REST = Rest(1 << 13, 0.001)
+"""Less than the 16 kB that MySQL sends at a time: it sends no more before these are received."""
 _DUMP_IS_OVER = 1
 """The flag of a dump that ends where the log ends."""
 
@@ -145,7 +147,7 @@ class Connection:
         """
         if not self._ready:
             if not self._has_packet():
-                self._channel.wait(seconds)
+                self._channel.wait(seconds, _REST)
             self._ready.extend(self._received())
         if self._ready:
             return self._ready.popleft()[1:]

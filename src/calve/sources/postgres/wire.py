@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from calve.compiled import postgres as core
 from calve.compiled.postgres import Messages
-from calve.sources.database.connection import Address, Channel, ClosedError, ServerError, no_tls, opened
+from calve.sources.database.connection import Address, Channel, ClosedError, Rest, ServerError, no_tls, opened
 from calve.sources.database.outbox import Block
 from calve.sources.postgres.scram import MECHANISM, Scram, ScramError
 
@@ -41,6 +41,8 @@ _PROTOCOL = 3 << 16
 _SSL_REQUEST = (1234 << 16) + 5679
 _HEAD = struct.Struct(">cI")
 _UINT, _USHORT = struct.Struct(">I"), struct.Struct(">H")
+_REST = Rest(1 << 18, 0.02)
+"""PostgreSQL sends each change by itself, which is most of its work; the kernel joins them while nobody reads."""
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
 
 
@@ -172,7 +174,7 @@ class Connection:
         """
         if not self._ready:
             if not self._has_message():
-                self._channel.wait(seconds)
+                self._channel.wait(seconds, _REST)
             self._ready.extend(self._replicated())
         if self._ready:
             return self._ready.popleft()

@@ -8,6 +8,7 @@ the driver's path from staged files to snapshots, with its eight threads, in the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -138,22 +139,30 @@ def measure(case: Case) -> dict[str, float]:
 
 
 def commits(tables: int) -> None:
-    """Commit two files to each of so many tables, round after round; print milliseconds of CPU a commit."""
+    """Commit two files to each of so many tables, round after round; print milliseconds of CPU of each."""
     spark = session.start("local[2]", preload=())
     try:
         with tempfile.TemporaryDirectory(prefix="many-tables-") as folder, ThreadPoolExecutor(COMMITTERS) as pool:
             catalog = Catalog(spark, embedded(Path(folder)))
             catalog.prepare()
             schema = SCHEMA.model_dump_json()
-            made = list(pool.map(lambda number: catalog.create(f"bench.t{number}", schema), range(tables)))
+            with _measured("creating", tables):
+                made = list(pool.map(lambda number: catalog.create(f"bench.t{number}", schema), range(tables)))
             for batch in range(1, ROUNDS + 1):
-                start, cpu, jvm = time.perf_counter(), time.process_time(), _jvm_seconds()
-                list(pool.map(lambda table, batch=batch: commit(catalog, table, batch), made))
-                seconds, each = time.perf_counter() - start, 1000 / tables
-                cpu, jvm = (time.process_time() - cpu) * each, (_jvm_seconds() - jvm) * each
-                print(f"{tables} commits: {seconds:.1f} s; a commit: Python {cpu:.1f} ms, JVM {jvm:.1f} ms", flush=True)
+                with _measured("a commit to", tables):
+                    list(pool.map(lambda table, batch=batch: commit(catalog, table, batch), made))
     finally:
         session.stop(spark)
+
+
+@contextlib.contextmanager
+def _measured(what: str, tables: int) -> Iterator[None]:
+    """Print what each of so many tables took in the block."""
+    start, cpu, jvm = time.perf_counter(), time.process_time(), _jvm_seconds()
+    yield
+    seconds, each = time.perf_counter() - start, 1000 / tables
+    cpu, jvm = (time.process_time() - cpu) * each, (_jvm_seconds() - jvm) * each
+    print(f"{what} {tables} tables: {seconds:.1f} s; of each Python {cpu:.1f} ms, JVM {jvm:.1f} ms", flush=True)
 
 
 def commit(catalog: Catalog, table: Table, batch: int) -> None:

@@ -92,7 +92,9 @@ def test_what_pyspark_keeps_to_itself_is_what_calve_takes_it_for(spark: SparkSes
     def name_of(java: object) -> str:
         return java.getClass().getName()
 
-    assert pyspark_private.jvm_of(spark).java.lang.Math.abs(-3) == 3
+    java = pyspark_private.jvm_of(spark).java
+    assert java.lang.Math.abs(-3) == 3
+    assert pyspark_private.jvm_of(spark).java.lang.Math is java.lang.Math, "the JVM searches its jars for it each time"
     java = pyspark_private.java_session(spark)
     assert name_of(java) == "org.apache.spark.sql.classic.SparkSession"
     assert name_of(pyspark_private.hadoop_configuration(spark)) == "org.apache.hadoop.conf.Configuration"

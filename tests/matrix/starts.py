@@ -68,7 +68,7 @@ class Starts:
             finally:
                 self._calve.end()
             ended = time.monotonic()
-            has_begun = is_once or code != NOTHING_BEGUN
+            has_begun = is_once or not self._is_early(code)
             self._check(code if has_begun else 0, Path(place))
         if is_once:
             self._compare()
@@ -89,6 +89,10 @@ class Starts:
         until(lambda: self._said(said) or process.poll() is not None, f"it says {' or '.join(said)}")
         time.sleep(self._chance.uniform(0, MOST_SECONDS))
         process.send_signal(signal.SIGTERM)
+
+    def _is_early(self, code: int) -> bool:
+        """Return whether SIGTERM came before pipelines began; a shell shows 143 for both ways to end then."""
+        return code == NOTHING_BEGUN or (code == -signal.SIGTERM and not self._said(SAID[1]))
 
     def _said(self, words: tuple[str, ...]) -> bool:
         said = self._calve.said()

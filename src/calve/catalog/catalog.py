@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from calve.catalog import namespaces
@@ -138,6 +137,12 @@ class Catalog:
             return java_class(self._jvm, __name__, "Attempt").newInstance()
 
     @cached_property
+    def _new(self) -> Any:
+        """The Java object that creates tables and namespaces in one call."""
+        with self._lock, java_errors(_STEP, self.name):
+            return java_class(self._jvm, __name__, "NewTable").newInstance()
+
+    @cached_property
     def steady(self) -> Steady:
         """What makes commits possible whatever the clock says."""
         with self._lock:
@@ -212,14 +217,10 @@ class Catalog:
         Raises:
             SchemaConflictError: The format version lacks a column type, or a partition field does not fit the schema.
         """
+        self._check_types(identifier, schema_json, properties or {})
         with disk_explained(location or self.warehouse), java_errors("create the table", identifier):
-            schema = self.schema(schema_json)
-            self._check_types(identifier, schema, properties or {})
-            builder = self.table_builder(identifier, schema, properties, location)
-            builder = builder.withPartitionSpec(self._spec(schema, partition_fields))
-            with self._lock:  # each database has its own error for a namespace that is created twice in parallel
-                namespaces.create(self._jvm, self._java, _named(identifier).split(".")[:-1])
-            java_table = unless(namespaces.EXISTS, builder.create) or self._load(identifier)
+            fields, settings = json.dumps(list(partition_fields)), json.dumps(dict(properties or {}))
+            java_table = self._new.create(self._java, _named(identifier), schema_json, fields, settings, location)
             reach("catalog.after-create")
             return self._describe(identifier, java_table)
 
@@ -240,7 +241,7 @@ class Catalog:
     def namespace(self, name: str) -> Iterator[None]:
         """Create a namespace if it is missing, and drop it again at the end of the block."""
         with java_errors("try the catalog", self.name):
-            made = namespaces.create(self._jvm, self._java, name.split("."))
+            made = list(self._new.createNamespaces(self._java, name))
         try:
             yield
         finally:
@@ -315,26 +316,17 @@ class Catalog:
         strings: dict[str, str] = json.loads(self._names.map(java_map))
         return strings
 
-    def _check_types(self, identifier: str, schema: Any, properties: Mapping[str, str]) -> None:
+    def _check_types(self, identifier: str, schema_json: str, properties: Mapping[str, str]) -> None:
         version = int(properties.get("format-version", _DEFAULT_FORMAT_VERSION))
-        try:
-            self._iceberg.Schema.checkCompatibility(schema, version)
-        except Py4JJavaError as error:
-            reasons = error.java_exception.getMessage().splitlines()[1:]
+        with unforeseen_errors("make a schema"):
+            conflict = self._new.conflict(schema_json, version)
+        if conflict is not None:
             raise SchemaConflictError(
-                f"The table {identifier} cannot have such columns: {' '.join(reasons).lstrip('- ')}",
+                f"The table {identifier} cannot have such columns: {' '.join(conflict.splitlines()[1:]).lstrip('- ')}",
                 step="create the table",
                 target=identifier,
                 hint="Set `format-version: 3` in `table_properties`",
-            ) from error
-
-    def _spec(self, schema: Any, partition_fields: Sequence[tuple[str, str]]) -> Any:
-        builder = self._iceberg.PartitionSpec.builderFor(schema)
-        for column, transform in partition_fields:
-            kind, _, width = transform.partition("[")
-            add = getattr(builder, "alwaysNull" if kind == "void" else kind)
-            builder = add(column, int(width.rstrip("]"))) if width else add(column)
-        return builder.build()
+            )
 
     def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
         update, schema, added = java_table.updateSchema(), java_table.schema(), 0

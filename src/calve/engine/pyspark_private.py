@@ -20,6 +20,8 @@ from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
+from calve.engine.java_names import JavaNames
+
 __all__ = [
     "LazySession",
     "abandon",
@@ -199,8 +201,8 @@ def forget_sessions() -> None:
 
 
 def jvm_of(spark: SparkSession) -> Any:
-    """Return py4j's view of the driver's JVM."""
-    return spark._jvm
+    """Return the classes of the driver's JVM, by their names."""
+    return vars(spark._jvm).setdefault("calve_names", JavaNames(spark._jvm))
 
 
 def java_session(spark: SparkSession) -> Any:

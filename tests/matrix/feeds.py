@@ -25,11 +25,12 @@ BAD = 0.03
 
 
 class Changes:
-    """Random changes, and what they make.
+    """Random changes, and what they make; each delivery has a field that no event before had.
 
     Attributes:
         rows: The value of each key that is there.
         numbers: How many good events there are; they count from 0.
+        deliveries: How many deliveries were made.
         bad: The texts of the bad events.
     """
 
@@ -37,12 +38,13 @@ class Changes:
         self.chance = chance
         self._bad_share = bad
         self.rows: dict[int, int] = {}
-        self.numbers = 0
+        self.numbers = self.deliveries = 0
         self.bad: Counter[str] = Counter()
 
     def events(self) -> list[str]:
         """Make up the events of one delivery, as JSON."""
         count = self.chance.randint(1, MOST_EVENTS)
+        self.deliveries += 1
         return [self._bad() if self.chance.random() < self._bad_share else self._good() for _ in range(count)]
 
     def _bad(self) -> str:
@@ -59,7 +61,8 @@ class Changes:
         else:
             self.rows[key] = number
         do = "delete" if operation == "delete" else "index"
-        return json.dumps({"n": number, "op": operation, "do": do, "id": key, "v": number})
+        more = {f"more_{self.deliveries}": number}
+        return json.dumps({"n": number, "op": operation, "do": do, "id": key, "v": number, **more})
 
 
 class Feed(Protocol):
@@ -171,6 +174,7 @@ class TableFeed:
         mode = chance.choice(("copy-on-write", "merge-on-read"))
         modes = ", ".join(f"'write.{what}.mode'='{mode}'" for what in ("update", "delete", "merge"))
         self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({modes})")
+        self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMN more_{changes.numbers} BIGINT")
         for _ in range(chance.randint(1, 2)):
             changes.numbers += 1
             keys = sorted(chance.sample(range(KEYS), chance.randint(1, KEYS // 2)))

@@ -27,7 +27,7 @@ ANY_TIME = "any time"
 REACH_SECONDS = 240
 HTTP_REACH_SECONDS = 30
 START_SECONDS = 7.0
-QUICK = {"commit_interval": "100ms", "auto_create": True}
+QUICK = {"commit_interval": "100ms", "auto_create": True, "schema_evolution": True}
 COLUMNS = [{"name": "id", "type": "long"}, {"name": "v", "type": "long"}]
 LOG = [{"name": "n", "type": "long"}, *COLUMNS]
 
@@ -93,7 +93,7 @@ class Round:
             return {"opensearch": index}
         operation = '${getMetadata("iceberg_operation")}' if self._is_mirror else "${/op}"
         keyed = {"operation": operation, "identifier_columns": ["id"], **QUICK}
-        more = {} if self._is_mirror else {"include_keys": ["id", "v"], "schema": {"columns": COLUMNS}}
+        more = {} if self._is_mirror else {"exclude_keys": ["n", "op", "do"], "schema": {"columns": COLUMNS}}
         return {"iceberg": {"table_identifier": TABLE, "write_mode": self._mode, **keyed, **more}}
 
     def strike(self, point: str, chance: random.Random) -> None:

@@ -75,7 +75,9 @@ PATH = (
     ANY_TIME,
     ANY_TIME,
 )
-MORE = {"iceberg": ("spool.before-publish", "catalog.after-evolve")}
+EVOLVED = ("catalog.after-evolve",)
+MORE = {"iceberg": ("spool.before-publish",), "file": EVOLVED, "kafka": EVOLVED, "http": EVOLVED}
+"""A table that mirrors another evolves in the commit that brings the rows."""
 WITHOUT_TABLES = ("catalog.", "commit.")
 ONLY_FIRST = "catalog.after-create"
 """Tables are made once, so this point comes first in a round or not at all."""
@@ -293,7 +295,7 @@ def _play(number: int, asked: argparse.Namespace, servers: Servers) -> Counts:
 
 def _points(source: str, mode: str, number: int, chance: random.Random) -> list[str]:
     """Choose the points of a round: over the rounds of a combination, and over the combinations, they take turns."""
-    points = [*PATH, *MORE.get(source, ())]
+    points = [*PATH, *MORE[source]]
     if mode == OPENSEARCH:
         points = [point for point in points if not point.startswith(WITHOUT_TABLES)]
     first = number // len(COMBINATIONS) * KILLS_OF_A_ROUND + number % len(COMBINATIONS) * 3

@@ -25,6 +25,7 @@ from calve.ledger.lease import HEAD, Head, Lease, Waiting, head_of
 from calve.ledger.records import Committed, Identity, Kept, decoded, encoded, plan_of
 from calve.object_store import StoreFolder
 from calve.record.staged import StagedBatch
+from calve.stop_point import reach
 
 __all__ = ["StoreRecords"]
 
@@ -125,6 +126,7 @@ class StoreRecords:
                 records={batch: names for batch, names in head.records.items() if batch not in dropped},
             )
         )
+        reach("ledger.after-committed")
         self._remove(old)
 
     def set_moved(self, location: str) -> None:

@@ -7,7 +7,7 @@ table and ends (`calve run --once`, start-up included). Debezium's embedded engi
 a consumer that counts them; its end is not measured. They take turns on the same server, which is not counted in the
 CPU seconds, as the same one works for both. Spark compares Calve's table with sums of the database. In the end Calve
 streams while changes are made at a steady rate: `lag` is the time from a commit of the database, as it is sent, to the
-snapshot that has it; ten seconds in which the JVM warms up do not count.
+snapshot that has it; ten seconds in which the JVM warms up do not count. With `--tls` all connections have TLS.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bench.measure import CPU, Figures, Results, medians, parser, ratio, take_tu
 from bench.orders import LAKE_SUMS, Orders
 from bench.report import Report
 from running import Calve, until
+from services.certificates import Authority, give_tls
 from services.mysql import MySql
 from services.postgres import PASSWORD, Postgres
 
@@ -41,6 +42,7 @@ bench:
       port: {port}
       username: {user}
       password: {password}
+      ssl_mode: {tls}
 {where}
   sink:
     - iceberg:
@@ -82,6 +84,8 @@ CONNECTORS = {
     },
 }
 
+TLS = {"postgres": ("database.sslmode", "require"), "mysql": ("database.ssl.mode", "required")}
+
 
 class Contest:
     """Both contenders on one server.
@@ -91,22 +95,24 @@ class Contest:
         server: It runs.
         orders: Its table.
         place: Where folders go.
-        changes: How many are made for each round.
+        chosen: The options of the command.
 
     Attributes:
         changed: Makes the changes of a round, once; returns how many inserts, updates and deletes.
     """
 
-    def __init__(self, kind: str, server: Postgres | MySql, orders: Orders, place: Path, changes: int) -> None:
+    def __init__(self, kind: str, server: Postgres | MySql, orders: Orders, place: Path, chosen: Namespace) -> None:
         self._kind, self._server, self._orders, self._place = kind, server, orders, place
         self._folder = place
         self._debezium: Debezium | None = None
-        self.changed: Callable[[int], list[int]] = cache(lambda number: orders.change(changes))
+        self._has_tls = chosen.tls
+        self.changed: Callable[[int], list[int]] = cache(lambda number: orders.change(chosen.changes))
 
     def yaml(self, more: str = "") -> str:
         """Return the pipeline of the documentation, with more settings of its sink."""
         kind = self._kind
-        access = {"port": self._server.port, "user": USERS[kind], "password": PASSWORD}
+        tls = "require" if self._has_tls else "disable"
+        access = {"port": self._server.port, "user": USERS[kind], "password": PASSWORD, "tls": tls}
         return YAML.format(kind=kind, where=WHERE[kind], more=more, **access)
 
     def load_calve(self, number: int) -> Figures:
@@ -122,6 +128,7 @@ class Contest:
         self._forget("debezium")
         access = {"hostname": "127.0.0.1", "port": str(self._server.port), "user": USERS[self._kind]}
         given = {f"database.{name}": value for name, value in {**access, "password": PASSWORD}.items()}
+        given |= [TLS[self._kind]] if self._has_tls else []
         self._debezium = Debezium(self._place / f"debezium-{number}", {**CONNECTORS[self._kind], **given})
         return self._debezium.run([self._orders.rows, 0, 0, 0])
 
@@ -166,10 +173,13 @@ class Contest:
 
 def contest(kind: str, chosen: Namespace, place: Path) -> dict[str, Results]:
     """Run everything on one server; return the results by what was measured."""
-    with SERVERS[kind]() as server:
+    server = SERVERS[kind]()
+    if chosen.tls:
+        give_tls(server, Authority(place / "authority"))
+    with server:
         CPU.leave_out(server.pid)
         orders = Orders(server, chosen.rows)
-        one = Contest(kind, server, orders, place, chosen.changes)
+        one = Contest(kind, server, orders, place, chosen)
         load = {"calve": one.load_calve, "debezium": one.load_debezium}
         change = {"calve": one.change_calve, "debezium": one.change_debezium}
         found: dict[str, Results] = {}
@@ -198,6 +208,7 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=1_000_000, help="of the table that is loaded (default 1,000,000)")
     options.add_argument("--changes", type=int, default=500_000, help="of each round (default 500,000)")
     options.add_argument("--only", nargs="+", choices=list(SERVERS), default=list(SERVERS))
+    options.add_argument("--tls", action="store_true", help="encrypt all connections to the databases")
     options.add_argument("--rate", type=int, default=5_000, help="changes a second, of the lag")
     options.add_argument("--seconds", type=int, default=40, help="how long changes are made for the lag; 0: not")
     options.add_argument("--flush", default="100ms", help="flush_interval of Calve for the lag")

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from services import process
+from services.mysql import MySql
+from services.postgres import Postgres
+
 
 class Authority:
     """An authority in a folder; skips the test if this machine has no openssl."""
@@ -39,3 +43,18 @@ class Authority:
     @staticmethod
     def _openssl(*arguments: object) -> None:
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+
+
+def give_tls(server: Postgres | MySql, authority: Authority) -> None:
+    """Let a database server on loopback that does not run yet have TLS."""
+    certificate, key = authority.sign("127.0.0.1")
+    is_postgres = isinstance(server, Postgres)
+    names = ("ssl_cert_file", "ssl_key_file", "ssl_ca_file") if is_postgres else ("ssl_cert", "ssl_key", "ssl_ca")
+    options: dict[str, object] = {"ssl": "on"} if is_postgres else {}
+    for name, file in zip(names, (certificate, key, authority.certificate), strict=True):
+        copy = server.folder / f"{name}.pem"
+        shutil.copy(file, copy)
+        shutil.chown(copy, *process.nobody())
+        copy.chmod(0o600)
+        options[name] = copy
+    server.add_options(options)

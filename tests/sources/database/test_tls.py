@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 from calve.errors import CalveError, SourceError, Verdict
 from calve.sources.mysql import failure as mysql
 from calve.sources.postgres import failure as postgres
-from services import process
-from services.certificates import Authority
+from services.certificates import Authority, give_tls
 from services.mysql import MARIADB, MYSQL, MySql
 from services.postgres import Postgres
 from sources.database.pipeline import settings_of
@@ -39,15 +37,8 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Au
 def connect(request: pytest.FixtureRequest, authorities: tuple[Authority, Authority]) -> Iterator[Callable[..., Any]]:
     """Give what opens a session with these settings, and returns whether it is encrypted."""
     kind = request.param
-    certificate, key = authorities[0].sign("127.0.0.1")
-    server: Any = Postgres(ssl="on") if kind == "postgres" else MySql(KINDS[kind])
-    for file, name in ((certificate, "server.crt"), (key, "server.key"), (authorities[0].certificate, "root.crt")):
-        shutil.copy(file, server.folder / name)
-        shutil.chown(server.folder / name, *process.nobody())
-        (server.folder / name).chmod(0o600)
-    files = {"ssl_cert": "server.crt", "ssl_key": "server.key", "ssl_ca": "root.crt"}
-    names = {"ssl_cert": "ssl_cert_file", "ssl_key": "ssl_key_file", "ssl_ca": "ssl_ca_file"}
-    server.add_options({names[key] if kind == "postgres" else key: server.folder / name for key, name in files.items()})
+    server: Any = Postgres() if kind == "postgres" else MySql(KINDS[kind])
+    give_tls(server, authorities[0])
 
     def opened(**settings: Any) -> bool:
         found = settings_of("postgres" if kind == "postgres" else "mysql", server.port, "postgres", **settings)

@@ -129,6 +129,7 @@ class Writer:
         for number in range(_PASSES):
             job = self.job(batch, planned.time_tenths, number, only)
             job = dataclasses.replace(job, split_numbers=numbers, splits=len(planned.splits), isolation=isolation)
+            job = dataclasses.replace(job, peeks=self.in_order and number == 0)
             if again is not None:
                 job = again.changed(job)
             else:

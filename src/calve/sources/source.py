@@ -16,6 +16,7 @@ import pyarrow as pa
 from calve.event.columns import EVENT, MALFORMED
 
 __all__ = [
+    "ALIKE",
     "EVENT",
     "MALFORMED",
     "READ_BYTES",
@@ -46,12 +47,16 @@ READ_BYTES = 64 << 20
 """The approximate maximum of bytes in a batch; binary columns end at 2 GiB."""
 
 
+ALIKE = "alike"
+
+
 @dataclass(frozen=True)
 class Split:
     """A part of a batch that one task reads.
 
     Attributes:
-        body: The data with which the reader finds the same events again, as JSON values.
+        body: The data with which the reader finds the same events again, as JSON values. With `ALIKE` (true) all its
+            rows are typed and have the same columns.
         size_bytes: The approximate size, to balance tasks.
     """
 

@@ -28,7 +28,7 @@ from calve.record.target import Role, Stream, TableRef
 from calve.route.route import Router
 from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.sources.prefetch import ahead
-from calve.sources.source import Split
+from calve.sources.source import ALIKE, Split
 from calve.stop_point import meet
 from calve.task.event_buffer import EventBuffer, Shares
 from calve.task.failure import Doing, attempt, reported
@@ -93,6 +93,8 @@ class _Task:
         self._alike: dict[TableRef, Hashable] = {}
         self._buffers: dict[Hashable, EventBuffer] = {}
         self._misfits: list[Misfit] = []
+        self._left: set[int] = set()
+        self._is_in_vain = False
         self._sinks = SinkWriters(job, number, self._writers, self._shuffle, self.doing, self._timed)
         self._seen = Seen()
         self._changes = 0
@@ -100,8 +102,12 @@ class _Task:
 
     def run(self, splits: list[Split]) -> Receipt:
         with contextlib.closing(ahead(self._read(at, split) for at, split in enumerate(splits))) as batches:
-            while (batch := self._timed("read", next, batches, None)) is not None:
+            while (found := self._timed("read", next, batches, None)) is not None:
+                at, batch = found
                 self._take(batch)
+                if self._is_in_vain and splits[at].body.get(ALIKE):
+                    self._left.add(at)
+                self._is_in_vain = False
         for key, buffer in self._buffers.items():
             if buffer.rows:
                 self._flush(key)
@@ -117,12 +123,14 @@ class _Task:
             self.discard()
         return receipt
 
-    def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
+    def _read(self, at: int, split: Split) -> Iterator[tuple[int, pa.Table]]:
         """Read a split, with versions where documents are written; an event that is sent again brings its own."""
         job = self._job
         number = job.split_numbers[self._number][at] if job.split_numbers else at
         rows = 0
         for batch in job.reader.read(split):
+            if at in self._left:
+                return
             events = pa.Table.from_batches([batch])
             events = with_text(events) if self._needs_text else events
             if VERSION in self._needs:
@@ -131,7 +139,7 @@ class _Task:
                     found = pc.coalesce(events[VERSION], found)
                     events = events.drop_columns([VERSION])
                 events = events.append_column(VERSION, found)
-            yield job.isolation.select(events, number, rows)
+            yield at, job.isolation.select(events, number, rows)
             rows += len(batch)
 
     def discard(self) -> None:
@@ -241,6 +249,8 @@ class _Task:
     def _gather(self, events: pa.Table, shares: Shares) -> None:
         if self._job.isolation.excluded and not (shares := self._isolated(events, shares)):
             return
+        if self._job.peeks and is_typed(events):
+            self._is_in_vain |= any(self._job.sinks[target.sink].lacks(target.table) for target, _ in shares)
         key = self._key(shares[0][0])
         buffer = self._buffers.setdefault(key, EventBuffer())
         if not buffer.joins(events):

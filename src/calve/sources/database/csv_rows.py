@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyarrow import csv
 
 from calve.event.duck import one_array
 
-__all__ = ["csv_columns", "in_batches"]
-
-_BATCH_BYTES = 8 << 20
-
-
-def in_batches(rows: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield rows in groups of some megabytes."""
-    part: list[bytes] = []
-    size = 0
-    for row in rows:
-        part.append(row)
-        size += len(row)
-        if size >= _BATCH_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+__all__ = ["csv_columns"]
 
 
 def csv_columns(rows: Sequence[bytes], count: int) -> list[pa.Array]:

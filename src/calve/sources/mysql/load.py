@@ -6,7 +6,7 @@ until the end of the load replace rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
 from calve.sources.database.outbox import Block
+from calve.sources.database.pieces import grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
 from calve.sources.mysql.database import Database, Found
@@ -26,7 +27,6 @@ from calve.sources.mysql.wire import Connection
 __all__ = ["chunks", "read_chunk"]
 
 _CHUNK_BYTES = 32 << 20
-_BATCH_BYTES = 8 << 20
 _STEP = "load"
 _CHANGED = frozenset(("1054", "1146", "1049"))
 """Codes of errors for a column, table or database that does not exist."""
@@ -80,8 +80,8 @@ def read_chunk(
     with session(settings, _STEP, name, f"to read {table.full_name}") as connection, unreadable(_CHANGED):
         _require_order(connection, table)
         found, blocks = connection.execute(_select(table, chunk))
-        for rows in _batches(blocks):
-            yield False, columns_of(rows, found, table.columns)
+        for group in grouped(blocks, lambda block: len(block.data)):
+            yield False, columns_of(_joined(group), found, table.columns)
 
 
 def _require_order(connection: Connection, table: Table) -> None:
@@ -97,20 +97,6 @@ def _require_order(connection: Connection, table: Table) -> None:
     now = [name for name in Database(connection).types(table.schema, table.name) if name in names]
     if now != names:
         raise UnreadableError(f"its columns were {', '.join(names)}, and are {', '.join(now)}")
-
-
-def _batches(blocks: Iterable[Block]) -> Iterator[pa.Array]:
-    """Yield rows (binary) in groups of some megabytes."""
-    part: list[Block] = []
-    size = 0
-    for block in blocks:
-        part.append(block)
-        size += len(block.data)
-        if size >= _BATCH_BYTES:
-            yield _joined(part)
-            part, size = [], 0
-    if part:
-        yield _joined(part)
 
 
 def _joined(blocks: Sequence[Block]) -> pa.Array:

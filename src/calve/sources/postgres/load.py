@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from calve.object_store import StateFolder
-from calve.sources.database.csv_rows import csv_columns, in_batches
+from calve.sources.database.csv_rows import csv_columns
+from calve.sources.database.pieces import grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
 from calve.sources.postgres.database import Database
@@ -62,7 +63,7 @@ def read_chunk(
         connection.query(f"SET TRANSACTION SNAPSHOT {literal(snapshot.name)}")
         with unreadable(_CHANGED):
             _lock(connection, chunk)
-            for part in in_batches(connection.copy_out(_copy(table, chunk))):
+            for part in grouped(connection.copy_out(_copy(table, chunk)), len):
                 yield snapshot.until > 0, csv_columns(part, len(table.columns))
 
 

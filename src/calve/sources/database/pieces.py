@@ -1,0 +1,32 @@
+"""Groups of what a load reads, large enough to be converted in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["grouped"]
+
+T = TypeVar("T")
+
+_FIRST_BYTES, _MOST_BYTES = 1 << 18, 8 << 20
+"""The first group is small: rows of a table that must be made first are read again."""
+
+
+def grouped(pieces: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield pieces in groups, each twice as large as the one before, up to some megabytes.
+
+    Args:
+        pieces: Rows, each or several as one piece.
+        size: Returns the bytes of a piece.
+    """
+    group: list[T] = []
+    gathered, enough = 0, _FIRST_BYTES
+    for piece in pieces:
+        group.append(piece)
+        gathered += size(piece)
+        if gathered >= enough:
+            yield group
+            group, gathered, enough = [], 0, min(2 * enough, _MOST_BYTES)
+    if group:
+        yield group

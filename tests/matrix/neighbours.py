@@ -38,6 +38,7 @@ MODES = ("equality-delete", "merge-on-read", "copy-on-write")
 EXTENSIONS = {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"}
 """What the neighbour's Spark needs for branches and partition fields."""
 PIPELINES = ("p", "q")
+REPLACE = "CREATE OR REPLACE"
 NUMBERS = 1_000_000_000
 """The events of the second pipeline begin here."""
 
@@ -195,6 +196,8 @@ class Neighbours:
         held = self._reach(table, sent, entry)
         if action == DROP_AND_CREATE or held:
             table.accept_new()
+        elif action.startswith(REPLACE):
+            table.accept_gap()
         rows, _ = table.now()
         _count(entry, table.compare(rows))
 

@@ -146,16 +146,26 @@ class Watched:
 
     def accept_new(self) -> None:
         """A new table stands in the place of the old one: each pipeline began with one of its deliveries."""
-        rows, self._base = self.rows(), Counter()
-        self._applied = [0 for _ in self._numbers]
-        self._applied = [self._began(rows, *each) for each in zip(self.reached(rows), self._numbers)]
+        self._base, self._applied = Counter(), [0 for _ in self._numbers]
+        self.accept_gap()
 
-    def _began(self, rows: Rows, reached: int, numbers: Numbers) -> int:
-        own = Counter({row: many for row, many in rows.items() if numbers.owns(row[0])})
-        for began in range(0, reached + 1, EVENTS):
-            if numbers.apply(Counter(), began, reached, self.mode != APPEND) == own:
+    def accept_gap(self) -> None:
+        """What pipelines committed last before the base may be missing, from one delivery to another.
+
+        Iceberg replaces a table by what it made of the metadata at its begin. Commits that came meanwhile are gone, with
+        their marks, and nothing in the new metadata tells of them.
+        """
+        rows = self.rows()
+        self._applied = [self._began(rows, *each) for each in zip(self._applied, self.reached(rows), self._numbers)]
+
+    def _began(self, rows: Rows, applied: int, reached: int, numbers: Numbers) -> int:
+        base, own = (
+            Counter({row: many for row, many in some.items() if numbers.owns(row[0])}) for some in (self._base, rows)
+        )
+        for began in range(applied, reached + 1, EVENTS):
+            if numbers.apply(base, began, reached, self.mode != APPEND) == own:
                 return began
-        return reached
+        return applied
 
     def turn(self, since: str) -> Turn | None:
         """Return the neighbour's commit after a version of the metadata, if there is one that changed rows."""

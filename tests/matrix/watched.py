@@ -191,11 +191,12 @@ def _turn(before: dict[str, Any], after: dict[str, Any]) -> Turn | None:
     line = list(_line(after, new, old))
     if old is not None and (not line or line[-1].get("parent-snapshot-id") != old):
         return old, new  # the branch points elsewhere
-    for snapshot in line:
-        summary = snapshot["summary"]
-        if "calve.pipeline" not in summary and summary["operation"] != "replace":
-            return snapshot.get("parent-snapshot-id"), snapshot["snapshot-id"]
-    return None
+    newest = line[0][
+        "summary"
+    ]  # one swap is one writer's, and a merge of Calve has two snapshots, of which one is marked
+    if "calve.pipeline" in newest or newest["operation"] == "replace":
+        return None
+    return old, new
 
 
 def _line(metadata: dict[str, Any], newest: int | None, oldest: int | None) -> Iterator[dict[str, Any]]:

@@ -204,3 +204,14 @@ def test_each_split_is_left_at_its_first_rows_for_a_table_that_must_be_made(
         dict(one.inferred.root.fields) for one in whole.misfits
     ]
     assert run(tmp_path, files, peeks=True, alike=True).seen.events == 2000, "the table is there"
+
+
+def test_a_split_is_not_left_before_its_first_row_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_rows, "READ_BYTES", 100)
+    file = parquet(tmp_path, "1.parquet", pa.table({"n": range(1000)}))
+    last = Isolation(window=(position(0, 999), position(0, 1000)), is_probe=True)
+    receipt = run(tmp_path, [file], [], isolation=last, infers=True, peeks=True, alike=True)
+    assert receipt.seen.events == 1
+    assert [misfit.target.table for misfit in receipt.misfits] == ["ns.t"]

@@ -29,10 +29,10 @@ public class NewTable {
       throws Exception {
     Schema schema = SchemaParser.fromJson(schemaJson);
     PartitionSpec spec = spec(schema, JsonUtil.mapper().readTree(fields));
-    Map set = (Map) JsonUtil.mapper().readValue(properties, Map.class);
+    Map settings = (Map) JsonUtil.mapper().readValue(properties, Map.class);
     TableIdentifier name = TableIdentifier.parse(identifier);
     createNamespaces(catalog, name.namespace());
-    Catalog.TableBuilder builder = catalog.buildTable(name, schema).withPartitionSpec(spec).withProperties(set);
+    Catalog.TableBuilder builder = catalog.buildTable(name, schema).withPartitionSpec(spec).withProperties(settings);
     try {
       return (location == null ? builder : builder.withLocation(location)).create();
     } catch (AlreadyExistsException error) {

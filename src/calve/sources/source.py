@@ -48,6 +48,7 @@ READ_BYTES = 64 << 20
 
 
 ALIKE = "alike"
+"""In the body of a split: its rows are typed and all have the same columns."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class Split:
     """A part of a batch that one task reads.
 
     Attributes:
-        body: The data with which the reader finds the same events again, as JSON values. With `ALIKE` (true) all its
-            rows are typed and have the same columns.
+        body: The data with which the reader finds the same events again, as JSON values; and maybe `ALIKE`.
         size_bytes: The approximate size, to balance tasks.
     """
 

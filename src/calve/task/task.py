@@ -16,6 +16,7 @@ from msgspec import structs
 
 from calve.compiled import events as core
 from calve.dead_letters.rejects import DeadLetters
+from calve.errors import InvariantError
 from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import Decoder
@@ -94,6 +95,7 @@ class _Task:
         self._buffers: dict[Hashable, EventBuffer] = {}
         self._misfits: list[Misfit] = []
         self._left: set[int] = set()
+        """The splits of which no more is read in this pass."""
         self._is_in_vain = False
         self._sinks = SinkWriters(job, number, self._writers, self._shuffle, self.doing, self._timed)
         self._seen = Seen()
@@ -112,6 +114,8 @@ class _Task:
             if buffer.rows:
                 self._flush(key)
         self._misfits = self._sinks.finish()
+        if self._left and not self._misfits:
+            raise InvariantError("Rows were left for a pass that does not come", step="read")
         for misfit in self._misfits:
             self._rejects[misfit.target.sink].forget(misfit.target.table)
         self.doing.target = None
@@ -249,7 +253,7 @@ class _Task:
     def _gather(self, events: pa.Table, shares: Shares) -> None:
         if self._job.isolation.excluded and not (shares := self._isolated(events, shares)):
             return
-        if self._job.peeks and is_typed(events):
+        if self._job.peeks and len(events) and is_typed(events):
             self._is_in_vain |= any(self._job.sinks[target.sink].lacks(target.table) for target, _ in shares)
         key = self._key(shares[0][0])
         buffer = self._buffers.setdefault(key, EventBuffer())

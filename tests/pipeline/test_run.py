@@ -50,3 +50,22 @@ def test_workers_come_from_a_process_that_has_imported_what_their_tasks_do(
     modules = task_modules(parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines)
     jobs = ["calve.sinks.iceberg.job", *(["calve.sinks.opensearch.job"] if routes else [])]
     assert modules[len(PRELOADED) :] == ["calve.task.task", *jobs, "calve.sources.file.reader", *more]
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "evaluates"),
+    [
+        ('db.${getMetadata("kafka_topic")}_$x', {}, False),
+        ('${getMetadata("a")}.${ getMetadata( "b" ) }', {}, False),
+        ("db.${/t}", {}, True),
+        ("db.${t}", {}, True),
+        ('db.${getMetadata("a/b")}', {}, True),
+        ('db.${length("a")}', {}, True),
+        ("db.t", {"upsert": True, "identifier_columns": ["id"]}, True),
+    ],
+)
+def test_sql_is_imported_early_where_a_name_takes_more_than_metadata(table, more, evaluates) -> None:
+    sink = {"iceberg": {"table_identifier": table, "auto_create": True, **more}}
+    pipeline = {"source": {"file": {"path": "*.ndjson"}}, "sink": [sink]}
+    modules = task_modules(parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines)
+    assert ("duckdb" in modules) is evaluates

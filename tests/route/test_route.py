@@ -10,6 +10,7 @@ from calve.compiled import events as core
 from calve.convert.converter import Converter
 from calve.event.validate_json import validated
 from calve.expression import compile_condition, compile_format
+from calve.route import route
 from calve.route.route import Gate, Router, SinkRoute
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
@@ -189,6 +190,28 @@ def test_events_with_few_values_of_metadata_are_routed_as_each_alone(seed):
     router = Router([SinkRoute(compile_format(text, known), rnd.choice(gates), operation) for text in texts])
     whole, alone = outcomes(router, rows), [outcomes(router, rows.slice(at, 1)) for at in range(count)]
     assert whole == [one for each in alone for one in each]
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_what_only_joins_texts_and_metadata_is_the_same_without_sql(seed):
+    rnd = random.Random(seed)
+    count, words = rnd.randint(1, 40), [*OPERATIONS, "", " delete", "DELETE", "Update_After", "ünknown"]
+    rows = pa.table(
+        {
+            "topic": pa.array(rnd.choices(["x", "y", "", "a/b", "é", None], k=count), pa.string()),
+            "operation": pa.array(rnd.choices(words, k=count), pa.string()),
+        }
+    )
+    operation = rnd.choice([None, compile_format('${getMetadata("operation")}', rows.column_names)])
+    text = "".join(rnd.sample(["db.", '${getMetadata("topic")}', "-$", '${ getMetadata("operation") }'], 3))
+    one = Router([SinkRoute(compile_format(text, rows.column_names), operation=operation)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(route.duck, "run", None)
+        plain = outcomes(one, rows)
+        patch.undo()
+        patch.setattr(route, "joined", lambda text, rows: None)
+        assert outcomes(one, rows) == plain
 
 
 def outcomes(router, rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Operation", "operation_sql"]
+__all__ = ["Operation", "operation_of", "operation_sql"]
 
 
 class Operation(enum.IntEnum):
@@ -22,6 +22,12 @@ _WORDS = {
     Operation.DELETE: ("delete", "d"),
     Operation.PASSED_OVER: ("update_before",),
 }
+
+
+def operation_of(text: str | None) -> Operation | None:
+    """Return the operation of a text, as `operation_sql` does."""
+    word = (text or "").lower()
+    return next((operation for operation, words in _WORDS.items() if word in words), None)
 
 
 def operation_sql(text_sql: str) -> str:

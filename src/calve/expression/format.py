@@ -10,7 +10,7 @@ from calve.expression.compiler import compile_node, finish
 from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.parser import parse
 from calve.expression.scope import Scope
-from calve.expression.tree import Node, Pointer
+from calve.expression.tree import Call, Literal, Node, Pointer
 from calve.sql import duckdb_text
 
 __all__ = ["Format", "compile_format", "compile_value"]
@@ -29,6 +29,8 @@ class Format:
         fields: The fields of the event that it reads; None: possibly any.
         metadata: The metadata attributes that it reads.
         doubts: Warnings about parts that are probably not meant as they are read.
+        pieces: If it only joins texts and attributes, each text (True) and the name of each attribute (False); else
+            empty.
     """
 
     static: str | None
@@ -36,6 +38,7 @@ class Format:
     fields: frozenset[str] | None = frozenset()
     metadata: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
+    pieces: tuple[tuple[bool, str], ...] = ()
 
 
 def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
@@ -60,7 +63,9 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
     scope = Scope(metadata)
     sql = " || ".join(duckdb_text(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
     sql = finish(sql, text, scope)
-    return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))
+    joined = tuple((fixed, piece if fixed else _attribute(piece, metadata)) for fixed, piece, _ in pieces)
+    joined = joined if all(piece for _, piece in joined) else ()
+    return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)), joined)
 
 
 def compile_value(text: str, metadata: Collection[str] = ()) -> Format:
@@ -94,6 +99,18 @@ def _pieces(text: str) -> Iterator[tuple[bool, str, int]]:
         at = end + 1
     if at < len(text):
         yield True, text[at:], at
+
+
+def _attribute(part: str, metadata: Collection[str]) -> str:
+    """Return the attribute that a part consists of, if it is one that exists; else an empty text."""
+    try:
+        node = parse(part)
+    except ExpressionSyntaxError:
+        return ""
+    if isinstance(node, Call) and node.name == "getMetadata" and isinstance(node.arguments[0], Literal):
+        name = str(node.arguments[0].value)
+        return name if name in metadata and "/" not in name else ""
+    return ""
 
 
 def _part(part: str, at: int, text: str, scope: Scope) -> str:

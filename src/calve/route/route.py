@@ -18,6 +18,7 @@ from calve.event.reject import Code, reject_rows
 from calve.event.typed import is_typed
 from calve.event.validate_json import whole_array
 from calve.expression import Condition, Format
+from calve.route.joined import joined, operations_of
 from calve.route.names import fault
 from calve.sources.source import SourceTable
 
@@ -121,8 +122,10 @@ def names_by_table(text: Format, tables: Sequence[SourceTable]) -> dict[str, str
         return {}
     columns = {name: [each[name] for each in shared] for name in used}
     events = pa.table({JSON: ["{}"] * len(tables), **columns})
-    named = duck.run(f"select {text.sql} as name from events", events=events)["name"].to_pylist()
-    return {table: name for table, name in zip(names, named, strict=True) if name}
+    named = joined(text, events)
+    if named is None:
+        named = duck.run(f"select {text.sql} as name from events", events=events)["name"]
+    return {table: name for table, name in zip(names, named.to_pylist(), strict=True) if name}
 
 
 class Router:
@@ -172,7 +175,9 @@ class Router:
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
         sql = f"select {columns} from events"
         if not self.reads_fields and (choices := _choices(rows, self._metadata)):
-            return _chosen(duck.run(sql, events=choices[1]), choices[0])
+            return _chosen(self._joined(choices[1]) or duck.run(sql, events=choices[1]), choices[0])
+        if (found := self._joined(rows)) is not None:
+            return found
         if is_typed(rows):
             return duck.run(sql, events=rows.drop_columns([TYPED]))
         if PICKED in rows.column_names:
@@ -185,6 +190,20 @@ class Router:
         else:
             return duck.run(sql, events=rows)
         return _chosen(duck.run(sql, events=pa.table({JSON: texts})), numbers)
+
+    def _joined(self, rows: pa.Table) -> pa.Table | None:
+        """Evaluate all columns without SQL; None: this is not possible."""
+        found: dict[str, pa.Array] = {}
+        for number, sink in enumerate(self._sinks):
+            if sink.gates:
+                return None
+            texts = [(f"table_{number}", sink.table)] if sink.table.static is None else []
+            texts += [(f"operation_{number}", sink.operation)] if sink.operation is not None else []
+            for name, text in texts:
+                if (values := joined(text, rows)) is None:
+                    return None
+                found[name] = operations_of(values) if text is sink.operation else values
+        return pa.table(found)
 
     def _set_tables(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
         """Set the tables of the rows of a mask; return the rejects."""

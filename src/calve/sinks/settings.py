@@ -55,9 +55,9 @@ class SinkSettings:
         return None
 
     @property
-    def appends(self) -> bool:
-        """Whether tasks only append rows to one table, so that they evaluate no SQL."""
-        return False
+    def evaluates(self) -> bool:
+        """Whether tasks probably evaluate SQL, so that it is loaded before they need it."""
+        return True
 
     def faults(
         self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]

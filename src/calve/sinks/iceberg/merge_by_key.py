@@ -8,7 +8,7 @@ changes of a task come before those of the next one. Runs on executors.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from calve.sinks.iceberg.job import TableJob
 
 __all__ = ["hand_on_net", "merge_net", "write_net"]
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""The odd number next to the golden ratio's part of 2⁶⁴ (Knuth, "The Art of Computer Programming" 6.4): near keys get
+far ones."""
 
 
 def write_net(job: TableJob, writers: Writers, target: TableRef, net: Net) -> None:
@@ -98,10 +102,21 @@ def _by_key(key: Key, keys: pa.Table, rows: pa.Table, buckets: int) -> Iterator[
     """Divide rows by their keys; the rows of a part stay in order."""
     if not len(rows):
         return
-    flat = {f"k{number}": column for number, column in enumerate(key.flat(keys))}
-    found = duck.run(f"select hash({', '.join(flat)}) % {buckets} as bucket from keys", keys=pa.table(flat))
-    numbers = found.column("bucket").to_numpy()
+    numbers = _buckets(key.flat(keys), buckets)
     for bucket in range(buckets):
         mine = np.flatnonzero(numbers == bucket)
         if len(mine):
             yield bucket, rows.take(pa.array(mine))
+
+
+def _buckets(columns: list[pa.ChunkedArray], buckets: int) -> Any:
+    """Return the bucket of each key, the same in every task: those of integers are computed without SQL."""
+    if all(pa.types.is_integer(column.type) for column in columns):
+        mixed = np.zeros(len(columns[0]), np.uint64)
+        for column in columns:
+            mixed = (mixed ^ column.to_numpy().astype(np.uint64)) * _MIX
+            mixed ^= mixed >> np.uint64(32)
+        return mixed % np.uint64(buckets)
+    flat = {f"k{number}": column for number, column in enumerate(columns)}
+    found = duck.run(f"select hash({', '.join(flat)}) % {buckets} as bucket from keys", keys=pa.table(flat))
+    return found.column("bucket").to_numpy()

@@ -33,6 +33,8 @@ __all__ = ["DeadLetters", "IcebergSettings"]
 
 OF_BATCH = ("ingestion_time", "batch")
 """The metadata attributes that all events of a batch share; every source has them."""
+_JOINED = re.compile(r"""([^$]|\$(?!\{)|\$\{\s*getMetadata\(\s*"[^"/]+"\s*\)\s*\})*""")
+"""A name that only joins texts and metadata."""
 _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
 
@@ -300,9 +302,9 @@ class IcebergSettings(SinkSettings):
         return DEFAULTS if self.maintenance else None
 
     @property
-    def appends(self) -> bool:
-        """Whether all events are appended to one table."""
-        return not (self.dynamic or self.changes)
+    def evaluates(self) -> bool:
+        """Whether the table of an event depends on its fields, or events are changes, whose keys may be anything."""
+        return self.changes or (self.dynamic and not _JOINED.fullmatch(self.table_identifier))
 
     def faults(
         self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]

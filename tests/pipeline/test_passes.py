@@ -8,10 +8,19 @@ from typing import Any, cast
 import pytest
 
 from calve.pipeline import batch
+from calve.pipeline.spark_job import TASK_BYTES
 from calve.record.receipt import Misfit, Receipt
 from calve.record.target import TableRef
-from calve.sources.source import Planned, Split
+from calve.sources.source import LOADED, Planned, Split
 from calve.task.job import Job
+
+AGAIN = batch.Again(frozenset({TableRef(0, "ns.t")}), 1)
+
+
+def writer_of(in_order: bool) -> batch.Writer:
+    spark = cast(Any, SimpleNamespace(tasks=SimpleNamespace(parallelism=2)))
+    none = cast(Any, None)
+    return batch.Writer(spark, lambda *_: Job("p", "run", none, (), 1), lambda misfits: None, none, in_order)
 
 
 @pytest.mark.parametrize("in_order", [True, False])
@@ -25,13 +34,37 @@ def test_tasks_leave_rows_only_in_a_first_pass_after_which_all_come_again(
         return [Receipt(misfits=[Misfit(TableRef(0, "ns.t"), None)] if len(peeked) == 1 else [])]
 
     monkeypatch.setattr(batch, "run_job", run_job)
-    reader = cast(Any, None)
-    writer = batch.Writer(
-        cast(Any, SimpleNamespace(tasks=SimpleNamespace(parallelism=2))),
-        lambda *_: Job("p", "run", reader, (), 1),
-        lambda misfits: None,
-        cast(Any, None),
-        in_order,
-    )
-    writer.attempt(1, Planned([Split({}), Split({})], {}))
+    writer_of(in_order).attempt(1, Planned([Split({}), Split({})], {}))
     assert peeked == [in_order, False]
+
+
+@pytest.mark.parametrize(
+    ("of_load", "again", "keeps_keys", "gatherers"),
+    [(2, None, True, 0), (2, None, False, 2), (1, None, True, 2), (2, AGAIN, True, 2)],
+)
+def test_tasks_hand_nothing_on_if_no_two_of_them_can_have_the_same_key(
+    monkeypatch: pytest.MonkeyPatch, of_load: int, again: batch.Again | None, keeps_keys: bool, gatherers: int
+) -> None:
+    jobs: list[Job] = []
+    monkeypatch.setattr(batch, "run_job", lambda spark, job, groups: jobs.append(job) or [Receipt()])
+    monkeypatch.setattr(Job, "keeps_keys", keeps_keys)
+    splits = [Split({"n": number, **({LOADED: True} if number < of_load else {})}, TASK_BYTES) for number in range(2)]
+    writer_of(in_order=True).attempt(1, Planned(splits, {}), again=again)
+    assert [job.gatherers for job in jobs] == [gatherers]
+
+
+@pytest.mark.parametrize(
+    ("sinks", "more", "keeps"),
+    [
+        ([True, True], {}, True),
+        ([True, False], {}, False),
+        ([True], {"processors": object()}, False),
+        ([True], {"envelopes": object()}, False),
+        ([True], {"serde": object()}, False),
+    ],
+)
+def test_keys_are_kept_if_each_sink_keeps_them_and_nothing_changes_the_rows(
+    sinks: list[bool], more: dict[str, Any], keeps: bool
+) -> None:
+    made = tuple(cast(Any, SimpleNamespace(keeps_keys=each)) for each in sinks)
+    assert Job("p", "run", cast(Any, None), made, 1, **more).keeps_keys is keeps

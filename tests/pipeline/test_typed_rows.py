@@ -23,7 +23,7 @@ from calve.sources.file import rows as file_rows
 from calve.sources.file.codec import Part
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
-from calve.sources.source import ALIKE, Split
+from calve.sources.source import LOADED, Split
 from calve.table.definition import schema_from_columns
 from calve.task.isolation import Excluded, Isolation, position
 from calve.task.job import Job
@@ -43,10 +43,10 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 class Files(FileReader):
-    """Its splits may be `ALIKE`."""
+    """Its splits may be `LOADED`."""
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        return super().read(Split({name: value for name, value in split.body.items() if name != ALIKE}))
+        return super().read(Split({name: value for name, value in split.body.items() if name != LOADED}))
 
 
 def parquet(folder: Path, name: str, rows: pa.Table) -> Path:
@@ -70,7 +70,7 @@ def run(
     sink = TableJob("iceberg", route, dead_letters, "c", {"ns.t": table} if columns else {}, **options)
     sizes = [file.stat().st_size for file in files]
     parts = [asdict(Part(str(file), 0, size, size, 0)) for file, size in zip(files, sizes, strict=True)]
-    splits = [Split({**part, ALIKE: alike}) for part in parts]
+    splits = [Split({**part, LOADED: alike}) for part in parts]
     reader = Files(FileSettings(path=[str(file) for file in files]))
     job = Job("p", "run", reader, (sink,), max_open_writers=3, isolation=isolation or Isolation(), peeks=peeks)
     receipt = run_task(job, splits, 0)

@@ -13,6 +13,7 @@ from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import SourceTable
+from calve.table.definition import schema_from_columns
 from calve.table.loaded import Absent, Table
 from calve.table.schema import VariantType
 
@@ -227,3 +228,54 @@ def test_a_part_of_the_sources_key_is_no_key():
     mirrors = Mirrors(Fields(include=frozenset(["n"])))
     mirrors.set([SourceTable("public.t", "u", keyed(1, 2))], {"public.t": "t"})
     assert mirrors.schema("t").identifier_field_ids == []
+
+
+KEYS = {"id": "long", "n": "long", "at": "timestamptz", "amount": "decimal(9, 2)", "name": "string"}
+
+
+def keyed_by(names, **types):
+    """A schema with the columns of `KEYS`, or other types of them, and this key."""
+    columns = [{"name": name, "type": types.get(name, kind), "required": True} for name, kind in KEYS.items()]
+    made = schema_from_columns(columns)
+    return Schema(*made.fields, identifier_field_ids=[made.find_field(name).field_id for name in names])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "columns", "keeps"),
+    [
+        (["id"], keyed_by(["id"]), [], True),
+        (["name", "id"], keyed_by(["id", "name"]), [], True),
+        (["id"], keyed_by(["id", "n"]), [], True),
+        (["id"], keyed_by([]), ["id"], True),
+        (["id"], keyed_by([]), ["at", "id"], True),
+        (["id"], keyed_by(["id"]), ["n"], False),
+        (["id", "n"], keyed_by(["id"]), [], False),
+        (["at"], keyed_by(["at"]), [], False),
+        (["amount"], keyed_by(["amount"]), [], False),
+        (["id"], keyed_by(["id"], id="string"), [], False),
+        ([], keyed_by(["id"]), [], False),
+    ],
+)
+def test_a_mirror_keeps_keys_if_its_own_key_has_all_columns_of_the_sources_key_as_they_are(
+    source, target, columns, keeps
+):
+    mirrors, table = Mirrors(), Table("t", "u", "/t", target.model_dump_json(), '{"spec-id":0,"fields":[]}')
+    assert not mirrors.keep_keys({"t": table}, columns)
+    mirrors.set([SourceTable("a", "u", keyed_by(source).model_dump_json())], {"a": "t"})
+    assert mirrors.keep_keys({"t": table}, columns) is keeps
+    assert mirrors.keep_keys({}, columns), "nothing is written to a table that is not there"
+
+
+def test_no_keys_are_kept_where_two_tables_meet_or_one_goes_nobody_knows_where_or_the_key_is_left_out():
+    table = Table("t", "u", "/t", keyed(1), '{"spec-id":0,"fields":[]}')
+    two = [SourceTable(name, "u", keyed(1)) for name in ("a", "b")]
+    mirrors = Mirrors()
+    mirrors.set(two, {"a": "t", "b": "o"})
+    assert mirrors.keep_keys({"t": table, "o": table}, [])
+    mirrors.set(two, {"a": "t", "b": "t"})
+    assert not mirrors.keep_keys({"t": table}, [])
+    mirrors.set(two, {"a": "t"})
+    assert not mirrors.keep_keys({"t": table}, [])
+    narrow = Mirrors(Fields(include=frozenset(["n"])))
+    narrow.set(two[:1], {"a": "t"})
+    assert not narrow.keep_keys({"t": table}, ["id"])

@@ -20,7 +20,7 @@ from calve.record.receipt import Misfit, Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
 from calve.record.written import Rejects
-from calve.sources.source import Planned, Split
+from calve.sources.source import LOADED, Planned, Split
 from calve.stop_point import reach
 from calve.task.isolation import WHOLE, Isolation
 from calve.task.job import Job
@@ -134,7 +134,8 @@ class Writer:
                 job = again.changed(job)
             else:
                 job = self.distribution.choose(job, len(groups if only is None else only))
-            if self.in_order and len(groups) > 1:
+            is_load = again is None and all(split.body.get(LOADED) for split in planned.splits)
+            if self.in_order and len(groups) > 1 and not (is_load and job.keeps_keys):
                 job = dataclasses.replace(job, gatherers=len(groups))
             found = run_job(self.spark, job, groups)
             if again is None:

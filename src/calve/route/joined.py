@@ -5,8 +5,6 @@ DuckDB takes a quarter of a second until its first answer, which is long for a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -137,6 +137,11 @@ class SinkJob(ABC):
         """Whether a task may have small parts to hand on, although a batch of several tasks is never small itself."""
         return False
 
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether rows that differ in the key of their source table never change the same row of a target."""
+        return True
+
     def rejecting_into(self, dead_letters: DeadLetterLocation) -> Self:
         """Return the same job with another location of its rejected events."""
         return replace(self, dead_letters=dead_letters)

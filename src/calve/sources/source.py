@@ -16,8 +16,8 @@ import pyarrow as pa
 from calve.event.columns import EVENT, MALFORMED
 
 __all__ = [
-    "ALIKE",
     "EVENT",
+    "LOADED",
     "MALFORMED",
     "READ_BYTES",
     "READ_ROWS",
@@ -47,8 +47,9 @@ READ_BYTES = 64 << 20
 """The approximate maximum of bytes in a batch; binary columns end at 2 GiB."""
 
 
-ALIKE = "alike"
-"""In the body of a split: its rows are typed and all have the same columns."""
+LOADED = "loaded"
+"""In the body of a split: its rows are those of a table, not changes of them. They are typed and have the same columns,
+and no two rows of a table in the splits of a batch have the same key."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Split:
     """A part of a batch that one task reads.
 
     Attributes:
-        body: The data with which the reader finds the same events again, as JSON values; and maybe `ALIKE`.
+        body: The data with which the reader finds the same events again, as JSON values; and maybe `LOADED`.
         size_bytes: The approximate size, to balance tasks.
     """
 

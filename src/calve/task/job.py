@@ -70,3 +70,9 @@ class Job:
     def limits(self) -> list[int]:
         """For each sink: parts with less bytes are handed on."""
         return [sink.gathers_bytes for sink in self.sinks]
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether rows that differ in the key of their source table never change the same row of a target."""
+        is_unchanged = self.processors is None and self.serde is None and self.envelopes is None
+        return is_unchanged and all(sink.keeps_keys for sink in self.sinks)

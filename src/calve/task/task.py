@@ -29,7 +29,7 @@ from calve.record.target import Role, Stream, TableRef
 from calve.route.route import Router
 from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.sources.prefetch import ahead
-from calve.sources.source import ALIKE, Split
+from calve.sources.source import LOADED, Split
 from calve.stop_point import meet
 from calve.task.event_buffer import EventBuffer, Shares
 from calve.task.failure import Doing, attempt, reported
@@ -107,7 +107,7 @@ class _Task:
             while (found := self._timed("read", next, batches, None)) is not None:
                 at, batch = found
                 self._take(batch)
-                if self._is_in_vain and splits[at].body.get(ALIKE):
+                if self._is_in_vain and splits[at].body.get(LOADED):
                     self._left.add(at)
                 self._is_in_vain = False
         for key, buffer in self._buffers.items():

@@ -172,6 +172,26 @@ def test_values_without_a_place_become_null_and_are_told(server: Postgres, calve
     assert all(f"of {name} became NULL" in said for name in columns)
 
 
+@pytest.mark.parametrize("target", ['shop.${getMetadata(\\"table_name\\")}', "shop.same"])
+def test_a_load_by_several_tasks_has_each_key_once_also_of_tables_with_a_common_target(
+    server: Postgres, calve: Callable[..., Calve], target: str
+) -> None:
+    """Two tables of 16 MB with the same keys: each is read by a task of its own."""
+    database = server.create_database("tasks_" + "".join(filter(str.isalpha, target)).lower()[-9:])
+    fill = "insert into {} select n, repeat('{}', 1000) from generate_series(1, 16000) n"
+    for name in ("a", "b"):
+        server.run(f"create table {name} (id int primary key, pad text)", fill.format(name, name), database=database)
+    running = calve(yaml(server, database).replace('shop.${getMetadata(\\"table_name\\")}', target))
+    once(running)
+    found = {name: rows(running, name) for name in running.tables("shop")}
+    files = [running.shared_spark().table(f"lakehouse.{name}.data_files").count() for name in found]
+    assert sum(files) == 2
+    assert {name: {row["pad"][0] for row in each.values()} for name, each in found.items()} == (
+        {"shop.same": {"b"}} if target == "shop.same" else {"shop.a": {"a"}, "shop.b": {"b"}}
+    )
+    assert all(each.keys() == set(range(1, 16001)) for each in found.values())
+
+
 def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable[..., Calve]) -> None:
     database = server.create_database("changes")
     server.run(

@@ -9,7 +9,7 @@ from calve.sources.database import change_log
 from calve.sources.database.settings import Tables
 from calve.sources.postgres import source
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.source import ALIKE, Planned, Split
+from calve.sources.source import LOADED, Planned, Split
 
 SETTINGS = PostgresSettings(host="h", database="d", username="u", tables=Tables(include=["a.*"]))
 CHANGES = Planned([Split({"file": "000000000001.log", "start": 0, "end": 9})], {"segment": 1, "offset": 9})
@@ -86,4 +86,4 @@ def test_the_rows_of_a_chunk_are_alike(tmp_path: Path) -> None:
     opened._load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
     [chunk] = opened.plan({"chunk": 0}, 1).splits
     assert "chunk" in chunk.body
-    assert chunk.body[ALIKE]
+    assert chunk.body[LOADED]

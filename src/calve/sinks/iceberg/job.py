@@ -45,6 +45,7 @@ class TableJob(SinkJob):
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
         keep: An UPDATE leaves columns as they are that its event lacks.
+        keeps_keys: Whether rows that differ in the key of their source table never change the same row.
         on_type_mismatch: As in the settings; None: as the table's columns came to be.
         column_types: The types that the settings give to columns, which are then not inferred.
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
@@ -69,6 +70,7 @@ class TableJob(SinkJob):
     upsert: bool = False
     write_mode: WriteMode = EQUALITY_DELETE
     keep: bool = False
+    keeps_keys: bool = True
     write_properties: dict[str, str] = field(default_factory=dict)
     gathers_bytes: int = 0
     metadata_columns: tuple[tuple[str, str], ...] = ()

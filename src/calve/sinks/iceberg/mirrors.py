@@ -9,16 +9,19 @@ from functools import partial
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import IcebergType
+from pyiceberg.types import IcebergType, IntegerType, LongType, StringType, UUIDType
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.reduce.key import Key
 from calve.sources.source import SourceTable
+from calve.table.loaded import Absent, Table
 from calve.table.schema import read_schema
 
 __all__ = ["NONE", "Mirrors"]
 
+_KEPT = (IntegerType, LongType, StringType, UUIDType)
+"""Types of keys whose different values are different in a table, too; a number's digits may be cut, for example."""
 TypeOf = Callable[[Sequence[str]], IcebergType | None]
 
 
@@ -34,13 +37,17 @@ class Mirrors:
         self._fields = fields
         self._types = types or ColumnTypes()
         self._sources: dict[str, list[SourceTable]] = {}
+        self._whole: dict[str, str] = {}
+        self._has_all = False
 
     def set(self, tables: Iterable[SourceTable], names: Mapping[str, str]) -> None:
         """Set the source tables of a batch, and the names of their targets."""
-        self._sources = {}
+        self._sources, tables = {}, list(tables)
         for table in tables:
             if table.name in names:
                 self._sources.setdefault(names[table.name], []).append(self._narrowed(table))
+        self._whole = {table.name: table.schema_json for table in tables}
+        self._has_all = bool(tables) and self._whole.keys() <= names.keys()
 
     def names(self) -> list[str]:
         """Return the names of the sink's mirrors."""
@@ -68,6 +75,30 @@ class Mirrors:
                     "identifier fields or identifier_columns, or drop the table, so that it is created anew"
                 )
         return ""
+
+    def keep_keys(self, tables: Mapping[str, Table | Absent], columns: Sequence[str]) -> bool:
+        """Return whether rows that differ in the key of their source table differ in that of their target, too.
+
+        Args:
+            tables: The sink's known tables.
+            columns: The columns of their keys; empty: the identifier fields of each.
+        """
+        return self._has_all and all(
+            len(sources) == 1 and self._keeps_key(sources[0], tables.get(name), columns)
+            for name, sources in self._sources.items()
+        )
+
+    def _keeps_key(self, source: SourceTable, table: Table | Absent | None, columns: Sequence[str]) -> bool:
+        if not isinstance(table, Table):
+            return True  # nothing is written
+        names = read_schema(source.schema_json).identifier_field_names()
+        whole, schema = read_schema(self._whole[source.name]), table.schema
+        return bool(names) and all(
+            name in Key(table, columns).names
+            and isinstance(kind := whole.find_type(name), _KEPT)
+            and kind == schema.find_type(name)
+            for name in names
+        )
 
     def _narrowed(self, table: SourceTable) -> SourceTable:
         whole: dict[str, Any] = json.loads(table.schema_json)

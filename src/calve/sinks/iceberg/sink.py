@@ -165,12 +165,12 @@ class IcebergSink:
 
     def job(self, batch: int, time_tenths: int, prefix: str, replays: bool) -> TableJob:
         """Return its part of the job of a batch; event times of a replay do not count, because they are late."""
-        settings, location = self._settings, self.dead_letters
+        settings, location, tables = self._settings, self.dead_letters, self._targets.known()
         return TableJob(
             label=self._label,
             catalog=self._key,
             route=self._route,
-            tables=self._targets.known(),
+            tables=tables,
             dead_letters=replace(location, table=self.letters.table) if self.letters else location,
             branch=self.branch,
             fields=self._fields,
@@ -187,6 +187,7 @@ class IcebergSink:
             upsert=settings.upsert,
             write_mode=settings.write_mode,
             keep=settings.partial_updates == "keep",
+            keeps_keys=not settings.changes or self._mirrors.keep_keys(tables, settings.identifier_columns),
             write_properties=dict(settings.write_properties),
             gathers_bytes=GATHERED_BYTES[settings.distribution],
             metadata_columns=tuple(settings.metadata_columns.items()),

@@ -14,7 +14,7 @@ from calve.sources.database import overview
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
 from calve.sources.database.table import Table
-from calve.sources.source import ALIKE, Planned, Position, Split
+from calve.sources.source import LOADED, Planned, Position, Split
 from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 from calve.stop_point import reach
 
@@ -103,7 +103,7 @@ class Load:
         first, left = chunk_of(position), max_bytes
         while first < len(self.chunks) and (left > 0 or not splits):
             chunk = self.chunks[first]
-            splits.append(Split({"chunk": chunk, ALIKE: True}, chunk["bytes"]))
+            splits.append(Split({"chunk": chunk, LOADED: True}, chunk["bytes"]))
             left -= chunk["bytes"]
             first += 1
         return self.planned(Planned(splits, log_position(position) or {}), first) if splits else None

@@ -130,6 +130,7 @@ def main() -> NoReturn:
     """Run the command line; a crash in native code prints where each thread was."""
     if sys.stderr is not None:  # it may be closed
         faulthandler.enable()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's import starts threads for algebra, which nobody uses
     try:
         calve(prog_name="calve")
     except KeyboardInterrupt:

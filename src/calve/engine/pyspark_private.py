@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ __all__ = [
 
 
 _ADDRESS = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_LOOK_SECONDS = 0.005
 _starting: dict[subprocess.Popen[bytes], Path] = {}
 """The JVM that is starting, with the folder in which PySpark waits for its address, and the key to it."""
 
@@ -124,8 +126,11 @@ def launch(conf: SparkConf, output: int, command: list[str] | None, meanwhile: C
 
     def start(launcher: list[str], **named: Any) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(command or launcher, **named)
-        _starting[process] = Path(named["env"][_ADDRESS]).parent
+        address = Path(named["env"][_ADDRESS])
+        _starting[process] = address.parent
         meanwhile()
+        while process.poll() is None and not address.is_file():  # PySpark looks ten times a second
+            time.sleep(_LOOK_SECONDS)
         return process
 
     java_gateway.Popen = start

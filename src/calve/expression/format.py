@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from calve.expression.compiler import compile_node, finish
@@ -62,9 +63,9 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
         return Format(text, duckdb_text(text))
     scope = Scope(metadata)
     sql = " || ".join(duckdb_text(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
-    sql = finish(sql, text, scope)
-    joined = tuple((fixed, piece if fixed else _attribute(piece, metadata)) for fixed, piece, _ in pieces)
-    joined = joined if all(piece for _, piece in joined) else ()
+    joined = tuple(each for fixed, piece, _ in pieces if (each := _joined(fixed, piece, metadata)))
+    joined = joined if len(joined) == len(pieces) else ()
+    sql = scope.close(sql) if joined else finish(sql, text, scope)
     return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)), joined)
 
 
@@ -101,16 +102,16 @@ def _pieces(text: str) -> Iterator[tuple[bool, str, int]]:
         yield True, text[at:], at
 
 
-def _attribute(part: str, metadata: Collection[str]) -> str:
-    """Return the attribute that a part consists of, if it is one that exists; else an empty text."""
-    try:
+def _joined(fixed: bool, part: str, metadata: Collection[str]) -> tuple[bool, str] | None:
+    """Return a piece of a format as `Format.pieces` has it; None for what must be computed."""
+    if fixed:
+        return True, part
+    with suppress(ExpressionSyntaxError):
         node = parse(part)
-    except ExpressionSyntaxError:
-        return ""
-    if isinstance(node, Call) and node.name == "getMetadata" and isinstance(node.arguments[0], Literal):
-        name = str(node.arguments[0].value)
-        return name if name in metadata and "/" not in name else ""
-    return ""
+        if isinstance(node, Call) and node.name == "getMetadata" and isinstance(node.arguments[0], Literal):
+            name = str(node.arguments[0].value)
+            return None if "/" in name else (False, name) if name in metadata else (True, "")
+    return None
 
 
 def _part(part: str, at: int, text: str, scope: Scope) -> str:

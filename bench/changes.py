@@ -26,6 +26,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
 from calve.engine import session
+from calve.engine.jvm_plan import READING
 
 FILES = 8
 KINDS = [("copy-on-write", 2), ("copy-on-write", 3), ("merge-on-read", 2), ("merge-on-read", 3)]
@@ -40,7 +41,7 @@ ROW = [
     "id % 7 = 0 AS paid",
 ]
 SPARK = {
-    **session.READING,
+    **READING,
     "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
     "spark.sql.catalog.lake.cache-enabled": "false",
 }

@@ -13,7 +13,7 @@ import pytest
 from calve.engine import archive, jars, java
 from calve.engine.java import Java
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.run import needs_s3
+from calve.pipeline.spark_needs import needs_s3
 from calve.settings import parse
 
 JAVA = Java(Path("/jdk/bin/java"), 17, Path("/home"))

@@ -126,12 +126,13 @@ def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
     from calve.changes.plan import Planner
     from calve.changes.table_changes import TableChanges
     from calve.engine import session
+    from calve.engine.jvm_plan import READING
 
     properties = dict(chosen["catalog"]) or embedded(Path("lakehouse"))
     file = sqlite_file(properties)
     if file is not None and SqliteCatalog(file, properties).load(table) is None:  # checked without Spark
         raise _no_table(table, file)
-    conf = session.READING | chosen["conf"]
+    conf = READING | chosen["conf"]
     spark = session.start(chosen["master"], conf, needs_s3=needs_s3(properties), preload=())
     try:
         catalog = Catalog(spark, properties)

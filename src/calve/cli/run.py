@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
       curl -s localhost:9600/metrics
       curl -s localhost:9600/readyz
     """
-    from calve.engine import forks  # here, so that `calve run --help` is fast
+    from calve.engine import early, forks  # here, so that `calve run --help` is fast
     from calve.pipeline.plugins import PLUGINS
+    from calve.pipeline.spark_needs import needs_s3, spark_conf
     from calve.pipeline.task_modules import task_modules
 
     ctx.meta[failures.JSON_LOG] = json_log
@@ -73,6 +75,9 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     if missing := library.missing():
         Log().warning(missing.message, hint=missing.hint)
     with ExitStack() as stack:
+        conf = spark_conf(parsed.pipelines, chosen["conf"])
+        if (jvm := early.start(chosen["master"], conf, needs_s3(parsed.pipelines))) is not None:
+            stack.callback(jvm.close)
         if (workers := forks.start(chosen["master"], chosen["conf"], task_modules(parsed.pipelines))) is not None:
             stack.callback(workers.close)
         import calve.pipeline.run as pipelines_run  # while it imports what tasks need
@@ -89,7 +94,8 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
-        code = run_until_asked(lambda: pipelines_run.run(parsed.pipelines, run_options, watch, workers), watch, abandon)
+        run = partial(pipelines_run.run, parsed.pipelines, run_options, watch, workers, jvm)
+        code = run_until_asked(run, watch, partial(abandon, jvm))
     ctx.exit(code)
 
 

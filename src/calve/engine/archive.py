@@ -19,9 +19,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import pyspark
-
-from calve.engine import launch
+from calve.engine import launch, spark_package
 from calve.engine.cache import cache_folder
 from calve.engine.java import Java
 
@@ -45,7 +43,7 @@ _BATCHES = ('{"op": "c", "id": 1}\n{"op": "c", "id": 2}\n', '{"op": "u", "id": 1
 
 def archive_file(java: Java, files: Sequence[Path]) -> Path:
     """Return the archive's file for a Java and the jars on its class path: those of this Spark, and these."""
-    spark = [pyspark.__version__, launch.spark_home()]
+    spark = [spark_package.version(), spark_package.home()]
     identity = "\n".join([_CONTENT, str(java.executable), str(java.version), *spark, *map(str, files)])
     return cache_folder() / "java" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
 

@@ -21,9 +21,9 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
 import certifi
-import pyspark
 
 from calve.backoff import delay
+from calve.engine import spark_package
 from calve.engine.cache import cache_folder
 from calve.errors import EngineError
 from calve.no_answer import no_answer
@@ -132,7 +132,7 @@ def _repository() -> tuple[str, dict[str, str]]:
 
 def _of_ivy() -> str:
     """Return the address of Maven's repository that PySpark's Ivy has."""
-    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    ivy = next((spark_package.folder() / "jars").glob("ivy-*.jar"))
     with zipfile.ZipFile(ivy) as jar:
         lines = jar.read("org/apache/ivy/core/settings/repository.properties").decode().splitlines()
     return next(value.strip() for key, _, value in (line.partition("=") for line in lines) if key.strip() == _IVY_KEY)

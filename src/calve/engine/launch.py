@@ -13,11 +13,9 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import pyspark
-
 from calve.engine.java import Java
 
-__all__ = ["command", "keep", "spark_home"]
+__all__ = ["command", "keep"]
 
 _MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 _PATH, _OPTIONS, _MEMORY = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions", "spark.driver.memory"
@@ -26,11 +24,6 @@ _OF_LAUNCHER = ("spark.jars", "spark.files", "spark.archives", "spark.submit.", 
 _NOT_OF_LAUNCHER = (_PATH, _OPTIONS, _MEMORY, "spark.driver.host", "spark.driver.bindAddress")
 _UNKNOWN_MODULE = "--add-modules=jdk.incubator.vector"
 """Small images of Java lack it."""
-
-
-def spark_home() -> str:
-    """Return the folder of Spark, which its scripts would search for."""
-    return os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
 
 
 def keep(file: Path, path: str, options: Iterable[str], ours: str) -> None:

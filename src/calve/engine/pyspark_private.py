@@ -21,6 +21,7 @@ from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
+from calve.engine.early import ADDRESS, EarlyJvm
 from calve.engine.java_names import JavaNames
 
 __all__ = [
@@ -45,7 +46,6 @@ __all__ = [
 ]
 
 
-_ADDRESS = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _LOOK_SECONDS = 0.005
 _starting: dict[subprocess.Popen[bytes], Path] = {}
 """The JVM that is starting, with the folder in which PySpark waits for its address, and the key to it."""
@@ -112,8 +112,10 @@ class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed he
             self.context.cancelJobsWithTag(tag)
 
 
-def launch(conf: SparkConf, output: int, command: list[str] | None, meanwhile: Callable[[], None]) -> Any:
-    """Start the JVM in a new process session; return py4j's gateway to it.
+def launch(
+    conf: SparkConf, output: int, command: list[str] | None, meanwhile: Callable[[], None], jvm: EarlyJvm | None = None
+) -> Any:
+    """Start the JVM in a new process session, unless it is there; return py4j's gateway to it.
 
     Ctrl-C and signals to our process group leave such a JVM running until the driver has drained.
 
@@ -122,13 +124,16 @@ def launch(conf: SparkConf, output: int, command: list[str] | None, meanwhile: C
         output: The file of its output.
         command: Its command; None: that of Spark's launcher.
         meanwhile: Called in this thread as soon as the process is there, while it starts.
+        jvm: The JVM, if it is started already.
     """
 
     def start(launcher: list[str], **named: Any) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(command or launcher, **named)
-        address = Path(named["env"][_ADDRESS])
+        process = jvm.process if jvm else subprocess.Popen(command or launcher, **named)
+        address = Path(named["env"][ADDRESS])
         _starting[process] = address.parent
         meanwhile()
+        if jvm:
+            jvm.hand_over(address)
         while process.poll() is None and not address.is_file():  # PySpark looks ten times a second
             time.sleep(_LOOK_SECONDS)
         return process
@@ -144,8 +149,14 @@ def launch(conf: SparkConf, output: int, command: list[str] | None, meanwhile: C
         _starting.clear()
 
 
-def abandon() -> None:
-    """End a JVM that is starting, and remove the folder in which PySpark waits for its address."""
+def abandon(jvm: EarlyJvm | None = None) -> None:
+    """End a JVM that is starting, and remove the folder in which PySpark waits for its address.
+
+    Args:
+        jvm: The JVM, if it was started before PySpark was.
+    """
+    if jvm is not None:
+        jvm.close()
     for process, folder in list(_starting.items()):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -11,13 +11,10 @@ import logging
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -25,31 +22,19 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from calve.engine import archive, jars, java, launch, pyspark_private
-from calve.engine.forks import PRELOADED, PYTHON, TASK_TRIES, Forks, cores_and_tries, environment_of, master_of
+from calve.engine import archive, pyspark_private
+from calve.engine.early import EarlyJvm
+from calve.engine.forks import PRELOADED, PYTHON, Forks, cores_and_tries, environment_of, master_of
 from calve.engine.forks import start as start_forks
 from calve.engine.jvm import innermost_message
+from calve.engine.jvm_plan import JvmPlan
 from calve.engine.master import check_master
 from calve.engine.output import JvmOutput
 from calve.engine.tasks import ClusterTasks, LocalTasks, Tasks
 from calve.engine.workers import Workers
 from calve.errors import EngineError
 
-__all__ = ["READING", "start", "stop"]
-
-READING = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.shuffle.partitions": "64",
-}
-"""Settings to read tables with Spark SQL: its JVM processes rows, so the better compiler pays; columns may differ only
-in case; small shuffles stay cheap."""
-_TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
-"""The driver's JVM plans and commits but processes no rows: the better compiler would cost more than it saves."""
-_LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options of the JVM that only prints the command of the driver's JVM."""
-_LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
-
+__all__ = ["start", "stop"]
 
 _running: SparkSession | None = None
 """The session of this process."""
@@ -64,6 +49,7 @@ def start(
     preload: Sequence[str] = PRELOADED,
     meanwhile: Callable[[], None] = lambda: None,
     forks: Forks | None = None,
+    jvm: EarlyJvm | None = None,
 ) -> SparkSession:
     """Start Spark, or return the session of this process.
 
@@ -74,6 +60,7 @@ def start(
         preload: Modules that Python workers import before their first task.
         meanwhile: Called while the JVM starts.
         forks: What `forks.start` gave for these settings and modules, if somebody has called it already.
+        jvm: The same of `early.start`.
 
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start, or another session runs.
@@ -85,15 +72,13 @@ def start(
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
     master = master_of(master, conf or {})
     check_master(master)
-    files = jars.resolve(jars.needed(needs_s3))
-    settings = _merged(_defaults(master, files), conf or {})
+    plan = JvmPlan.of(master, conf or {}, needs_s3) if jvm is None else jvm.plan
+    settings = plan.settings
     forks = forks or start_forks(master, settings, preload)
     made = SparkConf(loadDefaults=False).setAll(list((settings | {"spark.master": master}).items()))
-    always, added = files[: len(jars.ALWAYS)], files[len(jars.ALWAYS) :]
     try:
-        command = archive.command(java.find(), always, settings, _last(added)) if forks else None
-        with _environment(added), _keep_interrupts():
-            gateway = _start_jvm(made, command, meanwhile)
+        with _environment(plan), _keep_interrupts():
+            gateway = _start_jvm(made, plan.command if forks and jvm is None else None, meanwhile, jvm)
         workers = settings.get(PYTHON), environment_of(settings, preload)
         spark = pyspark_private.LazySession(gateway, partial(_start_context, made, gateway, workers), made)
         spark.tasks = _tasks(spark, master, forks, bool(preload))
@@ -149,48 +134,6 @@ def stop(spark: SparkSession) -> None:
         process.wait()
 
 
-def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
-    log = Path(__file__).with_name("log4j2.properties").as_uri()
-    always = files[: len(jars.ALWAYS)]
-    tuning = f"{_TUNING} {archive.options(java.find(), always)}".rstrip()
-    settings = {
-        "spark.app.name": "calve",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, always)),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {tuning}",
-        "spark.driver.memory": "2g" if _memory_bytes() >= 8 << 30 else "1g",
-        "spark.speculation": "false",  # two attempts of one task would write the same files twice
-        "spark.task.maxFailures": str(TASK_TRIES),
-        "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": "calve.engine.daemon",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.variable.substitute": "false",  # columns may be named ${…}
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.hadoop.hive.metastore.client.socket.timeout": "20s",  # of each call; by default ten minutes
-        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/calve-spark-warehouse",  # a name only, never created
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.ui.retainedJobs": "20",  # Spark keeps them in memory with its UI off, too
-        "spark.ui.retainedStages": "20",
-        "spark.ui.retainedTasks": "1000",
-        "spark.sql.ui.retainedExecutions": "20",
-    }
-    if master.startswith("local"):
-        loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        return settings | loopback | {"spark.sql.shuffle.partitions": "8"}
-    return settings | {"spark.jars": ",".join(map(str, files))}
-
-
-def _merged(ours: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """Override our settings by the user's, but join lists: an added jar or JVM option must not remove ours."""
-    joined = {key: f"{ours[key]}{_LISTS[key]}{theirs[key]}" for key in theirs if key in _LISTS and key in ours}
-    return ours | dict(theirs) | joined
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def _tasks(spark: pyspark_private.LazySession, master: str, forks: Forks | None, preloads: bool) -> Tasks:
     """Return where tasks run; Spark's context is made at once only for a cluster."""
     if forks is not None:
@@ -222,10 +165,10 @@ def _keep_command(spark: pyspark_private.LazySession, settings: Mapping[str, str
     )
 
 
-def _start_jvm(conf: SparkConf, command: list[str] | None, meanwhile: Callable[[], None]) -> Any:
-    output = JvmOutput()
+def _start_jvm(conf: SparkConf, command: list[str] | None, meanwhile: Callable[[], None], jvm: EarlyJvm | None) -> Any:
+    output = JvmOutput() if jvm is None else jvm.output
     try:
-        gateway = pyspark_private.launch(conf, output.pipe, command, meanwhile)
+        gateway = pyspark_private.launch(conf, output.pipe, command, meanwhile, jvm)
     except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(output.reason() or innermost_message(error)) from error
     output.started()
@@ -239,31 +182,16 @@ def _warm(context: SparkContext) -> None:
 
 
 @contextlib.contextmanager
-def _environment(added: Sequence[Path]) -> Iterator[None]:
-    """Set the variables of Spark's scripts, only while they start; workers use this interpreter.
-
-    Args:
-        added: Jars for the end of the class path; the class-data archive fits what begins with its own class path.
-    """
-    wanted: dict[str, str | None] = {
-        "JAVA_HOME": str(java.find().home),
-        "SPARK_CONF_DIR": None,
-        "SPARK_DIST_CLASSPATH": _last(added) or None,
-        "SPARK_HOME": launch.spark_home(),
-        "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER,
-    }
+def _environment(plan: JvmPlan) -> Iterator[None]:
+    """Set the variables of Spark's scripts, only while they start; and for good those of workers."""
+    wanted = plan.environment
     before: dict[str, str | None] = {name: os.environ.get(name) for name in wanted}
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.update(plan.of_workers)
     _set(wanted)
     try:
         yield
     finally:
         _set(before)
-
-
-def _last(added: Sequence[Path]) -> str:
-    """Return the end of the class path."""
-    return os.pathsep.join(filter(None, [os.environ.get("SPARK_DIST_CLASSPATH"), *map(str, added)]))
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from calve.expression.scope import TAGS
 from calve.observe import tally
 from calve.operate.dry_run_catalog import Rehearsal
 from calve.pipeline.plugins import metadata_of
-from calve.pipeline.run import needs_s3
+from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.wiring import Wiring, sink_labels
 from calve.processors.chain import Chain
 from calve.record.receipt import Misfit

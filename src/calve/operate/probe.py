@@ -18,7 +18,8 @@ from calve.engine import session
 from calve.errors import CalveError, InvariantError, SourceError
 from calve.event.columns import MALFORMED
 from calve.pipeline.plugins import open_source, probe_sink, reads_tables, serde_of
-from calve.pipeline.run import Catalogs, needs_s3
+from calve.pipeline.run import Catalogs
+from calve.pipeline.spark_needs import needs_s3
 from calve.serde import decoder
 from calve.settings import PipelineSettings
 from calve.sources.http.server import try_port

@@ -24,7 +24,8 @@ from calve.ledger.ledger import Committed, Ledger, under_construction
 from calve.object_store import StateFolder
 from calve.pipeline.batch import run_batch
 from calve.pipeline.plugins import accepts, open_source
-from calve.pipeline.run import Catalogs, RunOptions, needs_s3, state_folder
+from calve.pipeline.run import Catalogs, RunOptions, state_folder
+from calve.pipeline.spark_needs import needs_s3
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.opensearch.settings import OpenSearchSettings

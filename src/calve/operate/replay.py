@@ -22,7 +22,8 @@ from calve.observe.totals import Totals
 from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
 from calve.pipeline.plugins import metadata_of
-from calve.pipeline.run import Catalogs, RunOptions, needs_s3, state_folder
+from calve.pipeline.run import Catalogs, RunOptions, state_folder
+from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.task_modules import task_modules
 from calve.pipeline.wiring import Wiring, dead_letter_locations, replay_name, sink_labels, sink_paths
 from calve.settings import PipelineSettings

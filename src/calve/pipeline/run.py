@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark.sql import SparkSession
 
-from calve.catalog import storage
 from calve.durable import local_path
 from calve.engine import session
+from calve.engine.early import EarlyJvm
 from calve.engine.forks import MASTER, Forks
 from calve.engine.master import check_master
 from calve.engine.pyspark_private import has_stopped
@@ -28,15 +28,16 @@ from calve.errors import CalveError, EngineError, InvariantError
 from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log
 from calve.observe.watch import Watch
-from calve.pipeline.plugins import local_log, reads_tables
+from calve.pipeline.plugins import local_log
 from calve.pipeline.preflight import check_sources, problems
+from calve.pipeline.spark_needs import needs_s3, spark_conf
 from calve.pipeline.task_modules import task_modules
 from calve.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from calve.catalog.catalog import Catalog
 
-__all__ = ["Catalogs", "RunOptions", "catalog_key", "needs_s3", "run", "state_folder"]
+__all__ = ["Catalogs", "RunOptions", "catalog_key", "run", "state_folder"]
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,6 @@ def catalog_key(properties: Mapping[str, str]) -> str:
     return f"{properties.get('name', 'iceberg') if properties else 'lakehouse'}-{zlib.crc32(repr(where).encode()):08x}"
 
 
-def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
-    """Return whether a sink or a source table is on S3, which needs Iceberg's AWS bundle."""
-    read = [catalog for one in pipelines if reads_tables(one) for catalog in one.source.value.catalogs]
-    written = [sink.value.locations for one in pipelines for sink in one.sinks]
-    return any(storage.needs_s3(properties) for properties in read + written)
-
-
 def state_folder(options: RunOptions) -> StateFolder:
     """Return the state folder, local or on an object store.
 
@@ -94,7 +88,13 @@ def state_folder(options: RunOptions) -> StateFolder:
     return StoreFolder.at(options.state) if local is None else local
 
 
-def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, forks: Forks | None = None) -> int:
+def run(
+    pipelines: Sequence[PipelineSettings],
+    options: RunOptions,
+    watch: Watch,
+    forks: Forks | None = None,
+    jvm: EarlyJvm | None = None,
+) -> int:
     """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
 
     Args:
@@ -102,6 +102,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         options: Of the command line.
         watch: Gets the status of each.
         forks: What forks the workers for them, if it is started already; the caller closes it, too.
+        jvm: The JVM for them, likewise.
 
     Returns:
         0, or 1 if a pipeline failed. The others continue after a failure, but none starts if one cannot start.
@@ -120,14 +121,14 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     if found:
         return 1
     _log_locations(pipelines, state)
-    reading = session.READING if any(map(reads_tables, pipelines)) else {}
     spark = session.start(
         options.master,
-        reading | options.conf,
+        spark_conf(pipelines, options.conf),
         needs_s3(pipelines),
         task_modules(pipelines),
         partial(_import_rest, pipelines),
         forks,
+        jvm,
     )
     try:
         catalogs = Catalogs(spark)

@@ -6,6 +6,7 @@ import atexit
 import difflib
 import errno
 import faulthandler
+import gc
 import importlib
 import os
 import sys
@@ -130,6 +131,7 @@ def main() -> NoReturn:
     """Run the command line; a crash in native code prints where each thread was."""
     if sys.stderr is not None:  # it may be closed
         faulthandler.enable()
+    gc.set_threshold(20_000, 50, 100)  # imports make many objects, and no garbage
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's import starts threads for algebra, which nobody uses
     try:
         calve(prog_name="calve")

@@ -68,7 +68,7 @@ class Pipelines:
         self.conf = conf
         return self.problems
 
-    def run(self, pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, forks: object) -> int:
+    def run(self, pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, *early: object) -> int:
         self.ran.append(([one.name for one in pipelines], options))
         return self.work(pipelines, options, watch)
 
@@ -96,7 +96,8 @@ def pipelines(_modules_as_before: None) -> Pipelines:
         "pipeline": {},
         "pipeline.run": {"run": pipelines.run, "RunOptions": RunOptions},
         "pipeline.task_modules": {"task_modules": lambda found: []},
-        "engine.forks": {"start": lambda *chosen: None},
+        "pipeline.spark_needs": {"needs_s3": lambda found: False, "spark_conf": lambda found, conf: conf},
+        "engine.early": {"start": lambda *chosen: None},
         "pipeline.plugins": {
             "PLUGINS": Plugins(sources={"nothing": NothingSettings}, sinks={"nowhere": NowhereSettings})
         },

@@ -10,9 +10,10 @@ import pytest
 from pyspark import SparkConf
 
 from calve.engine import pyspark_private
+from calve.engine.early import EarlyJvm
 from calve.engine.java import Java
+from calve.engine.jvm_plan import JvmPlan
 from calve.engine.launch import command, keep
-from calve.engine.output import JvmOutput
 
 JAVA = Java(Path("/jdk/bin/java"), 17, Path("/wrapped"))
 SETTINGS = {
@@ -61,7 +62,8 @@ def test_without_what_was_kept_the_launcher_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_start_that_fails_leaves_no_jvm_behind_and_nobody_waits_for_its_output() -> None:
-    output, names, folders = JvmOutput(), list[str](), list[Path]()
+    jvm = EarlyJvm(JvmPlan("local", {}, [], []), ["sleep", "600"])
+    names, folders = list[str](), list[Path]()
 
     def fail() -> None:
         folders.extend(pyspark_private._starting.values())
@@ -69,8 +71,8 @@ def test_a_start_that_fails_leaves_no_jvm_behind_and_nobody_waits_for_its_output
         raise OSError("no more threads")
 
     with pytest.raises(OSError, match="no more threads"):
-        pyspark_private.launch(SparkConf(False), output.pipe, ["sleep", "600"], fail)
-    assert output.reason() is None
+        pyspark_private.launch(SparkConf(False), jvm.output.pipe, fail, jvm)
+    assert jvm.output.reason() is None
     assert names
     assert [folder.exists() for folder in folders] == [False]
     assert not [name for name in names if is_sleep(name)]

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from calve.engine.forks import environment_of, master_of
-from calve.engine.session import _environment, _merged
+from calve.engine.jvm_plan import JvmPlan
+from calve.engine.session import _environment
 
 BOUND_SECONDS = 240
 COUNT = """
@@ -76,13 +77,12 @@ print(SparkContext("local[1]", conf=conf).parallelize([1, 2, 3], 1).sum())
 """
 
 
-def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("SPARK_DIST_CLASSPATH", "hadoop/*")
-    with _environment([Path("/aws.jar")]):
-        assert os.environ["SPARK_DIST_CLASSPATH"] == "hadoop/*:/aws.jar"
-    assert os.environ["SPARK_DIST_CLASSPATH"] == "hadoop/*"
+def test_the_variables_of_sparks_scripts_are_set_only_while_they_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", "mine")
+    monkeypatch.delenv("SPARK_DIST_CLASSPATH", raising=False)
+    with _environment(JvmPlan("local", {}, [], [Path("/aws.jar")])):
+        assert (os.environ["SPARK_DIST_CLASSPATH"], "SPARK_CONF_DIR" in os.environ) == ("/aws.jar", False)
+    assert ("SPARK_DIST_CLASSPATH" in os.environ, os.environ["SPARK_CONF_DIR"]) == (False, "mine")
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,6 @@ def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_ha
 )
 def test_a_local_master_repeats_failed_tasks_as_a_cluster_does(master: str, expected: str) -> None:
     assert master_of(master, {}) == expected
-
-
-def test_a_users_settings_win_and_his_jars_are_added() -> None:
-    ours = {"spark.driver.extraClassPath": "a.jar", "spark.driver.memory": "1g"}
-    theirs = {"spark.driver.extraClassPath": "b.jar", "spark.driver.memory": "4g", "spark.x": "y"}
-    joined = os.pathsep.join(["a.jar", "b.jar"])
-    assert _merged(ours, theirs) == theirs | {"spark.driver.extraClassPath": joined}
 
 
 @pytest.mark.spark

@@ -204,7 +204,11 @@ def test_what_only_joins_texts_and_metadata_is_the_same_without_sql(seed):
         }
     )
     operation = rnd.choice([None, compile_format('${getMetadata("operation")}', rows.column_names)])
-    text = "".join(rnd.sample(["db.", '${getMetadata("topic")}', "-$", '${ getMetadata("operation") }'], 3))
+    text = "".join(
+        rnd.sample(
+            ["db.", '${getMetadata("topic")}', "-$", '${ getMetadata("operation") }', '${getMetadata("none")}'], 3
+        )
+    )
     one = Router([SinkRoute(compile_format(text, rows.column_names), operation=operation)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(route.duck, "run", None)

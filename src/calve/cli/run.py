@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,7 +16,10 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.compiled import library
 from calve.observe.log import Log, configure
-from calve.settings import parse
+from calve.settings import PipelineSettings, parse
+
+if TYPE_CHECKING:
+    from calve.engine.early import Early
 
 __all__ = ["run"]
 
@@ -59,10 +63,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
       curl -s localhost:9600/metrics
       curl -s localhost:9600/readyz
     """
-    from calve.engine import early, forks  # here, so that `calve run --help` is fast
-    from calve.pipeline.plugins import PLUGINS
-    from calve.pipeline.spark_needs import needs_s3, spark_conf
-    from calve.pipeline.task_modules import task_modules
+    from calve.pipeline.plugins import PLUGINS  # here, so that `calve run --help` is fast
 
     ctx.meta[failures.JSON_LOG] = json_log
     if chosen["once"] and chosen["standby"]:
@@ -75,12 +76,9 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     if missing := library.missing():
         Log().warning(missing.message, hint=missing.hint)
     with ExitStack() as stack:
-        conf = spark_conf(parsed.pipelines, chosen["conf"])
-        if (jvm := early.start(chosen["master"], conf, needs_s3(parsed.pipelines))) is not None:
-            stack.callback(jvm.close)
-        if (workers := forks.start(chosen["master"], chosen["conf"], task_modules(parsed.pipelines))) is not None:
-            stack.callback(workers.close)
-        import calve.pipeline.run as pipelines_run  # while it imports what tasks need
+        if (begun := _begin(parsed.pipelines, chosen["master"], chosen["conf"])) is not None:
+            stack.callback(begun.close)
+        import calve.pipeline.run as pipelines_run  # while the JVM starts
         from calve.cli.signals import run_until_asked
         from calve.dashboard.beside import Beside
         from calve.engine.pyspark_private import abandon
@@ -94,9 +92,18 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
-        run = partial(pipelines_run.run, parsed.pipelines, run_options, watch, workers, jvm)
-        code = run_until_asked(run, watch, partial(abandon, jvm))
+        run = partial(pipelines_run.run, parsed.pipelines, run_options, watch, begun)
+        code = run_until_asked(run, watch, partial(abandon, begun.jvm if begun else None))
     ctx.exit(code)
+
+
+def _begin(pipelines: Sequence[PipelineSettings], master: str | None, conf: Mapping[str, str]) -> Early | None:
+    """Start what does not need Spark's Python, before that is imported; None for a cluster."""
+    from calve.engine import early
+    from calve.pipeline.spark_needs import needs_s3, spark_conf
+    from calve.pipeline.task_modules import task_modules
+
+    return early.start(master, spark_conf(pipelines, conf), needs_s3(pipelines), task_modules(pipelines))
 
 
 def _show_rejects(ctx: click.Context) -> str:

@@ -1,4 +1,4 @@
-"""Starts the JVM of a local run as soon as the configuration is read, before Spark's Python is imported.
+"""Starts what a local run needs as soon as the configuration is read, before Spark's Python is imported.
 
 PySpark starts a JVM by itself, and waits for the file in which that writes its address. Here the JVM gets a file of its
 own, which is put into PySpark's place when both are there.
@@ -14,36 +14,65 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from calve.engine.forks import cores_and_tries, master_of
+from calve.engine.forks import Forks, cores_and_tries, master_of
+from calve.engine.forks import start as start_forks
 from calve.engine.jvm_plan import JvmPlan
 from calve.engine.output import JvmOutput
 from calve.errors import EngineError
 
-__all__ = ["ADDRESS", "EarlyJvm", "start"]
+__all__ = ["ADDRESS", "Early", "EarlyJvm", "start", "start_jvm"]
 
 ADDRESS = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """The variable with the file into which PySpark's JVM writes its port and its secret."""
 _LOOK_SECONDS = 0.005
 
 
-def start(master: str | None, conf: Mapping[str, str], needs_s3: bool) -> EarlyJvm | None:
-    """Start the JVM; None where this is not possible, or gains nothing: `session.start` does it, or tells why not.
+@dataclass(frozen=True)
+class Early:
+    """What is started.
+
+    Attributes:
+        forks: The process that forks workers.
+        jvm: The JVM; None where it cannot be started yet, or nothing is gained.
+    """
+
+    forks: Forks
+    jvm: EarlyJvm | None
+
+    def close(self) -> None:
+        """End the workers, and a JVM that nobody is connected to. May be called twice."""
+        self.forks.close()
+        if self.jvm is not None:
+            self.jvm.close()
+
+
+def start(master: str | None, conf: Mapping[str, str], needs_s3: bool, preload: Sequence[str]) -> Early | None:
+    """Start what does not need Spark's Python; None if the master is a cluster.
+
+    A JVM that cannot be started is left to `session.start`, which tells why.
 
     Args:
         master: Spark's master URL; None: `local[*]`.
         conf: Spark's settings.
         needs_s3: Whether a table or a catalog lives on S3.
+        preload: Modules that workers import.
     """
-    if "pyspark" in sys.modules or not any(cores_and_tries(master_of(master, conf))):
-        return None
-    with contextlib.suppress(EngineError, OSError):
-        plan = JvmPlan.of(master, conf, needs_s3)
-        command = plan.command
-        return EarlyJvm(plan, command) if command else None
-    return None
+    jvm = None
+    if "pyspark" not in sys.modules and any(cores_and_tries(master_of(master, conf))):
+        with contextlib.suppress(EngineError, OSError):
+            jvm = start_jvm(JvmPlan.of(master, conf, needs_s3))
+    forks = start_forks(master, conf, preload)
+    return Early(forks, jvm) if forks else None
+
+
+def start_jvm(plan: JvmPlan) -> EarlyJvm | None:
+    """Start a JVM for a local master; None: this takes Spark's launcher."""
+    command = plan.command
+    return EarlyJvm(plan, command) if command else None
 
 
 class EarlyJvm:

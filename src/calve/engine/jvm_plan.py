@@ -12,7 +12,7 @@ from pathlib import Path
 from calve.engine import archive, jars, java, spark_package
 from calve.engine.forks import TASK_TRIES, master_of
 
-__all__ = ["READING", "JvmPlan"]
+__all__ = ["READING", "JvmPlan", "merged"]
 
 READING = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",

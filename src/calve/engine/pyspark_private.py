@@ -112,9 +112,7 @@ class LazySession(SparkSession):  # type: ignore[misc] # PySpark is not typed he
             self.context.cancelJobsWithTag(tag)
 
 
-def launch(
-    conf: SparkConf, output: int, command: list[str] | None, meanwhile: Callable[[], None], jvm: EarlyJvm | None = None
-) -> Any:
+def launch(conf: SparkConf, output: int, meanwhile: Callable[[], None], jvm: EarlyJvm | None) -> Any:
     """Start the JVM in a new process session, unless it is there; return py4j's gateway to it.
 
     Ctrl-C and signals to our process group leave such a JVM running until the driver has drained.
@@ -122,13 +120,12 @@ def launch(
     Args:
         conf: Its settings.
         output: The file of its output.
-        command: Its command; None: that of Spark's launcher.
         meanwhile: Called in this thread as soon as the process is there, while it starts.
-        jvm: The JVM, if it is started already.
+        jvm: The JVM, if it is started already; None: Spark's launcher starts it.
     """
 
     def start(launcher: list[str], **named: Any) -> subprocess.Popen[bytes]:
-        process = jvm.process if jvm else subprocess.Popen(command or launcher, **named)
+        process = jvm.process if jvm else subprocess.Popen(launcher, **named)
         address = Path(named["env"][ADDRESS])
         _starting[process] = address.parent
         meanwhile()
@@ -142,7 +139,7 @@ def launch(
     try:
         return java_gateway.launch_gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
     except BaseException:
-        abandon()  # a JVM that nobody is connected to would stay, and its output would not end
+        abandon(jvm)  # a JVM that nobody is connected to would stay, and its output would not end
         raise
     finally:
         java_gateway.Popen = subprocess.Popen

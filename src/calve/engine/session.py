@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from calve.engine import archive, pyspark_private
-from calve.engine.early import EarlyJvm
+from calve.engine.early import Early, EarlyJvm, start_jvm
 from calve.engine.forks import PRELOADED, PYTHON, Forks, cores_and_tries, environment_of, master_of
 from calve.engine.forks import start as start_forks
 from calve.engine.jvm import innermost_message
@@ -48,8 +48,7 @@ def start(
     needs_s3: bool = False,
     preload: Sequence[str] = PRELOADED,
     meanwhile: Callable[[], None] = lambda: None,
-    forks: Forks | None = None,
-    jvm: EarlyJvm | None = None,
+    early: Early | None = None,
 ) -> SparkSession:
     """Start Spark, or return the session of this process.
 
@@ -59,8 +58,7 @@ def start(
         needs_s3: Whether a table or a catalog lives on S3.
         preload: Modules that Python workers import before their first task.
         meanwhile: Called while the JVM starts.
-        forks: What `forks.start` gave for these settings and modules, if somebody has called it already.
-        jvm: The same of `early.start`.
+        early: What `early.start` gave for these settings and modules, if somebody has called it already.
 
     Raises:
         EngineError: Java, a jar or Spark itself is missing or does not start, or another session runs.
@@ -72,13 +70,14 @@ def start(
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs to the root, on stderr when it has no handler
     master = master_of(master, conf or {})
     check_master(master)
-    plan = JvmPlan.of(master, conf or {}, needs_s3) if jvm is None else jvm.plan
+    jvm = early and early.jvm
+    plan = jvm.plan if jvm else JvmPlan.of(master, conf or {}, needs_s3)
     settings = plan.settings
-    forks = forks or start_forks(master, settings, preload)
+    forks = early.forks if early else start_forks(master, settings, preload)
     made = SparkConf(loadDefaults=False).setAll(list((settings | {"spark.master": master}).items()))
     try:
         with _environment(plan), _keep_interrupts():
-            gateway = _start_jvm(made, plan.command if forks and jvm is None else None, meanwhile, jvm)
+            gateway = _start_jvm(made, meanwhile, jvm or (start_jvm(plan) if forks else None))
         workers = settings.get(PYTHON), environment_of(settings, preload)
         spark = pyspark_private.LazySession(gateway, partial(_start_context, made, gateway, workers), made)
         spark.tasks = _tasks(spark, master, forks, bool(preload))
@@ -165,10 +164,10 @@ def _keep_command(spark: pyspark_private.LazySession, settings: Mapping[str, str
     )
 
 
-def _start_jvm(conf: SparkConf, command: list[str] | None, meanwhile: Callable[[], None], jvm: EarlyJvm | None) -> Any:
-    output = JvmOutput() if jvm is None else jvm.output
+def _start_jvm(conf: SparkConf, meanwhile: Callable[[], None], jvm: EarlyJvm | None) -> Any:
+    output = jvm.output if jvm else JvmOutput()
     try:
-        gateway = pyspark_private.launch(conf, output.pipe, command, meanwhile, jvm)
+        gateway = pyspark_private.launch(conf, output.pipe, meanwhile, jvm)
     except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(output.reason() or innermost_message(error)) from error
     output.started()

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from calve.durable import local_path
 from calve.engine import session
-from calve.engine.early import EarlyJvm
-from calve.engine.forks import MASTER, Forks
+from calve.engine.early import Early
+from calve.engine.forks import MASTER
 from calve.engine.master import check_master
 from calve.engine.pyspark_private import has_stopped
 from calve.errors import CalveError, EngineError, InvariantError
@@ -88,21 +88,14 @@ def state_folder(options: RunOptions) -> StateFolder:
     return StoreFolder.at(options.state) if local is None else local
 
 
-def run(
-    pipelines: Sequence[PipelineSettings],
-    options: RunOptions,
-    watch: Watch,
-    forks: Forks | None = None,
-    jvm: EarlyJvm | None = None,
-) -> int:
+def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, early: Early | None = None) -> int:
     """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
 
     Args:
         pipelines: As parsed.
         options: Of the command line.
         watch: Gets the status of each.
-        forks: What forks the workers for them, if it is started already; the caller closes it, too.
-        jvm: The JVM for them, likewise.
+        early: What is started for them already; the caller closes it, too.
 
     Returns:
         0, or 1 if a pipeline failed. The others continue after a failure, but none starts if one cannot start.
@@ -127,8 +120,7 @@ def run(
         needs_s3(pipelines),
         task_modules(pipelines),
         partial(_import_rest, pipelines),
-        forks,
-        jvm,
+        early,
     )
     try:
         catalogs = Catalogs(spark)

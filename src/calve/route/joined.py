@@ -28,7 +28,10 @@ def joined(text: Format, rows: pa.Table) -> pa.Array | None:
         if not pa.types.is_string(part.type):
             return None
         parts.append(part if fixed else pc.fill_null(part, ""))
-    return pc.binary_join_element_wise(*parts, "") if parts else None
+    if not parts:
+        return None
+    found = pc.binary_join_element_wise(*parts, "")
+    return pa.repeat(found, len(rows)) if isinstance(found, pa.Scalar) else found  # where no attribute exists
 
 
 def operations_of(texts: pa.Array) -> pa.Array:

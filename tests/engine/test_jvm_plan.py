@@ -1,0 +1,25 @@
+"""How the JVM is started: settings, class path, variables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from calve.engine.jvm_plan import JvmPlan, merged
+
+
+def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", "hadoop/*")
+    assert JvmPlan("local", {}, [], [Path("/aws.jar")]).environment["SPARK_DIST_CLASSPATH"] == "hadoop/*:/aws.jar"
+    assert JvmPlan("local", {}, [], []).environment["SPARK_DIST_CLASSPATH"] == "hadoop/*"
+
+
+def test_a_users_settings_win_and_his_jars_are_added() -> None:
+    ours = {"spark.driver.extraClassPath": "a.jar", "spark.driver.memory": "1g"}
+    theirs = {"spark.driver.extraClassPath": "b.jar", "spark.driver.memory": "4g", "spark.x": "y"}
+    joined = os.pathsep.join(["a.jar", "b.jar"])
+    assert merged(ours, theirs) == theirs | {"spark.driver.extraClassPath": joined}

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from calve.cli import failures, options
 from calve.cli.help import Command
+from calve.cli.signals import run_until_asked, sigterm_exits
 from calve.compiled import library
 from calve.observe.log import Log, configure
 from calve.settings import PipelineSettings, parse
@@ -76,10 +77,10 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     if missing := library.missing():
         Log().warning(missing.message, hint=missing.hint)
     with ExitStack() as stack:
+        stack.enter_context(sigterm_exits())
         if (begun := _begin(parsed.pipelines, chosen["master"], chosen["conf"])) is not None:
             stack.callback(begun.close)
         import calve.pipeline.run as pipelines_run  # while the JVM starts
-        from calve.cli.signals import run_until_asked
         from calve.dashboard.beside import Beside
         from calve.engine.pyspark_private import abandon
         from calve.observe.metrics import Metrics

@@ -17,7 +17,7 @@ from calve.observe.log import Log
 if TYPE_CHECKING:
     from calve.observe.watch import Watch
 
-__all__ = ["run_until_asked"]
+__all__ = ["run_until_asked", "sigterm_exits"]
 
 ENDED = 0
 STARTUP_STOPPED = 128
@@ -58,6 +58,20 @@ def run_until_asked(work: Callable[[], int], watch: Watch, abandon: Callable[[],
                 _leave(STARTUP_STOPPED + number)
             _asked(watch)
     return result.result()
+
+
+@contextmanager
+def sigterm_exits() -> Iterator[None]:
+    """Let SIGTERM raise `SystemExit` in the block, as Ctrl-C raises `KeyboardInterrupt`: what has begun is ended."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        raise SystemExit(STARTUP_STOPPED + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _next(happened: SimpleQueue[int]) -> int:

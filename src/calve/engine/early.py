@@ -94,14 +94,18 @@ class EarlyJvm:
         self._address = self._folder / "address"
         variables = {**os.environ, **plan.environment, **plan.of_workers}
         variables |= {ADDRESS: str(self._address), "SPARK_CONNECT_MODE": "0"}
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # the JVM ends when this closes
-            stdout=self.output.pipe,
-            stderr=self.output.pipe,
-            start_new_session=True,
-            env={name: value for name, value in variables.items() if value is not None},
-        )
+        try:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,  # the JVM ends when this closes
+                stdout=self.output.pipe,
+                stderr=self.output.pipe,
+                start_new_session=True,
+                env={name: value for name, value in variables.items() if value is not None},
+            )
+        except BaseException:  # a signal, too
+            self._folder.rmdir()
+            raise
 
     def hand_over(self, address: Path) -> None:
         """Wait for its address, and move that to a file on the same device; return at once if the JVM has ended."""

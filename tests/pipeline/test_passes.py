@@ -17,25 +17,25 @@ from calve.task.job import Job
 AGAIN = batch.Again(frozenset({TableRef(0, "ns.t")}), 1)
 
 
-def writer_of(in_order: bool) -> batch.Writer:
+def writer_of(in_order: bool, made: list[Misfit] | None = None) -> batch.Writer:
     spark = cast(Any, SimpleNamespace(tasks=SimpleNamespace(parallelism=2)))
-    none = cast(Any, None)
-    return batch.Writer(spark, lambda *_: Job("p", "run", none, (), 1), lambda misfits: None, none, in_order)
+    none, made = cast(Any, None), [] if made is None else made
+    lacking = [Misfit(TableRef(0, "ns.new"), None)]
+    return batch.Writer(
+        spark, lambda *_: Job("p", "run", none, (), 1), made.extend, lambda planned: lacking, none, in_order
+    )
 
 
-@pytest.mark.parametrize("in_order", [True, False])
-def test_tasks_leave_rows_only_in_a_first_pass_after_which_all_come_again(
-    monkeypatch: pytest.MonkeyPatch, in_order: bool
+@pytest.mark.parametrize(("of_load", "again", "made"), [(2, None, 1), (1, None, 0), (2, AGAIN, 0)])
+def test_the_tables_of_a_load_are_there_before_its_rows_are_read(
+    monkeypatch: pytest.MonkeyPatch, of_load: int, again: batch.Again | None, made: int
 ) -> None:
-    peeked: list[bool] = []
-
-    def run_job(spark: object, job: Job, groups: object) -> list[Receipt]:
-        peeked.append(job.peeks)
-        return [Receipt(misfits=[Misfit(TableRef(0, "ns.t"), None)] if len(peeked) == 1 else [])]
-
-    monkeypatch.setattr(batch, "run_job", run_job)
-    writer_of(in_order).attempt(1, Planned([Split({}), Split({})], {}))
-    assert peeked == [in_order, False]
+    found: list[Misfit] = []
+    then: list[int] = []
+    monkeypatch.setattr(batch, "run_job", lambda spark, job, groups: then.append(len(found)) or [Receipt()])
+    splits = [Split({LOADED: True} if number < of_load else {}) for number in range(2)]
+    writer_of(in_order=True, made=found).attempt(1, Planned(splits, {}), again=again)
+    assert (then, len(found)) == ([made], made)
 
 
 @pytest.mark.parametrize(

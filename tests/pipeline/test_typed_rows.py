@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from calve.sources.file import rows as file_rows
 from calve.sources.file.codec import Part
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
-from calve.sources.source import LOADED, Split
+from calve.sources.source import Split
 from calve.table.definition import schema_from_columns
 from calve.task.isolation import Excluded, Isolation, position
 from calve.task.job import Job
@@ -42,13 +41,6 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-class Files(FileReader):
-    """Its splits may be `LOADED`."""
-
-    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        return super().read(Split({name: value for name, value in split.body.items() if name != LOADED}))
-
-
 def parquet(folder: Path, name: str, rows: pa.Table) -> Path:
     pq.write_table(rows, folder / name)
     return folder / name
@@ -61,18 +53,15 @@ def run(
     to: str = "ns.t",
     isolation: Isolation | None = None,
     metadata: tuple[str, ...] = (),
-    peeks: bool = False,
-    alike: bool = False,
     **options: Any,
 ) -> Receipt:
     table = replace(table_of(schema_from_columns(columns)), identifier="ns.t", location=str(folder / "t"))
     route, dead_letters = SinkRoute(compile_format(to, metadata)), DeadLetterLocation(str(folder / "dlq"))
     sink = TableJob("iceberg", route, dead_letters, "c", {"ns.t": table} if columns else {}, **options)
     sizes = [file.stat().st_size for file in files]
-    parts = [asdict(Part(str(file), 0, size, size, 0)) for file, size in zip(files, sizes, strict=True)]
-    splits = [Split({**part, LOADED: alike}) for part in parts]
-    reader = Files(FileSettings(path=[str(file) for file in files]))
-    job = Job("p", "run", reader, (sink,), max_open_writers=3, isolation=isolation or Isolation(), peeks=peeks)
+    splits = [Split(asdict(Part(str(file), 0, size, size, 0))) for file, size in zip(files, sizes, strict=True)]
+    reader = FileReader(FileSettings(path=[str(file) for file in files]))
+    job = Job("p", "run", reader, (sink,), max_open_writers=3, isolation=isolation or Isolation())
     receipt = run_task(job, splits, 0)
     assert isinstance(receipt, Receipt), receipt
     return receipt
@@ -188,30 +177,3 @@ def test_wide_rows_come_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert max(batch.nbytes for batch in batches) < 3000
     assert [number for batch in batches for number in batch["file_row"].to_pylist()] == list(range(1, 101))
     assert written(run(tmp_path, [file])) == rows.to_pylist()
-
-
-def test_each_split_is_left_at_its_first_rows_for_a_table_that_must_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file_rows, "READ_BYTES", 100)
-    numbers = pa.table({"n": range(1000), "s": ["x"] * 1000})
-    files = [parquet(tmp_path, f"{name}.parquet", numbers.rename_columns(["n", name])) for name in ("s", "t")]
-    whole = run(tmp_path, files, [], infers=True, peeks=True)
-    peeked = run(tmp_path, files, [], infers=True, peeks=True, alike=True)
-    assert whole.seen.events == 2000, "later rows of a split may have other columns"
-    assert peeked.seen.events <= 200, "two batches are read ahead"
-    assert [dict(one.inferred.root.fields) for one in peeked.misfits] == [
-        dict(one.inferred.root.fields) for one in whole.misfits
-    ]
-    assert run(tmp_path, files, peeks=True, alike=True).seen.events == 2000, "the table is there"
-
-
-def test_a_split_is_not_left_before_its_first_row_that_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file_rows, "READ_BYTES", 100)
-    file = parquet(tmp_path, "1.parquet", pa.table({"n": range(1000)}))
-    last = Isolation(window=(position(0, 999), position(0, 1000)), is_probe=True)
-    receipt = run(tmp_path, [file], [], isolation=last, infers=True, peeks=True, alike=True)
-    assert receipt.seen.events == 1
-    assert [misfit.target.table for misfit in receipt.misfits] == ["ns.t"]

@@ -11,7 +11,8 @@ from calve.convert.converter import Converter
 from calve.event.validate_json import validated
 from calve.expression import compile_condition, compile_format
 from calve.route import route
-from calve.route.route import Gate, Router, SinkRoute
+from calve.route.route import Gate, Router, SinkRoute, certain_targets
+from calve.sources.source import SourceTable
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
 from compiled_core import needs_core
@@ -231,3 +232,28 @@ def outcomes(router, rows):
         for each in rejects.to_pylist():
             found[each["row"]].append((sink, each["code"], each["reason"]))
     return [sorted(each, key=str) for each in found]
+
+
+OF_TABLE = ("table_name", "operation")
+BY_NAME = {"audit": 'getMetadata("table_name") =~ "^audit.*"', "paid": "/paid == true"}
+
+
+@pytest.mark.parametrize(
+    ("text", "routes", "targets"),
+    [
+        ('db.${getMetadata("table_name")}', (), ["db.orders", "db.audit_1"]),
+        ("db.all", (), ["db.all"]),
+        ('db.${getMetadata("table_name")}', ("audit",), ["db.audit_1"]),
+        ('db.${getMetadata("operation")}', (), []),
+        ("db.${/id}", (), []),
+        ("db.all", ("paid",), []),
+        ("db.all", ("_default",), []),
+    ],
+)
+def test_a_target_is_certain_if_the_table_of_a_row_decides_alone_that_it_goes_there(text, routes, targets):
+    tables = [SourceTable(name, "u", "{}", {"table_name": name}) for name in ("orders", "audit_1")]
+    conditions = {name: compile_condition(condition, OF_TABLE) for name, condition in BY_NAME.items()}
+    conditions = conditions if "paid" in routes or "_default" in routes else {"audit": conditions["audit"]}
+    gates = (Gate("p", conditions, routes),) if routes else ()
+    assert certain_targets(SinkRoute(compile_format(text, OF_TABLE), gates), tables) == targets
+    assert certain_targets(SinkRoute(compile_format(text, OF_TABLE), gates), []) == []

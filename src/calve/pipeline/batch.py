@@ -68,6 +68,7 @@ class Writer:
     Attributes:
         job: Creates the job of a pass from the batch, its time, the pass, and the tables by task (None: all).
         fit: Creates or evolves tables for the misfits of tasks.
+        lacking: Returns the tables that must be there for all rows of a load, as misfits.
         in_order: Whether the changes of a row must stay in order: then tasks hand changes on by key.
         one_task: Whether one task gets the whole batch, because it must change documents in order.
         reports: Reports events that make a batch fail.
@@ -78,6 +79,7 @@ class Writer:
     spark: SparkSession
     job: Callable[[int, int, int, Only], Job]
     fit: Callable[[list[Misfit]], None]
+    lacking: Callable[[Planned], list[Misfit]]
     reports: BugReports
     in_order: bool = False
     one_task: bool = False
@@ -126,15 +128,16 @@ class Writer:
         splits_read = [number for number in range(len(planned.splits)) if isolation.reads(number)]
         groups, numbers = self._divide(planned, splits_read)
         only: Only = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
+        is_load = again is None and all(split.body.get(LOADED) for split in planned.splits)
+        if is_load and (lacking := self.lacking(planned)):
+            self.fit(lacking)
         for number in range(_PASSES):
             job = self.job(batch, planned.time_tenths, number, only)
             job = dataclasses.replace(job, split_numbers=numbers, splits=len(planned.splits), isolation=isolation)
-            job = dataclasses.replace(job, peeks=self.in_order and number == 0)
             if again is not None:
                 job = again.changed(job)
             else:
                 job = self.distribution.choose(job, len(groups if only is None else only))
-            is_load = again is None and all(split.body.get(LOADED) for split in planned.splits)
             if self.in_order and len(groups) > 1 and not (is_load and job.keeps_keys):
                 job = dataclasses.replace(job, gatherers=len(groups))
             found = run_job(self.spark, job, groups)

@@ -126,6 +126,7 @@ class Driver:
             self._spark,
             lambda *pass_: wiring.job(ledger.state_id, *pass_),
             wiring.fit,
+            wiring.lacking,
             reports,
             wiring.in_order,
             wiring.one_task,

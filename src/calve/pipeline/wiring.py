@@ -239,6 +239,15 @@ class Wiring:
             TableRef(number, target.table) for number, tables in self._tables.items() if tables.may_write(target)
         )
 
+    def lacking(self, planned: Planned) -> list[Misfit]:
+        """Return the tables that the rows of a load need, whatever they are, and that are not known yet."""
+        tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
+        return [
+            Misfit(TableRef(number, name), None)
+            for number, sink in self._tables.items()
+            for name in sink.lacking(tables)
+        ]
+
     def fit(self, misfits: list[Misfit]) -> None:
         """Create or evolve tables side by side.
 

@@ -22,7 +22,7 @@ from calve.route.joined import joined, operations_of
 from calve.route.names import fault
 from calve.sources.source import SourceTable
 
-__all__ = ["Gate", "Routed", "Router", "SinkRoute", "names_by_table"]
+__all__ = ["Gate", "Routed", "Router", "SinkRoute", "certain_targets", "names_by_table"]
 
 DEFAULT_ROUTE = "_default"
 _TABLE_NAME = "iceberg_table_name"
@@ -116,16 +116,35 @@ def names_by_table(text: Format, tables: Sequence[SourceTable]) -> dict[str, str
     names = [table.name for table in tables]
     if text.static is not None:
         return dict.fromkeys(names, text.static)
-    shared = [table.attributes or {_TABLE_NAME: table.name} for table in tables]
-    used = sorted(text.metadata)
-    if not tables or not used or text.fields or any(name not in each for name in used for each in shared):
+    if text.fields or (events := _shared(tables, text.metadata)) is None:
         return {}
-    columns = {name: [each[name] for each in shared] for name in used}
-    events = pa.table({JSON: ["{}"] * len(tables), **columns})
     named = joined(text, events)
     if named is None:
         named = duck.run(f"select {text.sql} as name from events", events=events)["name"]
     return {table: name for table, name in zip(names, named.to_pylist(), strict=True) if name}
+
+
+def certain_targets(route: SinkRoute, tables: Sequence[SourceTable]) -> list[str]:
+    """Return the targets that get all rows of a source table, whatever these are."""
+    names = names_by_table(route.table, tables)
+    if route.gates:
+        conditions = [condition for gate in route.gates for condition in gate.conditions.values()]
+        used = frozenset[str]().union(*(condition.metadata for condition in conditions))
+        reads_fields = any(condition.fields is None or condition.fields for condition in conditions)
+        if reads_fields or (events := _shared(tables, used)) is None:
+            return []
+        taken = duck.run(f"select {' and '.join(gate.sql for gate in route.gates)} as taken from events", events=events)
+        tables = [table for table, is_taken in zip(tables, taken["taken"].to_pylist(), strict=True) if is_taken]
+    return list(dict.fromkeys(names[table.name] for table in tables if table.name in names))
+
+
+def _shared(tables: Sequence[SourceTable], used: frozenset[str]) -> pa.Table | None:
+    """Return an event of each table, with attributes that all its rows share; None: some are not shared, or none."""
+    shared = [table.attributes or {_TABLE_NAME: table.name} for table in tables]
+    if not tables or not used or any(name not in each for name in used for each in shared):
+        return None
+    columns = {name: [each[name] for each in shared] for name in sorted(used)}
+    return pa.table({JSON: ["{}"] * len(tables), **columns})
 
 
 class Router:

@@ -150,10 +150,6 @@ class SinkJob(ABC):
         """Return what tables have in common whose events are written together; of other tables it differs."""
         return table
 
-    def lacks(self, table: str) -> bool:
-        """Return whether a table must be made before anything is written to it."""
-        return False
-
     @abstractmethod
     def writer(self, work: Work) -> SinkWriter:
         """Make what writes in a task."""

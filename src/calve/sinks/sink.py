@@ -137,6 +137,10 @@ class SinkTables(Protocol):
         """Return whether a table is one of the sink's known tables."""
         ...
 
+    def lacking(self, tables: Sequence[SourceTable]) -> list[str]:
+        """Return the targets that get all rows of some source tables, and are not known yet."""
+        ...
+
     def targets_of(self, tables: Sequence[SourceTable]) -> list[BranchRef]:
         """Return where the rows of source tables go, as far as the tables alone decide it."""
         ...

@@ -34,8 +34,6 @@ class Job:
         splits: The number of splits of the batch.
         isolation: Which events of the batch are read, and which become dead letters.
         number: The pass: 0, then 1 and more for the tables that had misfits.
-        peeks: Whether a task leaves a split whose rows are alike as soon as they need a table that does not exist: all
-            comes again in the next pass.
         gatherers: How many tasks write the parts that others hand on; 0: all tasks write everything themselves.
         only: The tables to write in this pass, by the number of the task that could not write them; None: all.
         serde: How values with a schema become rows; None: events are JSON, or rows already.
@@ -50,7 +48,6 @@ class Job:
     max_open_writers: int
     origin: tuple[str, ...] = ()
     number: int = 0
-    peeks: bool = False
     gatherers: int = 0
     only: Mapping[int, frozenset[TableRef]] | None = None
     time_tenths: int = 0

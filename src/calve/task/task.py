@@ -16,7 +16,6 @@ from msgspec import structs
 
 from calve.compiled import events as core
 from calve.dead_letters.rejects import DeadLetters
-from calve.errors import InvariantError
 from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import Decoder
@@ -29,7 +28,7 @@ from calve.record.target import Role, Stream, TableRef
 from calve.route.route import Router
 from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.sources.prefetch import ahead
-from calve.sources.source import LOADED, Split
+from calve.sources.source import Split
 from calve.stop_point import meet
 from calve.task.event_buffer import EventBuffer, Shares
 from calve.task.failure import Doing, attempt, reported
@@ -94,9 +93,6 @@ class _Task:
         self._alike: dict[TableRef, Hashable] = {}
         self._buffers: dict[Hashable, EventBuffer] = {}
         self._misfits: list[Misfit] = []
-        self._left: set[int] = set()
-        """The splits of which no more is read in this pass."""
-        self._is_in_vain = False
         self._sinks = SinkWriters(job, number, self._writers, self._shuffle, self.doing, self._timed)
         self._seen = Seen()
         self._changes = 0
@@ -104,18 +100,12 @@ class _Task:
 
     def run(self, splits: list[Split]) -> Receipt:
         with contextlib.closing(ahead(self._read(at, split) for at, split in enumerate(splits))) as batches:
-            while (found := self._timed("read", next, batches, None)) is not None:
-                at, batch = found
+            while (batch := self._timed("read", next, batches, None)) is not None:
                 self._take(batch)
-                if self._is_in_vain and splits[at].body.get(LOADED):
-                    self._left.add(at)
-                self._is_in_vain = False
         for key, buffer in self._buffers.items():
             if buffer.rows:
                 self._flush(key)
         self._misfits = self._sinks.finish()
-        if self._left and not self._misfits:
-            raise InvariantError("Rows were left for a pass that does not come", step="read")
         for misfit in self._misfits:
             self._rejects[misfit.target.sink].forget(misfit.target.table)
         self.doing.target = None
@@ -127,14 +117,12 @@ class _Task:
             self.discard()
         return receipt
 
-    def _read(self, at: int, split: Split) -> Iterator[tuple[int, pa.Table]]:
+    def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
         """Read a split, with versions where documents are written; an event that is sent again brings its own."""
         job = self._job
         number = job.split_numbers[self._number][at] if job.split_numbers else at
         rows = 0
         for batch in job.reader.read(split):
-            if at in self._left:
-                return
             events = pa.Table.from_batches([batch])
             events = with_text(events) if self._needs_text else events
             if VERSION in self._needs:
@@ -143,7 +131,7 @@ class _Task:
                     found = pc.coalesce(events[VERSION], found)
                     events = events.drop_columns([VERSION])
                 events = events.append_column(VERSION, found)
-            yield at, job.isolation.select(events, number, rows)
+            yield job.isolation.select(events, number, rows)
             rows += len(batch)
 
     def discard(self) -> None:
@@ -253,8 +241,6 @@ class _Task:
     def _gather(self, events: pa.Table, shares: Shares) -> None:
         if self._job.isolation.excluded and not (shares := self._isolated(events, shares)):
             return
-        if self._job.peeks and len(events) and is_typed(events):
-            self._is_in_vain |= any(self._job.sinks[target.sink].lacks(target.table) for target, _ in shares)
         key = self._key(shares[0][0])
         buffer = self._buffers.setdefault(key, EventBuffer())
         if not buffer.joins(events):

@@ -123,10 +123,6 @@ class TableJob(SinkJob):
             return table
         return known.columns_json, self.options(known)
 
-    def lacks(self, table: str) -> bool:
-        """Return whether a table must be made before anything is written to it."""
-        return self.tables.get(table) is None
-
     def writer(self, work: Work) -> TableWriter:
         """Make what converts events and stages files in a task."""
         return TableWriter(self, work)

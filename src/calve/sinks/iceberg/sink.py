@@ -16,7 +16,7 @@ from calve.object_store import state_folder_at
 from calve.record.target import BranchRef
 from calve.record.written import TableFiles
 from calve.route.gates import gates
-from calve.route.route import SinkRoute, names_by_table
+from calve.route.route import SinkRoute, certain_targets, names_by_table
 from calve.sinks.iceberg.epoch import read_as_milliseconds
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.metadata_columns import BatchMetadata, MetadataColumns
@@ -113,6 +113,11 @@ class IcebergSink:
             _ = self.letters.table
         self._mirrors.set(tables, names_by_table(self._route.table, tables))
         self._targets.begin_batch()
+
+    def lacking(self, tables: Sequence[SourceTable]) -> list[str]:
+        """Return the targets that get all rows of some source tables, and are not known yet."""
+        known = self._targets.known()
+        return [name for name in certain_targets(self._route, tables) if name not in known]
 
     def may_write(self, target: BranchRef) -> bool:
         """Return whether its events may go to a branch of a table; its dead letters do not count as its events."""

@@ -10,7 +10,7 @@ __all__ = ["grouped"]
 T = TypeVar("T")
 
 _FIRST_BYTES, _MOST_BYTES = 1 << 18, 8 << 20
-"""The first group is small: rows of a table that must be made first are read again."""
+"""The first group is small, so that it is soon converted, while the next one is read."""
 
 
 def grouped(pieces: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:

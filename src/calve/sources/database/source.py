@@ -220,7 +220,9 @@ class DatabaseSource(ABC):
         body = first_of(planned)
         number = body["chunk"].get("epoch", 0) if "chunk" in body else self._log.epoch(body["file"])
         first, last = body.get("epochs", (number, number))
-        return [table.source_table() for table in self._epochs.of(first, last) if table.keys]
+        loaded = {split.body["chunk"]["table"] for split in planned.splits if "chunk" in split.body}
+        found = [table for table in self._epochs.of(first, last) if not loaded or table.oid in loaded]
+        return [table.source_table() for table in found if table.keys]
 
     def acknowledge(self, planned: Planned) -> None:
         """Let the log delete the changes of a committed batch; end the load after its last chunk."""

@@ -2,7 +2,7 @@
 
     make bench-databases BENCH="--rows 10000000 --rounds 1 --only mysql"
 
-A table of eight columns is loaded; then changes are made while nobody reads, and worked off. Calve writes an Iceberg
+In each round a table of eight columns is loaded anew; then changes are made while nobody reads, and worked off. Calve writes an Iceberg
 table and ends (`calve run --once`, start-up included). Debezium's embedded engine only hands its records, as JSON, to
 a consumer that counts them; its end is not measured. They take turns on the same server, which is not counted in the
 CPU seconds, as the same one works for both. Spark compares Calve's table with sums of the database. In the end Calve
@@ -119,7 +119,7 @@ class Contest:
         """Load the table into a new one."""
         self._forget("calve_bench")
         self._folder = self._place / f"calve-{number}"
-        found = calve_run(self._folder, self.yaml(), self._orders.rows)
+        found = calve_run(self._folder, self.yaml(), self._orders.count)
         self.check()
         return found
 
@@ -130,7 +130,7 @@ class Contest:
         given = {f"database.{name}": value for name, value in {**access, "password": PASSWORD}.items()}
         given |= [TLS[self._kind]] if self._has_tls else []
         self._debezium = Debezium(self._place / f"debezium-{number}", {**CONNECTORS[self._kind], **given})
-        return self._debezium.run([self._orders.rows, 0, 0, 0])
+        return self._debezium.run([self._orders.count, 0, 0, 0])
 
     def change_calve(self, number: int) -> Figures:
         """Apply the changes of a round."""
@@ -182,10 +182,12 @@ def contest(kind: str, chosen: Namespace, place: Path) -> dict[str, Results]:
         one = Contest(kind, server, orders, place, chosen)
         load = {"calve": one.load_calve, "debezium": one.load_debezium}
         change = {"calve": one.change_calve, "debezium": one.change_debezium}
-        found: dict[str, Results] = {}
-        for what, runs in (("load", load), ("changes", change)):
-            print(f"{kind}, {what}:", flush=True)
-            found[what] = take_turns(runs, chosen.rounds)
+        found: dict[str, Results] = {what: {name: [] for name in load} for what in ("load", "changes")}
+        for number in range(chosen.rounds):
+            for what, runs in (("load", load), ("changes", change)):
+                print(f"{kind}, {what}:", flush=True)
+                for name, figures in take_turns(runs, 1, first=number).items():
+                    found[what][name] += figures
         if chosen.seconds:
             print(f"{kind}, lag:", flush=True)
             more = STEADY.format(flush=chosen.flush, commit=chosen.commit)

@@ -93,15 +93,16 @@ def measured(count: int) -> Iterator[Figures]:
     found |= {"seconds": seconds, "events/s": count / seconds, "CPU s/M": cpu, "idle s": CPU.idle - idle}
 
 
-def take_turns(contenders: Mapping[str, Callable[[int], Figures]], rounds: int) -> Results:
+def take_turns(contenders: Mapping[str, Callable[[int], Figures]], rounds: int, first: int = 0) -> Results:
     """Run each contender once a round, every other round in the opposite order; print each result.
 
     Args:
         contenders: By name, what runs one; it gets the number of the round.
         rounds: How many.
+        first: The number of the first round.
     """
     results: Results = {name: [] for name in contenders}
-    for number in range(rounds):
+    for number in range(first, first + rounds):
         for name in list(contenders)[:: -1 if number % 2 else 1]:
             found = contenders[name](number)
             results[name].append(found)

@@ -67,11 +67,12 @@ class Orders:
 
     Attributes:
         rows: How many it had in the beginning.
+        count: How many it has after the last `change`.
         last: The highest `id`.
     """
 
     def __init__(self, server: Postgres | MySql, rows: int) -> None:
-        self.rows = self.last = rows
+        self.rows = self.count = self.last = rows
         self._dialect = MYSQL if isinstance(server, MySql) else POSTGRES
         self._session: Any = server.connect()
         if isinstance(server, MySql):
@@ -92,6 +93,7 @@ class Orders:
         for _ in range(small):
             self.transaction(SMALL)
         inserts, updates, deletes = (each * small for each in shares(SMALL))
+        self.count += inserts + large - deletes
         return [inserts + large, updates + large, deletes]
 
     def transaction(self, count: int) -> float:

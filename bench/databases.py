@@ -2,12 +2,13 @@
 
     make bench-databases BENCH="--rows 10000000 --rounds 1 --only mysql"
 
-In each round a table of eight columns is loaded anew; then changes are made while nobody reads, and worked off. Calve writes an Iceberg
-table and ends (`calve run --once`, start-up included). Debezium's embedded engine only hands its records, as JSON, to
-a consumer that counts them; its end is not measured. They take turns on the same server, which is not counted in the
-CPU seconds, as the same one works for both. Spark compares Calve's table with sums of the database. In the end Calve
-streams while changes are made at a steady rate: `lag` is the time from a commit of the database, as it is sent, to the
-snapshot that has it; ten seconds in which the JVM warms up do not count. With `--tls` all connections have TLS.
+In each round a table of eight columns is loaded anew; then changes are made while nobody reads, and worked off. Calve
+writes an Iceberg table and ends (`calve run --once`, start-up included). Debezium's embedded engine only hands its
+records, as JSON, to a consumer that counts them; its end is not measured. They take turns on the same server, which is
+not counted in the CPU seconds, as the same one works for both. Spark compares Calve's table with sums of the database.
+In the end Calve streams while changes are made at a steady rate: `lag` is the time from a commit of the database, as it
+is sent, to the snapshot that has it; ten seconds in which the JVM warms up do not count. With `--tls` all connections
+have TLS.
 """
 
 from __future__ import annotations

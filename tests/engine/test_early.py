@@ -81,7 +81,7 @@ def test_a_jvm_that_nobody_takes_ends_with_its_driver_or_before(tmp_path: Path, 
 
 def test_no_jvm_starts_for_a_cluster_and_where_spark_is_imported_already(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early, "EarlyJvm", None)
-    monkeypatch.setattr(early, "start_forks", lambda master, conf, preload: master == "local[1]" and "forks")
+    monkeypatch.setattr(early, "start_forks", lambda master, conf, preload, from_here: master == "local[1]" and "forks")
     assert "pyspark" in sys.modules
     assert early.start("local[1]", {}, False, ()) == early.Early("forks", None)
     monkeypatch.delitem(sys.modules, "pyspark")
@@ -90,7 +90,7 @@ def test_no_jvm_starts_for_a_cluster_and_where_spark_is_imported_already(monkeyp
 
 def test_what_is_missing_is_told_later_by_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark")
-    monkeypatch.setattr(early, "start_forks", lambda *_: "forks")
+    monkeypatch.setattr(early, "start_forks", lambda *_, **__: "forks")
 
     def missing(*_: object) -> JvmPlan:
         raise EngineError("No Java", step="engine")

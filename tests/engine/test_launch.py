@@ -63,6 +63,7 @@ def test_without_what_was_kept_the_launcher_is_needed(tmp_path: Path) -> None:
 
 def test_a_start_that_fails_leaves_no_jvm_behind_and_nobody_waits_for_its_output() -> None:
     jvm = EarlyJvm(JvmPlan("local", {}, [], []), ["sleep", "600"])
+    jvm.output.read()
     names, folders = list[str](), list[Path]()
 
     def fail() -> None:

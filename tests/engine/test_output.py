@@ -32,6 +32,7 @@ def test_the_reason_is_one_line_and_nothing_else_is_shown(
 ) -> None:
     output = JvmOutput()
     subprocess.run(["printf", "%s", printed], stdout=output.pipe, stderr=output.pipe, check=True)
+    output.read()
     assert output.reason() == reason
     assert capfd.readouterr() == ("", "")
 
@@ -39,6 +40,7 @@ def test_the_reason_is_one_line_and_nothing_else_is_shown(
 def test_what_was_held_back_is_shown_once_it_has_started(capfd: pytest.CaptureFixture[str]) -> None:
     output = JvmOutput()
     with subprocess.Popen(["sh", "-c", "echo before; read line; echo after"], stdin=-1, stdout=output.pipe) as process:
+        output.read()
         output.started()
         process.communicate(b"\n")
     output.ended()

@@ -28,7 +28,26 @@ from pathlib import Path
 from engine.test_workers import sleep
 from calve.engine.forks import Forks
 from calve.engine.workers import Workers
-Workers(Forks(None, {}), 2, 4).run(sleep, [[sys.argv[1]], [sys.argv[1]]])
+Workers(Forks(None, {}, sys.argv[2] == "True"), 2, 4).run(sleep, [[sys.argv[1]], [sys.argv[1]]])
+"""
+FORKING_DRIVER = """
+import os, signal, sys
+from calve.engine.forks import Forks
+from calve.engine.workers import Workers
+signal.signal(signal.SIGTERM, lambda *_: None)
+forks = Forks(None, {"CALVE_PRELOAD": "calendar", "OF_WORKERS": "yes"}, True)
+sys.modules["only_here"] = sys
+def look(items):
+    import os, signal, sys
+    yield from items
+    parent = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
+    yield parent, os.getppid() == os.getpgid(0), os.environ["OF_WORKERS"], "only_here" in sys.modules
+    yield signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, len(os.listdir("/proc/self/fd")) < 8, os.readlink("/proc/self/fd/1")
+workers = Workers(forks, 1, 4)
+for _ in range(2):
+    item, found, more = workers.run(look, [[1]])
+    print(item, found == (os.getpid(), True, "yes", False), found[0] != os.getpid(), more)
+    os.killpg(forks._process.pid, signal.SIGKILL)
 """
 
 
@@ -171,10 +190,21 @@ def test_closing_ends_tasks_that_run_and_starts_none(tasks: Tasks, tmp_path: Pat
     until(lambda: not any(map(is_alive, tmp_path.iterdir())), "it is gone")
 
 
-@pytest.mark.crash
-def test_workers_end_with_a_driver_that_is_killed_also_amid_a_task(tmp_path: Path) -> None:
+def test_a_process_forked_from_the_driver_keeps_its_modules_alone_and_a_later_one_starts_by_itself() -> None:
+    """The one that replaces it cannot be forked from a driver with threads."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen([sys.executable, "-c", SLEEPING_DRIVER, tmp_path], env=environment) as driver:
+    ran = subprocess.run([sys.executable, "-c", FORKING_DRIVER], env=environment, capture_output=True, text=True)
+    assert (ran.stderr, ran.returncode) == ("", 0)
+    same = "1 True False (True, True, '/dev/null')"
+    assert ran.stdout.splitlines() == [same, same]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("from_here", [False, True])
+def test_workers_end_with_a_driver_that_is_killed_also_amid_a_task(tmp_path: Path, from_here: bool) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", SLEEPING_DRIVER, tmp_path, str(from_here)]
+    with subprocess.Popen(command, env=environment) as driver:
         until(lambda: len(list(tmp_path.iterdir())) == 2, "both tasks run")
         assert all(map(is_alive, tmp_path.iterdir()))
         driver.kill()

@@ -47,6 +47,9 @@ MODULES = {"try": "trial"}
 """Modules of commands whose names are Python keywords."""
 
 INTERRUPTED = 130
+LIBRARIES = {"OPENBLAS_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "1000"}
+"""Variables that libraries read when they are loaded: NumPy shall start no threads for algebra, which nobody uses, and
+Arrow shall keep memory for the next batch, also in the workers that `calve run` forks."""
 
 
 class Commands(Group):
@@ -132,7 +135,8 @@ def main() -> NoReturn:
     if sys.stderr is not None:  # it may be closed
         faulthandler.enable()
     gc.set_threshold(20_000, 50, 100)  # imports make many objects, and no garbage
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's import starts threads for algebra, which nobody uses
+    for name, value in LIBRARIES.items():
+        os.environ.setdefault(name, value)
     try:
         calve(prog_name="calve")
     except KeyboardInterrupt:

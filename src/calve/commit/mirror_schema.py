@@ -18,7 +18,7 @@ from calve.errors import CalveError
 from calve.sources.source import SourceTable
 from calve.table.schema import read_schema
 
-__all__ = ["follow"]
+__all__ = ["follow", "noted"]
 
 _PROPERTY = "calve.follows."
 _STEP = "follow the source's schema"
@@ -55,11 +55,15 @@ def follow(
     return retried(attempt)
 
 
+def noted(source: SourceTable) -> tuple[str, str]:
+    """Return the property, name and value, of a table whose columns are as its source has them."""
+    current = {"uuid": source.uuid, "names": _names(source), "schema": zlib.crc32(source.schema_json.encode())}
+    return f"{_PROPERTY}{source.name}", json.dumps(current, separators=(",", ":"))
+
+
 def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -> list[str]:
     names = _names(source)
-    property_name = f"{_PROPERTY}{source.name}"
-    current = {"uuid": source.uuid, "names": names, "schema": zlib.crc32(source.schema_json.encode())}
-    property_value = json.dumps(current, separators=(",", ":"))
+    property_name, property_value = noted(source)
     stored = java_table.properties().get(property_name)
     if stored == property_value:
         return []

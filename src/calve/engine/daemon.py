@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import faulthandler
 import importlib
+import os
 import sys
 from importlib.machinery import PathFinder
 
-from calve.engine.fork_server import import_modules
+from calve.engine.fork_server import PRELOAD, import_modules
 
 _ZIPS = ("pyspark.zip", "-src.zip")
 
@@ -25,5 +26,5 @@ def _use_installed() -> None:
 if __name__ == "__main__":
     faulthandler.enable()  # the workers inherit it
     _use_installed()
-    import_modules()
+    import_modules(os.environ.get(PRELOAD, ""))
     importlib.import_module("pyspark.daemon").manager()

@@ -65,7 +65,7 @@ def start(master: str | None, conf: Mapping[str, str], needs_s3: bool, preload: 
     if "pyspark" not in sys.modules and any(cores_and_tries(master_of(master, conf))):
         with contextlib.suppress(EngineError, OSError):
             jvm = start_jvm(JvmPlan.of(master, conf, needs_s3))
-    forks = start_forks(master, conf, preload)
+    forks = start_forks(master, conf, preload, from_here="pyspark" not in sys.modules)
     return Early(forks, jvm) if forks else None
 
 

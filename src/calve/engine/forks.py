@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 
 from calve.compiled import library
-from calve.engine.fork_server import PRELOAD
+from calve.engine.fork_server import MEMORY, PRELOAD, Forked
 from calve.errors import EngineError, WorkerLostError
 
 __all__ = [
@@ -40,13 +40,6 @@ PYTHON = "spark.pyspark.python"
 HINT = "Perhaps it lacked memory: reduce `max_batch_bytes`; Calve tries again"
 _STARTS = 3
 """How often the process that forks is started for one worker."""
-_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-    "MIMALLOC_PURGE_DELAY": "1000",
-}
-"""Variables for the C library and for Arrow's allocator: a worker keeps freed memory for its next batch, because pages
-that the system takes back and clears again cost a twelfth of a task's CPU."""
 _VARIABLES = "spark.executorEnv."
 
 
@@ -70,16 +63,17 @@ def environment_of(conf: Mapping[str, str], preload: Sequence[str]) -> dict[str,
     return {PRELOAD: ",".join(preload), **chosen, **of_users}
 
 
-def start(master: str | None, conf: Mapping[str, str], preload: Sequence[str]) -> Forks | None:
+def start(master: str | None, conf: Mapping[str, str], preload: Sequence[str], from_here: bool = False) -> Forks | None:
     """Start the process; None if the master is a cluster.
 
     Args:
         master: Spark's master URL; None: `local[*]`.
         conf: Spark's settings.
         preload: Modules that it imports.
+        from_here: Fork it from this process, which then has imported these modules, too.
     """
     is_local = any(cores_and_tries(master_of(master, conf)))
-    return Forks(conf.get(PYTHON), environment_of(conf, preload)) if is_local else None
+    return Forks(conf.get(PYTHON), environment_of(conf, preload), from_here) if is_local else None
 
 
 class Forks:
@@ -88,15 +82,18 @@ class Forks:
     Args:
         python: The interpreter; None: that of this process, with its module path.
         environment: Additional variables of its environment.
+        from_here: Fork it from this process, unless it has another interpreter, or this process has threads: a lock
+            that one of them holds would never be released in the fork.
     """
 
-    def __init__(self, python: str | None, environment: Mapping[str, str]) -> None:
+    def __init__(self, python: str | None, environment: Mapping[str, str], from_here: bool = False) -> None:
         path = {} if python else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._command = [python or sys.executable, "-m", "calve.engine.fork_server"]
-        self._environment = {"OMP_NUM_THREADS": "1", **_MEMORY, **os.environ, **path, **environment}
+        self._environment = {"OMP_NUM_THREADS": "1", **MEMORY, **os.environ, **path, **environment}
         self._lock = threading.Lock()
         self._is_closed = False
-        self._start()
+        self._process: Forked | subprocess.Popen[bytes]
+        self._start(from_here and python is None and threading.active_count() == 1)
 
     def new(self) -> Connection:
         """Return the connection to a new worker.
@@ -136,7 +133,7 @@ class Forks:
         worker.recv_bytes()
         return worker
 
-    def _start(self) -> None:
+    def _start(self, from_here: bool = False) -> None:
         """Start it in a process group of its own: Ctrl-C is for the driver, which drains.
 
         In a session of its own it would get as much of a busy machine as the JVM, which starts at the same time (Linux
@@ -144,13 +141,16 @@ class Forks:
         """
         self._control, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                env=self._environment,
-                process_group=0,
-            )
+            self._process = Forked(theirs, self._environment) if from_here else self._of_its_own(theirs)
+
+    def _of_its_own(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command,
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            env=self._environment,
+            process_group=0,
+        )
 
     def _kill(self) -> None:
         self._control.close()

@@ -25,6 +25,9 @@ class JvmOutput:
         self._lock = threading.Lock()
         self._kept_lines: list[bytes] | None = []
         self._thread = threading.Thread(target=self._copy, args=(read,), name="jvm-output", daemon=True)
+
+    def read(self) -> None:
+        """Read from now on; until then the pipe has room for what a JVM prints that does not start."""
         self._thread.start()
 
     def started(self) -> None:

@@ -166,6 +166,7 @@ def _keep_command(spark: pyspark_private.LazySession, settings: Mapping[str, str
 
 def _start_jvm(conf: SparkConf, meanwhile: Callable[[], None], jvm: EarlyJvm | None) -> Any:
     output = jvm.output if jvm else JvmOutput()
+    output.read()
     try:
         gateway = pyspark_private.launch(conf, output.pipe, meanwhile, jvm)
     except (Py4JError, PySparkException, OSError, ValueError) as error:

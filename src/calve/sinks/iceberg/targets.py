@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from calve.catalog.catalog import Catalog
 from calve.columns.evolve import plan_evolution
 from calve.columns.infer import Inferred
-from calve.commit.mirror_schema import follow
+from calve.commit.mirror_schema import follow, noted
 from calve.convert.event_time import fault as faulty_time
 from calve.errors import (
     CalveError,
@@ -264,9 +264,7 @@ class SinkTargets:
 
     def _make(self, name: str, inferred: Inferred | None) -> Table | Absent:
         if self.settings.auto_create and (mirrored := self.mirrors.schema(name)) is not None:
-            self._create(name, mirrored, self.settings.partition_fields)
-            self._follow(name)
-            return self._load(name) or Absent(Code.NO_SUCH_TABLE.value, f"the table {name} was dropped")
+            return self._make_mirror(name, mirrored)
         if not self.settings.auto_create or inferred is None:
             return Absent(Code.NO_SUCH_TABLE.value, f"the table {name} does not exist and auto_create is off")
         for given in self.settings.schemas:
@@ -286,6 +284,15 @@ class SinkTargets:
         for line in unclear_columns(name, inferred, self._types):
             self._info(line)
         return table
+
+    def _make_mirror(self, name: str, schema: Schema) -> Table | Absent:
+        sources = self.mirrors.of(name)
+        table = self._create(name, schema, self.settings.partition_fields, dict([noted(sources[0])]))
+        if {*map(noted, sources)} <= table.properties.items():  # it is as it was asked for, and nothing is to be added
+            self._followed[name] = sources
+            return table
+        self._follow(name)
+        return self._load(name) or Absent(Code.NO_SUCH_TABLE.value, f"the table {name} was dropped")
 
     def _create(
         self, name: str, schema: Schema, partitions: Sequence[Any], marks: Mapping[str, str] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -90,6 +91,11 @@ def test_pyiceberg_reads_a_table_after_its_first_load_in_several_batches(tmp_pat
     assert sorted(calve.rows("shop.orders").column("id").to_pylist()) == list(range(240))
 
 
+def is_open(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_a_paused_pipeline_reads_nothing_until_it_resumes_and_the_dashboard_shows_both(calve: Calve, port: int) -> None:
     calve.configure(YAML.format(hours="flush_interval: 50ms, commit_interval: 50ms", port=port))
     state = str(calve.folder / "calve-state")
@@ -104,6 +110,7 @@ def test_a_paused_pipeline_reads_nothing_until_it_resumes_and_the_dashboard_show
 
     calve.until(lambda: calve.status("orders").get("paused") and calve.status("orders")["lag_bytes"], "it is paused")
     assert calve.status("orders")["events"] == 0
+    calve.until(lambda: is_open(pages), "the dashboard is there, which starts beside the run")
     assert "Paused: it reads no events" in page("")
     resume(state, "orders")
     calve.until(lambda: count(calve, "shop.orders") == 80, "the rows are visible")

@@ -13,7 +13,7 @@ __all__ = ["csv_columns"]
 
 
 def csv_columns(rows: Sequence[bytes], count: int) -> list[pa.Array]:
-    """Return the columns of rows of CSV; a NULL is empty, and every other value is in quotes."""
+    """Return the columns of rows of CSV; a NULL is empty, and an empty text, or any other of a first column, quoted."""
     data = b"".join(rows)
     names = [str(number) for number in range(count)]
     table = csv.read_csv(

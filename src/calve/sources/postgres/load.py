@@ -88,4 +88,5 @@ def _copy(table: Table, chunk: dict[str, Any]) -> str:
     if chunk["end"] is not None:
         limits += f" AND ctid < '({chunk['end']},0)'::tid"
     select = f"SELECT {columns} FROM ONLY {chunk['from']} WHERE {limits}"
-    return f"COPY ({select}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
+    first = quoted(table.columns[0].name)  # in quotes: else a mark at its beginning is taken for that of a file (BOM)
+    return f"COPY ({select}) TO STDOUT (FORMAT csv, FORCE_QUOTE ({first}))"

@@ -47,9 +47,9 @@ MODULES = {"try": "trial"}
 """Modules of commands whose names are Python keywords."""
 
 INTERRUPTED = 130
-LIBRARIES = {"OPENBLAS_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "1000"}
-"""Variables that libraries read when they are loaded: NumPy shall start no threads for algebra, which nobody uses, and
-Arrow shall keep memory for the next batch, also in the workers that `calve run` forks."""
+LIBRARIES = {"OMP_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "1000"}
+"""Variables that libraries read when they are loaded, also for the workers that `calve run` forks: NumPy starts no
+threads for algebra, Arrow computes in one thread, as each core has a worker, and keeps memory for the next batch."""
 
 
 class Commands(Group):

@@ -34,8 +34,8 @@ MEMORY = {
 """Variables for the C library and for Arrow's allocator: a worker keeps freed memory for its next batch, because pages
 that the system takes back and clears again cost a twelfth of a task's CPU."""
 _MALLOPT = {-1: 256 << 20, -3: 32 << 20}
-"""The same by `mallopt`, as a forked process reads no variables: `M_TRIM_THRESHOLD`, and `M_MMAP_THRESHOLD` with the most
-that every C library takes. Without the second a task takes up to a fifth more CPU."""
+"""The same by `mallopt`, as a forked process reads no variables: `M_TRIM_THRESHOLD`, and `M_MMAP_THRESHOLD`, which some
+C libraries limit to this. Without the second a task takes up to a fifth more CPU."""
 _attempt: int | None = None
 
 

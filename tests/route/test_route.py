@@ -257,3 +257,9 @@ def test_a_target_is_certain_if_the_table_of_a_row_decides_alone_that_it_goes_th
     gates = (Gate("p", conditions, routes),) if routes else ()
     assert certain_targets(SinkRoute(compile_format(text, OF_TABLE), gates), tables) == targets
     assert certain_targets(SinkRoute(compile_format(text, OF_TABLE), gates), []) == []
+
+
+def test_a_bad_name_is_no_target_that_must_be_there_as_its_rows_are_rejected():
+    tables = [SourceTable(name, "u", "{}", {"table_name": name}) for name in ("a/b", 'q"', " ", "fine")]
+    text = compile_format('db.${getMetadata("table_name")}', OF_TABLE)
+    assert certain_targets(SinkRoute(text), tables) == ["db.fine"]

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from calve.catalog.catalog import embedded
+from calve.sinks.iceberg import merge_by_key
 from pipeline.readers import PlainSpark, with_rust
 from running import Calve, post, until
 from services.process import free_ports
@@ -218,3 +221,12 @@ def test_a_table_without_a_key_cannot_be_updated(calve) -> None:
     assert job.once() == 2
     assert "identifier_columns" in job.said()
     assert "Traceback" not in job.said()
+
+
+def test_keys_of_integers_have_the_same_bucket_in_every_task_and_buckets_are_of_like_size() -> None:
+    numbers = np.arange(-5_000, 5_000)
+    for columns in ([pa.chunked_array([numbers])], [pa.chunked_array([numbers // 100]), pa.chunked_array([numbers])]):
+        whole = merge_by_key._buckets(columns, 7)
+        parts = [merge_by_key._buckets([column.slice(at, 1) for column in columns], 7)[0] for at in (0, 1, 9_999)]
+        assert parts == [whole[0], whole[1], whole[9_999]]
+        assert np.bincount(whole, minlength=7).min() > 1_000

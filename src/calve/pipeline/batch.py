@@ -128,7 +128,7 @@ class Writer:
         splits_read = [number for number in range(len(planned.splits)) if isolation.reads(number)]
         groups, numbers = self._divide(planned, splits_read)
         only: Only = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
-        is_load = again is None and all(split.body.get(LOADED) for split in planned.splits)
+        is_load = again is None and bool(planned.splits) and all(split.body.get(LOADED) for split in planned.splits)
         if is_load and (lacking := self.lacking(planned)):
             self.fit(lacking)
         for number in range(_PASSES):

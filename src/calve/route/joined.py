@@ -24,6 +24,8 @@ def joined(text: Format, rows: pa.Table) -> pa.Array | None:
     """
     parts: list[pa.Array | pa.Scalar] = []
     for fixed, piece in text.pieces:
+        if not fixed and piece not in rows.column_names:
+            return None
         part = pa.scalar(piece) if fixed else duck.one_array(rows[piece])
         if not pa.types.is_string(part.type):
             return None

@@ -135,7 +135,8 @@ def certain_targets(route: SinkRoute, tables: Sequence[SourceTable]) -> list[str
             return []
         taken = duck.run(f"select {' and '.join(gate.sql for gate in route.gates)} as taken from events", events=events)
         tables = [table for table, is_taken in zip(tables, taken["taken"].to_pylist(), strict=True) if is_taken]
-    return list(dict.fromkeys(names[table.name] for table in tables if table.name in names))
+    found = dict.fromkeys(names[table.name] for table in tables if table.name in names)
+    return [name for name in found if not route.fault(name)]  # rows of a bad name are rejected
 
 
 def _shared(tables: Sequence[SourceTable], used: frozenset[str]) -> pa.Table | None:
@@ -194,7 +195,8 @@ class Router:
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
         sql = f"select {columns} from events"
         if not self.reads_fields and (choices := _choices(rows, self._metadata)):
-            return _chosen(self._joined(choices[1]) or duck.run(sql, events=choices[1]), choices[0])
+            found = self._joined(choices[1])
+            return _chosen(duck.run(sql, events=choices[1]) if found is None else found, choices[0])
         if (found := self._joined(rows)) is not None:
             return found
         if is_typed(rows):

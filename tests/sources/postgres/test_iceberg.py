@@ -172,62 +172,6 @@ def test_values_without_a_place_become_null_and_are_told(server: Postgres, calve
     assert all(f"of {name} became NULL" in said for name in columns)
 
 
-def test_texts_of_a_load_are_taken_as_they_are_also_where_a_reader_of_files_would_not(
-    server: Postgres, calve: Callable[..., Calve]
-) -> None:
-    database = server.create_database("texts")
-    texts = [
-        "\ufeffa",
-        "",
-        " ",
-        "\t",
-        "NULL",
-        "\\N",
-        "\\.",
-        '"',
-        '""',
-        ",",
-        "a,b",
-        "\r",
-        "a\nb",
-        "\r\n",
-        "'",
-        "é\ufeff",
-    ]
-    server.run(
-        "create table one (id text primary key)", "create table two (id text primary key, t text)", database=database
-    )
-    for text in texts:
-        value = "'" + text.replace("'", "''") + "'"
-        server.run(f"insert into one values ({value})", f"insert into two values ({value}, {value})", database=database)
-    server.run("insert into two values ('null', null)", database=database)
-    running = calve(yaml(server, database))
-    once(running)
-    assert rows(running, "shop.one") == {text: {"id": text} for text in texts}
-    two = {text: {"id": text, "t": text} for text in texts}
-    assert rows(running, "shop.two") == {**two, "null": {"id": "null", "t": None}}
-
-
-@pytest.mark.parametrize("target", ['shop.${getMetadata(\\"table_name\\")}', "shop.same"])
-def test_a_load_by_several_tasks_has_each_key_once_also_of_tables_with_a_common_target(
-    server: Postgres, calve: Callable[..., Calve], target: str
-) -> None:
-    """Two tables of 16 MB with the same keys: each is read by a task of its own."""
-    database = server.create_database("tasks_" + "".join(filter(str.isalpha, target)).lower()[-9:])
-    fill = "insert into {} select n, repeat('{}', 1000) from generate_series(1, 16000) n"
-    for name in ("a", "b"):
-        server.run(f"create table {name} (id int primary key, pad text)", fill.format(name, name), database=database)
-    running = calve(yaml(server, database).replace('shop.${getMetadata(\\"table_name\\")}', target))
-    once(running)
-    found = {name: rows(running, name) for name in running.tables("shop")}
-    files = [running.shared_spark().table(f"lakehouse.{name}.data_files").count() for name in found]
-    assert sum(files) == 2
-    assert {name: {row["pad"][0] for row in each.values()} for name, each in found.items()} == (
-        {"shop.same": {"b"}} if target == "shop.same" else {"shop.a": {"a"}, "shop.b": {"b"}}
-    )
-    assert all(each.keys() == set(range(1, 16001)) for each in found.values())
-
-
 def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable[..., Calve]) -> None:
     database = server.create_database("changes")
     server.run(

@@ -21,7 +21,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 13;
+const VERSION: i32 = 14;
 const PANICKED: i32 = -1;
 
 /// https://arrow.apache.org/docs/format/CDataInterface.html
@@ -219,16 +219,21 @@ pub unsafe extern "C" fn calve_converter_free(converter: *mut Converter) {
 }
 
 /// # Safety
-/// `events` is an array of binary or string to release here; `out` has room for nine arrays.
+/// `order` is null or has `count` numbers; `events` is an array of binary or string to release here; `out` has room for
+/// nine arrays.
 #[no_mangle]
 pub unsafe extern "C" fn calve_convert(
     converter: *mut Converter,
+    order: *const i64,
+    count: usize,
     events: *mut ArrowArray,
     is_wide: bool,
     out: *mut ArrowArray,
 ) -> i32 {
     guarded(|| {
-        let found = (*converter).convert(&Input::take(events, is_wide));
+        let events = Input::take(events, is_wide);
+        let order = (!order.is_null()).then(|| slice::from_raw_parts(order, count));
+        let found = (*converter).convert(&events, order);
         let [positions, columns, texts] = found.deferred;
         give(
             [
@@ -281,7 +286,7 @@ pub unsafe extern "C" fn calve_observe(
 }
 
 /// Gives for each event the number of a text that holds only some of its fields, and these texts; -1: it is not an object
-/// that every reader takes for the same.
+/// that every reader takes for the same. `is_whole`: as in `pick::pick`.
 ///
 /// # Safety
 /// `names` has `length` bytes, names that end in NUL; `events` is an array of binary or string to release here; `out` has
@@ -290,6 +295,7 @@ pub unsafe extern "C" fn calve_observe(
 pub unsafe extern "C" fn calve_pick(
     names: *const u8,
     length: usize,
+    is_whole: bool,
     events: *mut ArrowArray,
     is_wide: bool,
     out: *mut ArrowArray,
@@ -297,7 +303,7 @@ pub unsafe extern "C" fn calve_pick(
     guarded(|| {
         let events = Input::take(events, is_wide);
         let names = str::from_utf8(slice::from_raw_parts(names, length)).unwrap_or("");
-        let picked = pick::pick(&events, &names.split_terminator('\0').collect::<Vec<_>>());
+        let picked = pick::pick(&events, &names.split_terminator('\0').collect::<Vec<_>>(), is_whole);
         give([export::ints(picked.numbers), export::texts(&picked.texts)], out);
         0
     })

@@ -40,21 +40,23 @@ impl Converter {
         Converter { level, notes }
     }
 
-    pub fn convert(&mut self, events: &impl Events) -> Converted {
+    /// Converts events: all of them, or those at these positions, in this order. Positions in the result are those in it.
+    pub fn convert(&mut self, events: &impl Events, order: Option<&[i64]>) -> Converted {
+        let count = order.map_or(events.count(), <[i64]>::len);
         if self.notes.is_half_full() {
             self.notes = Notes::new(self.notes.observes);
             self.level.forget();
         }
         self.notes.seen.lost = false;
         self.level.begin();
-        self.level.reserve(events.count(), events.bytes());
+        self.level.reserve(count, events.bytes());
         self.level.columns.iter_mut().for_each(|column| column.truncate(0)); // a panic may have left something
-        let mut rows: Vec<i64> = Vec::with_capacity(events.count());
+        let mut rows: Vec<i64> = Vec::with_capacity(count);
         let (mut unknown_rows, mut sets): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
         let mut numbers: HashMap<Vec<u32>, usize> = HashMap::new();
         let (mut positions, mut deferred, mut texts): (Vec<i64>, Vec<i64>, Vec<&[u8]>) = (vec![], vec![], vec![]);
-        for row in 0..events.count() {
-            let event = events.text(row);
+        for row in 0..count {
+            let event = events.text(order.map_or(row, |order| order[row] as usize));
             if !self.take(event) {
                 self.level.columns.iter_mut().for_each(|column| column.truncate(rows.len()));
                 self.notes.seen.lost |= !self.notes.unknown.is_empty(); // they are not those of this event

@@ -118,11 +118,25 @@ impl<'a> Parser<'a> {
     /// Reads the outermost object by a function that is called at its brace; nothing may follow.
     #[inline(always)]
     pub fn whole(&mut self, read: impl FnOnce(&mut Self) -> Done<()>) -> Done<()> {
-        self.blanks();
-        if self.peek() != b'{' {
-            return Err(Left);
-        }
+        self.begin()?;
         read(self)?;
+        self.end()
+    }
+
+    /// Goes to the brace of the outermost object.
+    #[inline(always)]
+    pub fn begin(&mut self) -> Done<()> {
+        self.blanks();
+        if self.peek() == b'{' {
+            Ok(())
+        } else {
+            Err(Left)
+        }
+    }
+
+    /// Checks that nothing follows.
+    #[inline(always)]
+    pub fn end(&mut self) -> Done<()> {
         self.blanks();
         if self.at == self.bytes.len() {
             Ok(())

@@ -16,11 +16,13 @@ pub struct Picked {
     pub texts: Vec<Vec<u8>>,
 }
 
-pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
+/// Picks the fields with these names; `is_whole`: events are read to their ends. Else what lies behind the last wanted field
+/// is not seen, and it is for others to find events that are not plain.
+pub fn pick(events: &impl Events, names: &[&str], is_whole: bool) -> Picked {
     let wanted: Vec<Vec<u8>> = names.iter().map(|name| quoted(name)).collect();
     let mut picked = Picked::default();
     let mut known: HashMap<Vec<u8>, i32, Seed> = HashMap::with_hasher(Seed(RandomState::new().build_hasher().finish()));
-    let mut fields = Fields { names, last: Vec::new() };
+    let mut fields = Fields { names, is_whole, last: Vec::new() };
     let (mut text, mut values) = (Vec::new(), vec![None; names.len()]);
     for row in 0..events.count() {
         values.fill(None);
@@ -47,6 +49,7 @@ pub fn pick(events: &impl Events, names: &[&str]) -> Picked {
 /// Finds the values of some fields of plain events, as they are written.
 struct Fields<'n, 'a> {
     names: &'n [&'n str],
+    is_whole: bool,
     /// The first keys of the last event, all different: as long as an event has the same, none needs to be compared with
     /// the others.
     last: Vec<Known<'a>>,
@@ -62,41 +65,49 @@ struct Known<'a> {
 
 impl<'a> Fields<'_, 'a> {
     fn find(&mut self, event: &'a [u8], values: &mut [Option<&'a [u8]>]) -> Done<()> {
-        let Fields { names, last } = self;
+        let Fields { names, is_whole, last } = self;
         let (mut number, mut is_same, mut keys) = (0, true, Keys::default());
-        Parser::new(event).whole(|parser| {
-            let mut more = parser.open(b'}')?;
-            while more {
-                let found = match last.get(number) {
-                    Some(known) if is_same && parser.passes(known.pattern) => known.found,
-                    _ => {
-                        let start = parser.at;
-                        let key = parser.key()?;
-                        if is_same {
-                            is_same = false;
-                            last.truncate(number);
-                            keys = Keys::of(last.iter().map(|known| known.key));
-                        }
-                        if !keys.add(key)? {
-                            return Err(Left);
-                        }
-                        let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
-                        let pattern = &event[start..(start + key.raw.len() + 3).min(parser.at)];
-                        let is_plain = !key.escaped && pattern.ends_with(b"\":");
-                        last.push(Known { key: key.raw, pattern: if is_plain { pattern } else { b"" }, found });
-                        found
+        let mut missing = if *is_whole { usize::MAX } else { names.len() };
+        let mut parser = Parser::new(event);
+        parser.begin()?;
+        let mut more = parser.open(b'}')?;
+        while more {
+            let found = match last.get(number) {
+                Some(known) if is_same && parser.passes(known.pattern) => known.found,
+                _ => {
+                    let start = parser.at;
+                    let key = parser.key()?;
+                    if is_same {
+                        is_same = false;
+                        last.truncate(number);
+                        keys = Keys::of(last.iter().map(|known| known.key));
                     }
-                };
-                number += 1;
-                let start = parser.at;
-                parser.skip_unique()?;
-                if let Some(name) = found {
-                    values[name] = Some(&event[start..parser.at]);
+                    if !keys.add(key)? {
+                        return Err(Left);
+                    }
+                    let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
+                    let pattern = &event[start..(start + key.raw.len() + 3).min(parser.at)];
+                    let is_plain = !key.escaped && pattern.ends_with(b"\":");
+                    last.push(Known { key: key.raw, pattern: if is_plain { pattern } else { b"" }, found });
+                    found
                 }
-                more = parser.more(b'}')?;
+            };
+            number += 1;
+            let start = parser.at;
+            match found {
+                None if !*is_whole => parser.skip()?,
+                _ => parser.skip_unique()?,
             }
-            Ok(())
-        })
+            if let Some(name) = found {
+                values[name] = Some(&event[start..parser.at]);
+                missing -= 1;
+                if missing == 0 {
+                    return Ok(());
+                }
+            }
+            more = parser.more(b'}')?;
+        }
+        parser.end()
     }
 }
 

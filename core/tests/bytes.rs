@@ -133,7 +133,7 @@ fn any_bytes_leave_columns_of_one_length() {
         let mut observer = Observer::new(Spec::new(&text).level().expect("a table"));
         for _ in 0..3 {
             let events = Texts((0..100).map(|_| random.event(&SEEDS)).collect());
-            let found = converter.convert(&events);
+            let found = converter.convert(&events, None);
             assert!(lengths(&found.columns).iter().all(|length| *length == found.rows.length));
             assert_eq!(found.unknown_rows.length, found.sets.length);
             assert!(found.deferred.iter().all(|one| one.length == found.deferred[0].length));

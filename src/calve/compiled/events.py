@@ -164,10 +164,17 @@ class Converter:
         self._schema = schema
         weakref.finalize(self, _freeing("calve_converter_free"), handle)
 
-    def convert(self, events: pa.Array) -> Converted | None:
-        """Convert an array of binary or string; None where the core failed, which is a mistake in it."""
+    def convert(self, events: pa.Array, order: RowNumbers | None = None) -> Converted | None:
+        """Convert an array of binary or string; None where the core failed, which is a mistake in it.
+
+        Args:
+            events: The array.
+            order: Convert the events at these positions, in this order; all positions in the result are those in it.
+        """
         kinds = (self._schema, *_CONVERTED)
-        found = call("calve_convert", events, kinds, self._handle)
+        order = None if order is None else np.ascontiguousarray(order, np.int64)
+        given = (0, 0) if order is None else (order.ctypes.data, len(order))
+        found = call("calve_convert", events, kinds, self._handle, *given)
         if found is None:
             return None
         columns, rows, unknown_rows, sets, fields, positions, numbers, texts, new = found[1]
@@ -302,14 +309,20 @@ def failures() -> int:
     return count
 
 
-def pick(events: pa.Array, names: Sequence[str] = ()) -> tuple[pa.Int32Array, pa.Array] | None:
+def pick(events: pa.Array, names: Sequence[str] = (), is_whole: bool = True) -> tuple[pa.Int32Array, pa.Array] | None:
     """Return for each event the number of a text that holds some of its fields alone, and these texts (large string).
 
     The number is -1 where the event is not a JSON object that every reader takes for the same: an object of it repeats
     a key, or a text is half a surrogate pair. The exact reader knows of these. None without the core.
+
+    Args:
+        events: An array of binary or string.
+        names: The fields.
+        is_whole: Whether events are read to their ends. Else they are not checked behind the last of the fields: it is
+            for the reader of the rest to tell which of them are not such objects, or repeat one of the fields.
     """
     text = "".join(f"{name}\0" for name in names).encode()
-    found = call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text)) if load() else None
+    found = call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text), is_whole) if load() else None
     return None if found is None else (found[1][0], found[1][1])
 
 

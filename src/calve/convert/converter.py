@@ -94,37 +94,53 @@ class Converter:
         rows = self._with_text_if_needed(rows)
         return self._finish(rows, self._find(rows))
 
-    def convert_for(self, rows: pa.Table, table_of_row: TableOfRow) -> Iterator[tuple[int, Converted]]:
+    def convert_for(
+        self, rows: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
+    ) -> Iterator[tuple[int, Converted]]:
         """Convert events of several tables with the same columns at once; yield each table's number and result.
 
         Args:
             rows: As for `convert`.
             table_of_row: The number of each row's table. Positions in the results are those in `rows`.
+            left: Gets the positions of events that the core leaves, which are then not converted; None: all are.
         """
         rows = self._with_text_if_needed(rows)
         by_table = TableOrder.of(table_of_row)
         if len(by_table.tables) < 2:
-            yield from ((table, self._finish(rows, self._find(rows))) for table in by_table.tables)
+            yield from ((table, self._finish(rows, self._find(rows, left))) for table in by_table.tables)
             return
-        read = rows.select([name for name in _READ if name in rows.column_names])
-        for table, found in divide(self._find(read.take(pa.array(by_table.order))), by_table):
-            yield table, self._finish(rows, found)
+        if TYPED in rows.column_names or SCHEMA in rows.column_names:
+            read = rows.select([name for name in _READ if name in rows.column_names])
+            found = self._find(read.take(pa.array(by_table.order)), left)
+        else:
+            found = self._find(rows.select([EVENT]), left, by_table.order)
+        if left:
+            left[-1] = by_table.order[left[-1]]
+        for table, part in divide(found, by_table):
+            yield table, self._finish(rows, part)
 
     def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
         """Return typed rows unchanged if their columns can be converted, else with their texts."""
         return rows if is_typed(rows) and self._typed.reader(rows[TYPED].type) else with_text(rows)
 
-    def _fast(self, rows: pa.Table) -> core.Converted | None:
-        """Convert the rows that certainly fit."""
+    def _fast(self, rows: pa.Table, order: RowNumbers | None) -> core.Converted | None:
+        """Convert the rows that certainly fit; in this order, if they are no typed ones."""
         typed = self._typed.reader(rows[TYPED].type) if is_typed(rows) else None
         if typed:
             return typed.convert(whole_array(rows[TYPED]))
-        return self._core.convert(whole_array(rows[EVENT])) if self._core else None
+        return self._core.convert(whole_array(rows[EVENT]), order) if self._core else None
 
-    def _find(self, rows: pa.Table) -> ConvertedRows:
-        fast = self._fast(rows)
+    def _find(
+        self, rows: pa.Table, left: list[RowNumbers] | None = None, order: RowNumbers | None = None
+    ) -> ConvertedRows:
+        """Convert rows, of texts alone if there is an order: positions in the result are those in it."""
+        fast = self._fast(rows, order)
         slow = _remaining(len(rows), fast.rows if fast else _NONE)
-        texts = with_text(rows.take(pa.array(slow)))[EVENT].to_pylist() if len(slow) else []
+        if left is not None:
+            left.append(slow)
+            slow = _NONE
+        at = slow if order is None else order[slow]
+        texts = with_text(rows.take(pa.array(at)))[EVENT].to_pylist() if len(slow) else []
         outcome = self._exact.convert(zip(slow.tolist(), texts, strict=True))
         if fast and len(fast.deferred.rows):
             fast = self._decide(fast, outcome)

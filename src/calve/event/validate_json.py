@@ -16,7 +16,16 @@ from calve.event.exact_json import MalformedError, dump
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.repeated import RepeatedKeys
 
-__all__ = ["Valid", "as_text", "cleaned", "is_same", "validated", "whole_array", "without_half_surrogates"]
+__all__ = [
+    "Valid",
+    "as_text",
+    "cleaned",
+    "is_same",
+    "picked_array",
+    "validated",
+    "whole_array",
+    "without_half_surrogates",
+]
 
 
 class Valid(NamedTuple):
@@ -74,8 +83,12 @@ def _picked(numbers: pa.Array, texts: pa.Array, changed: Mapping[int, str], fiel
         codes = numbers.to_numpy(zero_copy_only=False).copy()
         codes[list(changed)] = again[0].to_numpy() + len(texts)
         numbers, texts = pa.array(codes), pa.concat_arrays([texts, again[1]])
-    is_none = pc.less(numbers, 0)
-    return pa.DictionaryArray.from_arrays(pc.if_else(is_none, None, numbers), texts)
+    return picked_array(numbers, texts)
+
+
+def picked_array(numbers: pa.Int32Array, texts: pa.Array) -> pa.DictionaryArray:
+    """Return the texts with these numbers (`core.pick`); null for -1."""
+    return pa.DictionaryArray.from_arrays(pc.if_else(pc.less(numbers, 0), None, numbers), texts)
 
 
 def _readable(rows: pa.Table, changed: Mapping[int, str]) -> pa.Array:

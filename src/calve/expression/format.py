@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal as OneOf
 
 from calve.expression.compiler import compile_node, finish
 from calve.expression.errors import ExpressionSyntaxError
@@ -17,7 +18,11 @@ from calve.sql import duckdb_text
 __all__ = ["Format", "compile_format", "compile_value"]
 
 _KEY = re.compile(r"[A-Za-z0-9.\-_~@/\[\] $()]{1,2048}")
+_FIELD = re.compile(r"/?[A-Za-z0-9_.@\-]+")
+"""A part that is the text of a field at the top, if the event has a text there."""
 _CALL = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*\s*\(")
+Piece = tuple[OneOf["text", "attribute", "field"], str]
+"""A part of a format: a text itself, or the name of a metadata attribute or of a field at the top of the event."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,7 @@ class Format:
         fields: The fields of the event that it reads; None: possibly any.
         metadata: The metadata attributes that it reads.
         doubts: Warnings about parts that are probably not meant as they are read.
-        pieces: If it only joins texts and attributes, each text (True) and the name of each attribute (False); else
-            empty.
+        pieces: If it only joins texts, attributes and fields, what they are; else empty.
     """
 
     static: str | None
@@ -39,7 +43,7 @@ class Format:
     fields: frozenset[str] | None = frozenset()
     metadata: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
-    pieces: tuple[tuple[bool, str], ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
 
 def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
@@ -102,15 +106,17 @@ def _pieces(text: str) -> Iterator[tuple[bool, str, int]]:
         yield True, text[at:], at
 
 
-def _joined(fixed: bool, part: str, metadata: Collection[str]) -> tuple[bool, str] | None:
+def _joined(fixed: bool, part: str, metadata: Collection[str]) -> Piece | None:
     """Return a piece of a format as `Format.pieces` has it; None for what must be computed."""
     if fixed:
-        return True, part
+        return "text", part
+    if _FIELD.fullmatch(part):
+        return "field", part.removeprefix("/")
     with suppress(ExpressionSyntaxError):
         node = parse(part)
         if isinstance(node, Call) and node.name == "getMetadata" and isinstance(node.arguments[0], Literal):
             name = str(node.arguments[0].value)
-            return None if "/" in name else (False, name) if name in metadata else (True, "")
+            return None if "/" in name else ("attribute", name) if name in metadata else ("text", "")
     return None
 
 

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from calve.compiled import events as core
 from calve.event import duck
-from calve.event.columns import JSON, OPERATION, PICKED, SINK, TYPED
+from calve.event.columns import EVENT, JSON, OPERATION, PICKED, SINK, TYPED
 from calve.event.operation import Operation, operation_sql
 from calve.event.reject import Code, reject_rows
 from calve.event.typed import is_typed
-from calve.event.validate_json import whole_array
+from calve.event.validate_json import picked_array, whole_array
 from calve.expression import Condition, Format
 from calve.route.joined import joined, operations_of
 from calve.route.names import fault
@@ -166,6 +166,18 @@ class Router:
         self.fields = _fields(sinks)
         self.reads_fields = any(each.fields is None or each.fields for sink in sinks for each in sink.read)
 
+    def look(self, events: pa.Table) -> pa.Table | None:
+        """Return events with what is read of them, by a first look that does not reach their ends; null: nothing.
+
+        None where the core is missing, or where this does not tell the only table of each event.
+        """
+        sink = self._sinks[0]
+        is_enough = len(self._sinks) == 1 and not sink.gates and sink.operation is None
+        found = (
+            core.pick(whole_array(events[EVENT]), self.fields, is_whole=False) if self.fields and is_enough else None
+        )
+        return None if found is None else events.append_column(PICKED, picked_array(*found))
+
     @property
     def is_static(self) -> bool:
         """Whether every event goes to the same table of every sink, so that nothing needs evaluation."""
@@ -194,23 +206,24 @@ class Router:
         """Evaluate all columns, once for each distinct choice of what they read, where that is less than the rows."""
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
         sql = f"select {columns} from events"
-        if not self.reads_fields and (choices := _choices(rows, self._metadata)):
+        if choices := self._choices(rows):
             found = self._joined(choices[1])
             return _chosen(duck.run(sql, events=choices[1]) if found is None else found, choices[0])
-        if (found := self._joined(rows)) is not None:
+        if not self.reads_fields and (found := self._joined(rows)) is not None:
             return found
-        if is_typed(rows):
-            return duck.run(sql, events=rows.drop_columns([TYPED]))
+        return duck.run(sql, events=rows.drop_columns([TYPED]) if is_typed(rows) else rows)
+
+    def _choices(self, rows: pa.Table) -> tuple[pa.Array, pa.Table] | None:
+        """Return for each row the number of what is read of it, and a table of all that is read; None: too much."""
+        if not self.reads_fields:
+            return _combinations(rows, self._metadata)
         if PICKED in rows.column_names:
             picked = duck.one_array(rows[PICKED])
-            numbers, texts = picked.indices, picked.dictionary
-        elif found := core.pick(whole_array(rows[JSON]), self.fields) if self.fields else None:
-            numbers, texts = found
-            if pc.any(pc.less(numbers, 0)).as_py():
-                return duck.run(sql, events=rows)
-        else:
-            return duck.run(sql, events=rows)
-        return _chosen(duck.run(sql, events=pa.table({JSON: texts})), numbers)
+            return picked.indices, pa.table({JSON: picked.dictionary})
+        found = core.pick(whole_array(rows[JSON]), self.fields) if self.fields and not is_typed(rows) else None
+        if found is None or pc.any(pc.less(found[0], 0)).as_py():
+            return None
+        return found[0], pa.table({JSON: found[1]})
 
     def _joined(self, rows: pa.Table) -> pa.Table | None:
         """Evaluate all columns without SQL; None: this is not possible."""
@@ -289,7 +302,7 @@ def _fields(sinks: list[SinkRoute]) -> list[str] | None:
     return sorted(names)
 
 
-def _choices(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Table] | None:
+def _combinations(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Table] | None:
     """Return for each row the number of a combination of values of some columns, and the table of these combinations.
 
     None where there are too many of them, or where the columns are nested.

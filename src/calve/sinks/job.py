@@ -20,6 +20,7 @@ from calve.record.written import IndexDocuments
 from calve.route.route import SinkRoute
 
 if TYPE_CHECKING:
+    from calve.arrays import RowNumbers
     from calve.columns.infer import Inferred
     from calve.convert.by_table import TableOfRow
     from calve.record.receipt import Misfit, Receipt
@@ -59,7 +60,7 @@ class SinkWriter(Protocol):
     """Writes the events of one sink in one task, as they come; runs on executors."""
 
     def write(
-        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow
+        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
     ) -> Iterator[tuple[str, pa.Table]]:
         """Write events of tables that are alike (`SinkJob.alike`); yield tables with rejects (`REJECTS`).
 
@@ -67,6 +68,8 @@ class SinkWriter(Protocol):
             tables: The tables' names, as the route gives them.
             events: Events with metadata and the columns that the job needs.
             table_of_row: Of each event, the position of its table.
+            left: Only where the job `checks_events`: the events were routed by a first look at them. Gets the positions
+                of those that are nowhere written or rejected, because only all of an event tells where it belongs.
 
         Raises:
             CalveError: The server is away or refuses all.
@@ -142,6 +145,11 @@ class SinkJob(ABC):
         """Whether rows that differ in the key of their source table never change the same row of a target."""
         return True
 
+    @property
+    def checks_events(self) -> bool:
+        """Whether writing finds events that are no JSON objects, or that repeat a field which the route reads."""
+        return False
+
     def rejecting_into(self, dead_letters: DeadLetterLocation) -> Self:
         """Return the same job with another location of its rejected events."""
         return replace(self, dead_letters=dead_letters)
@@ -195,7 +203,7 @@ class DirectWriter:
         self._events = events
 
     def write(
-        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow
+        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
     ) -> Iterator[tuple[str, pa.Table]]:
         """Write events of one table, as no two are alike."""
         yield tables[0], self._work.timed("write", self._events.write, tables[0], events)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
+from calve.arrays import RowNumbers
 from calve.compiled import events as core
 from calve.dead_letters.rejects import DeadLetters
 from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, VERSION
@@ -25,13 +26,14 @@ from calve.event.validate_json import validated
 from calve.processors.chain import Chain
 from calve.record.receipt import Failure, Misfit, Receipt, Seen
 from calve.record.target import Role, Stream, TableRef
-from calve.route.route import Router
+from calve.route.route import Routed, Router
 from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.sources.prefetch import ahead
 from calve.sources.source import Split
 from calve.stop_point import meet
 from calve.task.event_buffer import EventBuffer, Shares
 from calve.task.failure import Doing, attempt, reported
+from calve.task.isolation import WHOLE
 from calve.task.job import STEPS, Job
 from calve.task.sink_writers import SinkWriters
 from calve.write.shuffle import Shuffle
@@ -41,6 +43,8 @@ __all__ = ["hand_on", "run_task", "run_tasks"]
 
 _BUFFERS_BYTES = 192 << 20
 """The most events in all buffers of a task."""
+_GUESSES_LEFT = 4
+"""A first look routes the events as long as it leaves at most one of so many."""
 
 
 def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[bytes]:
@@ -82,6 +86,10 @@ class _Task:
         # A single static sink needs no check before conversion, which itself finds malformed events.
         self._straight = self._router.is_static and len(job.sinks) == 1 and JSON not in self._needs
         has_texts = self._router.reads_fields or self._decoder is not None or self._chain is not None
+        # Where conversion checks events, a first look at them is enough to route them.
+        self._guesses = len(job.sinks) == 1 and job.sinks[0].checks_events and job.isolation == WHOLE
+        self._guesses = self._guesses and self._only is None
+        self._guessed = self._left = 0
         self._needs_text = has_texts or not self._needs.isdisjoint((EVENT, JSON))
         name = f"{job.run}-{job.number}-{number:05d}"
         self._shuffle = Shuffle(job.gatherers, job.limits) if job.gatherers else None
@@ -91,7 +99,7 @@ class _Task:
             for index, sink in enumerate(job.sinks)
         ]
         self._alike: dict[TableRef, Hashable] = {}
-        self._buffers: dict[Hashable, EventBuffer] = {}
+        self._buffers: dict[tuple[Hashable, bool], EventBuffer] = {}
         self._misfits: list[Misfit] = []
         self._sinks = SinkWriters(job, number, self._writers, self._shuffle, self.doing, self._timed)
         self._seen = Seen()
@@ -102,9 +110,8 @@ class _Task:
         with contextlib.closing(ahead(self._read(at, split) for at, split in enumerate(splits))) as batches:
             while (batch := self._timed("read", next, batches, None)) is not None:
                 self._take(batch)
-        for key, buffer in self._buffers.items():
-            if buffer.rows:
-                self._flush(key)
+        while waiting := [key for key, buffer in self._buffers.items() if buffer.rows]:
+            self._flush(waiting[0])
         self._misfits = self._sinks.finish()
         for misfit in self._misfits:
             self._rejects[misfit.target.sink].forget(misfit.target.table)
@@ -166,8 +173,7 @@ class _Task:
             static = self._job.sinks[0].route.table.static
             self._gather(events, [(TableRef(0, static or ""), None)])
         else:
-            for rows, shares in self._timed("route", self._route, events):
-                self._gather(rows, shares)
+            self._gather_routed(events)
         while sum(buffer.size_bytes for buffer in self._buffers.values()) > _BUFFERS_BYTES:
             self._flush(max(self._buffers, key=lambda key: self._buffers[key].size_bytes))
         self.doing.target = None
@@ -194,6 +200,27 @@ class _Task:
         self._reject(TableRef(0, ""), processed.failed_rows, processed.failed)
         return processed.rows
 
+    def _gather_routed(self, events: pa.Table) -> None:
+        """Gather events of many tables, at a first look at them where conversion finds those that need another one."""
+        columns = events.column_names
+        if self._guesses and EVENT in columns and JSON not in columns and MALFORMED not in columns:
+            found, events = self._timed("route", self._guess, events)
+            for rows, shares in found:
+                self._gather(rows, shares, is_guess=True)
+        if len(events):
+            for rows, shares in self._timed("route", self._route, events):
+                self._gather(rows, shares)
+
+    def _guess(self, events: pa.Table) -> tuple[list[tuple[pa.Table, Shares]], pa.Table]:
+        """Route events at a first look; return the events of each buffer, with their tables, and the other events."""
+        rows = self._router.look(events)
+        if rows is None:
+            self._guesses = False
+            return [], events
+        routed = self._router.route(rows)
+        left = routed.rejects[0]["row"] if routed.rejects else pa.array([], pa.int64())
+        return self._by_buffer(rows, routed), events.take(left)
+
     def _route(self, events: pa.Table) -> list[tuple[pa.Table, Shares]]:
         """Return the events of each buffer, with their tables."""
         rows = events
@@ -206,6 +233,9 @@ class _Task:
             self._seen.unrouted += routed.unrouted
         for number, rejects in routed.rejects.items():
             self._reject(TableRef(number, ""), rows, rejects)
+        return self._by_buffer(rows, routed)
+
+    def _by_buffer(self, rows: pa.Table, routed: Routed) -> list[tuple[pa.Table, Shares]]:
         shares: dict[Hashable, Shares] = {}
         for number, table, positions in routed.parts:
             target = TableRef(number, table)
@@ -238,10 +268,10 @@ class _Task:
                 kept.append((target, at if stay.all() else pa.array(positions[stay])))
         return kept
 
-    def _gather(self, events: pa.Table, shares: Shares) -> None:
+    def _gather(self, events: pa.Table, shares: Shares, is_guess: bool = False) -> None:
         if self._job.isolation.excluded and not (shares := self._isolated(events, shares)):
             return
-        key = self._key(shares[0][0])
+        key = self._key(shares[0][0]), is_guess
         buffer = self._buffers.setdefault(key, EventBuffer())
         if not buffer.joins(events):
             self._flush(key)
@@ -249,15 +279,27 @@ class _Task:
         if buffer.is_full:
             self._flush(key)
 
-    def _flush(self, key: Hashable) -> None:
+    def _flush(self, key: tuple[Hashable, bool]) -> None:
         buffer = self._buffers[key]
         events, table_of_row = buffer.take()
         target = buffer.targets[0]
         self.doing.step, self.doing.target = "convert", target
         meet("task.convert", lambda: with_text(events).column(EVENT).to_pylist())
         writer = self._sinks.of(target.sink)
-        for table, rejects in writer.write([one.table for one in buffer.targets], events, table_of_row):
+        left: list[RowNumbers] | None = [] if key[1] else None
+        for table, rejects in writer.write([one.table for one in buffer.targets], events, table_of_row, left):
             self._reject(TableRef(target.sink, table), events, rejects)
+        if left:
+            self._look_again(events, np.sort(np.concatenate(left)))
+
+    def _look_again(self, events: pa.Table, left: RowNumbers) -> None:
+        """Route events for which a first look was not enough; with many of them it is not worth while."""
+        self._guessed += len(events)
+        self._left += len(left)
+        self._guesses = self._guesses and self._left * _GUESSES_LEFT <= self._guessed
+        if len(left):
+            for rows, shares in self._timed("route", self._route, events.take(pa.array(left))):
+                self._gather(rows, shares)
 
     def _write_rejects(self, index: int, rows: pa.Table) -> None:
         table = self._job.sinks[index].dead_letters.table

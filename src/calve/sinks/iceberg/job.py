@@ -13,6 +13,7 @@ import pyarrow as pa
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.columns.infer import infer
+from calve.compiled.library import load
 from calve.convert.converter import Converter, ConvertOptions
 from calve.event.columns import EVENT, ORDER
 from calve.event.reject import rejects_table
@@ -108,6 +109,14 @@ class TableJob(SinkJob):
     def needs(self) -> frozenset[str]:
         """The order of changes, and the texts that dead letters of partial updates have."""
         return frozenset({ORDER} if self.changes else ()) | frozenset({EVENT} if self.keep else ())
+
+    @property
+    def checks_events(self) -> bool:
+        """Conversion to rows does, but not for fields that are left out, and only the core can leave events."""
+        read = self.route.table.fields
+        return (
+            not self.changes and bool(read) and all(name in self.fields for name in read or ()) and load() is not None
+        )
 
     @property
     def has_parts(self) -> bool:

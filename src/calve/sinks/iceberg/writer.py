@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
+from calve.arrays import RowNumbers
 from calve.columns.infer import Inferred, infer
 from calve.convert import event_time
 from calve.convert.by_table import TableOfRow
@@ -21,7 +23,7 @@ from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.losses import Losses
 from calve.sinks.iceberg.merge_by_key import hand_on_net, merge_net, write_net
 from calve.sinks.job import Work
-from calve.table.loaded import Absent
+from calve.table.loaded import Absent, Table
 from calve.write.writer import Written
 
 if TYPE_CHECKING:
@@ -47,11 +49,13 @@ class TableWriter:
         self._losses = Losses()
 
     def write(
-        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow
+        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
     ) -> Iterator[tuple[str, pa.Table]]:
         """Convert events and write their rows; changes are kept until all have come."""
         table = self._job.tables.get(tables[0])
-        if table is None:
+        if left is not None and not isinstance(table, Table):
+            left.append(np.arange(len(events)))
+        elif table is None:
             self._misfit(tables[0], self._infer(events))
         elif isinstance(table, Absent):
             yield tables[0], rejects_of_absent(table, events)
@@ -59,7 +63,7 @@ class TableWriter:
             key = self._job.alike(tables[0])
             if key not in self._converters:
                 self._converters[key] = self._job.converter(table)
-            parts = _convert(self._converters[key], self._job.with_batch(events), table_of_row)
+            parts = _convert(self._converters[key], self._job.with_batch(events), table_of_row, left)
             while (part := self._work.timed("convert", next, parts, None)) is not None:
                 self._work.begin(tables[part[0]])
                 yield from self._converted(tables[part[0]], events, part[1])
@@ -148,9 +152,9 @@ def rejects_of_absent(table: Absent, events: pa.Table) -> pa.Table:
 
 
 def _convert(
-    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow
+    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None
 ) -> Iterator[tuple[int, Converted]]:
     if isinstance(converter, Reducer):  # has one table
         yield 0, converter.convert(events)
     else:
-        yield from converter.convert_for(events, table_of_row)
+        yield from converter.convert_for(events, table_of_row, left)

@@ -42,12 +42,18 @@ def test_batches_that_leave_small_files_grow_to_four_times_their_size() -> None:
     assert sizes(BatchSize(FULL, True), *full) == [2 * FULL, 4 * FULL, 4 * FULL, 4 * FULL]
 
 
+def test_files_that_are_far_too_small_make_batches_grow_at_once() -> None:
+    assert sizes(BatchSize(FULL, True), batch(FULL, SMALL)) == [4 * FULL]
+
+
 def test_batches_that_leave_large_files_or_none_stay_as_they_are() -> None:
     assert sizes(BatchSize(FULL, True), batch(FULL, LARGE, SMALL), batch(FULL)) == [FULL, FULL]
 
 
-def test_the_files_of_a_batch_that_was_not_full_say_nothing() -> None:
-    assert sizes(BatchSize(FULL, True), batch(FULL // 2 - 1, SMALL), batch(FULL // 2, SMALL)) == [FULL, 2 * FULL]
+def test_files_are_small_for_the_size_of_their_batch() -> None:
+    """A tenth of a batch leaves files of a tenth of their size, but as many."""
+    tenth = FULL // 10
+    assert sizes(BatchSize(FULL, True), batch(tenth, SMALL, SMALL), batch(tenth, SMALL // 4)) == [FULL, 2 * FULL]
 
 
 def test_a_size_that_was_set_is_kept() -> None:

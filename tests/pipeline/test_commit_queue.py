@@ -223,6 +223,43 @@ def test_it_is_not_stuck_once_all_is_acknowledged() -> None:
     assert not one.is_stuck(HOUR)
 
 
+def test_while_a_backlog_is_read_commits_pause_for_twice_what_they_take() -> None:
+    tables = [BranchRef("c", f"t{number}", "main") for number in range(1000)]
+    one = CommitQueue(CommitSettings(10.0, SIZE * SIZE), 0.0)
+    one.is_behind = True
+    one.add(1, [entry(table) for table in tables])
+    assert one.take(0.0) == tables[:10]
+    for table in tables[:10]:
+        one.committed(table, [1], 0.0)
+    assert one.take(19.0) is None  # it is not known yet what a commit takes
+    assert one.take(20.0) == tables[10:]
+    for table in tables[10:]:
+        one.committed(table, [1], 50.0)
+    one.add(2, [entry(table) for table in tables])
+    assert one.take(110.0) is None  # 30 seconds for 990 tables
+    assert one.take(111.0) == tables
+    for table in tables:
+        one.committed(table, [2], 112.0)
+    one.add(3, [entry(table) for table in tables])
+    assert one.take(121.0) is None
+    assert one.take(122.0) == tables  # the interval is longer
+
+
+def test_a_backlog_that_ends_is_committed_at_once_and_the_interval_counts_again() -> None:
+    tables = [BranchRef("c", f"t{number}", "main") for number in range(900)]
+    one = old(*tables[:10])
+    one.is_behind = True
+    one.add(2, [entry(table) for table in tables])
+    assert one.take(1.0) is None
+    one.commit_soon()
+    assert one.take(1.0) == tables
+    one.is_behind = False
+    for table in tables:
+        one.committed(table, [2], 3000.0)
+    one.add(3, [entry(A)])
+    assert one.take(3000.0 + HOUR) == [A]
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Compares a queue with plain lists: what was staged for each table, and what became of it."""
 

@@ -36,6 +36,11 @@ def test_more_partitions_than_cores_of_very_different_sizes_are_balanced_by_size
     assert max(loads) <= 1.05 * sum(sizes) / cores
 
 
+def test_splits_that_follow_each_other_are_in_one_task_where_that_is_as_even() -> None:
+    numbers = [[split.body["n"] for split in group] for group in divide(splits(*[TASK_BYTES] * 40), 2)]
+    assert numbers == [list(range(20)), list(range(20, 40))]
+
+
 def test_a_task_has_no_more_changes_than_it_can_keep_in_memory_however_large_the_batch_is():
     many = splits(*[CHANGES_BYTES // 8] * 80)
     groups = divide(many, 2, in_order=True)

@@ -126,7 +126,7 @@ def test_a_first_look_changes_nothing(
         events = [random_event(rnd) for _ in range(400)]
         found = outcome(run(tmp_path / f"{seed}-a", events, to, columns, **options))
         with monkeypatch.context() as patched:
-            patched.setattr(TableJob, "checks_events", False)
+            patched.setattr(TableJob, "checked_tables", ())
             assert found == outcome(run(tmp_path / f"{seed}-b", events, to, columns, **options))
         assert found["letters"], found["rows"]
 

@@ -1,3 +1,4 @@
+import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
@@ -7,11 +8,13 @@ import java.nio.file.attribute.PosixFileAttributeView;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.util.Progressable;
 
 /**
  * Hadoop's local file system, which sets permissions by itself: without its native library Hadoop starts a process,
@@ -25,8 +28,28 @@ public class LocalFiles extends LocalFileSystem {
   }
 
   public FSDataInputStream open(Path path, int bufferBytes) throws IOException {
-    boolean hasChecksums = pathToFile(getChecksumFile(path)).exists();
-    return hasChecksums ? super.open(path, bufferBytes) : getRawFileSystem().open(path, bufferBytes);
+    return checksums(path).exists() ? super.open(path, bufferBytes) : getRawFileSystem().open(path, bufferBytes);
+  }
+
+  /** Hadoop's own makes the folder twice, and makes paths and looks at statuses to learn that there are no checksums. */
+  public FSDataOutputStream create(
+      Path path,
+      FsPermission permission,
+      boolean overwrite,
+      int bufferBytes,
+      short replication,
+      long blockBytes,
+      Progressable progress)
+      throws IOException {
+    FSDataOutputStream out =
+        getRawFileSystem().create(path, permission, overwrite, bufferBytes, replication, blockBytes, progress);
+    checksums(path).delete();
+    return out;
+  }
+
+  private File checksums(Path path) {
+    File file = pathToFile(path);
+    return new File(file.getParentFile(), "." + file.getName() + ".crc");
   }
 
   /** Let this be the file system of `file:` in this JVM from now on. A Hadoop that does not allow it keeps its own. */
@@ -44,6 +67,11 @@ public class LocalFiles extends LocalFileSystem {
   }
 
   private static class Raw extends RawLocalFileSystem {
+    /** Hadoop's own makes an error for each file that does not exist. */
+    public boolean exists(Path path) {
+      return pathToFile(path).exists();
+    }
+
     /** Hadoop's own looks at each folder above this one. */
     public boolean mkdirs(Path folder) throws IOException {
       return pathToFile(folder).isDirectory() || super.mkdirs(folder);

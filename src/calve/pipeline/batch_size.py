@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from calve.record.staged import StagedBatch
 
 __all__ = ["BatchSize"]
@@ -13,8 +15,9 @@ _GROWTH = 4
 class BatchSize:
     """The most bytes of events in the next batch of a backlog.
 
-    Each batch leaves a file for each task, table and partition, whatever its size. If files are small, the next batches
-    are larger, so that a backlog leaves fewer files. A task's memory is bounded by other limits.
+    Each batch leaves a file for each task, table and partition, whatever its size. If files are small for the size of
+    their batch, the next batches are larger, so that a backlog leaves fewer files. A task's memory is bounded by other
+    limits.
 
     Args:
         size_bytes: The size to begin with.
@@ -29,8 +32,10 @@ class BatchSize:
         self._most = size_bytes * _GROWTH if may_grow else size_bytes
 
     def learn(self, record: StagedBatch) -> None:
-        """Double the size after a batch of at least half of it that left small files."""
+        """Enlarge the batches so far that files are not small, if those of a batch say that they would be."""
         files = sum(len(table.files) for table in record.tables)
-        is_small = sum(table.bytes for table in record.tables) < files * _SMALL_FILE_BYTES
-        if is_small and record.bytes >= self.size_bytes // 2:
-            self.size_bytes = min(2 * self.size_bytes, self._most)
+        size = sum(table.bytes for table in record.tables)
+        if files and size and record.bytes:
+            expected = size / files * self.size_bytes / record.bytes
+            wanted = self.size_bytes * math.ceil(_SMALL_FILE_BYTES / expected)
+            self.size_bytes = max(self.size_bytes, min(wanted, self._most))

@@ -22,6 +22,11 @@ __all__ = ["CommitQueue", "Retry"]
 
 _MOST_STAGED = 64
 """With more staged batches, a commit is due at once and new batches wait."""
+_BACKLOG_PAUSE = 2
+"""While a backlog is read, commits pause for so many times what they take: of a table that is committed twice, the
+first time only delays the rest."""
+_TABLE_SECONDS = 0.01
+"""What the commit of one of many tables takes, until the first ones are committed."""
 _TABLES_AT_ONCE = 10
 """The first rows of so many tables of a run are committed at once; with more tables that doubles the commits."""
 
@@ -75,6 +80,9 @@ class CommitQueue:
     Args:
         settings: The interval and size at which all tables are due.
         now: The start of the first interval.
+
+    Attributes:
+        is_behind: Whether a backlog is being read.
     """
 
     def __init__(self, settings: CommitSettings, now: float) -> None:
@@ -83,7 +91,10 @@ class CommitQueue:
         self._batches: list[int] = []
         self._tables: dict[BranchRef, _Table] = {}
         self._waits: _Waiting | None = None
-        self._interval_began = self._moved = now
+        self._interval_began = self._moved = self._began = now
+        self._taken = self._running = 0
+        self._table_seconds = _TABLE_SECONDS
+        self.is_behind = False
         self._is_soon = self._is_draining = self._takes_all = False
 
     def add(self, batch: int, entries: Iterable[TableFiles]) -> None:
@@ -118,9 +129,10 @@ class CommitQueue:
     def is_stuck(self, since: float) -> bool:
         """Return whether only held tables are left, or nothing is being committed and nothing was since then."""
         with self._lock:
+            if self._running or not self._batches:
+                return False
             left = [table for _, table in self._left()]
-            is_late = self._moved < since and not any(table.is_taken for table in left)
-            return bool(self._batches) and (is_late or (bool(left) and all(table.is_held for table in left)))
+            return self._moved < since or (bool(left) and all(table.is_held for table in left))
 
     def errors(self) -> list[CalveError]:
         """Return the errors that keep tables from being committed."""
@@ -134,7 +146,7 @@ class CommitQueue:
         """
         with self._lock:
             batches, size, is_any_early = self._waiting()
-            is_late = now - self._interval_began >= self._settings.interval_seconds
+            is_late = now - self._interval_began >= self._interval_seconds()
             is_full = size >= self._settings.size_bytes or batches >= _MOST_STAGED
             self._takes_all = is_all = self._is_soon or self._is_draining or is_late or is_full
             if is_all:
@@ -145,6 +157,8 @@ class CommitQueue:
             taken = {name: table for name, table in ready if is_all or table.is_urgent or table.retry.failures}
             for table in taken.values():
                 table.is_taken = True
+            self._running += len(taken)
+            self._began, self._taken = (now, len(taken)) if is_all else (self._began, self._taken)
             return list(taken) if taken or is_all else None
 
     def load(self, name: BranchRef) -> dict[int, Entries]:
@@ -190,6 +204,11 @@ class CommitQueue:
             self._batches.remove(batch)
             self._is_draining = self._is_draining and bool(self._batches)
 
+    def _interval_seconds(self) -> float:
+        """Return how long the commits of all tables wait after the last ones."""
+        pause = _BACKLOG_PAUSE * self._table_seconds * len(self._left()) if self.is_behind else 0.0
+        return max(self._settings.interval_seconds, pause)
+
     def _left(self) -> list[tuple[BranchRef, _Table]]:
         return [(name, table) for name, table in self._tables.items() if table.entries]
 
@@ -209,7 +228,9 @@ class CommitQueue:
     def _returned(self, name: BranchRef, now: float) -> _Table:
         """End a commit; the interval begins after the last table's commit."""
         table = self._tables[name]
+        self._running -= table.is_taken
         table.is_taken, self._waits = False, None
         if self._takes_all:
             self._interval_began = now
+            self._table_seconds = (now - self._began) / max(self._taken, 1)
         return table

@@ -229,6 +229,7 @@ class Driver:
             most = min(most, _FIRST_BYTES)
         least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
         is_due = self._due.look(backlog, most, least)
+        self._queue.is_behind = self._due.behind
         if self._due.behind and most == self._wiring.max_batch_bytes:
             most = self._size.size_bytes
         planned = source.plan(position, most) if is_due or (self._once and backlog) else None

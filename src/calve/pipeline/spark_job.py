@@ -19,6 +19,8 @@ __all__ = ["count_rows", "divide", "run_job"]
 _REPORTS = structs.decoder(Receipt | Failure)  # type: ignore[arg-type]
 TASK_BYTES = 16 << 20
 """The bytes per task: small batches have few tasks, and so few files."""
+_UNEVEN = 1.05
+"""So much larger the largest task may be for splits to stay together."""
 CHANGES_BYTES = 256 << 20
 """About the most bytes of row changes per task, which keeps them in memory: a batch may be one large transaction."""
 
@@ -26,12 +28,15 @@ CHANGES_BYTES = 256 << 20
 def divide(splits: Sequence[Split], parallelism: int, in_order: bool = False) -> list[list[Split]]:
     """Divide splits into tasks of about equal size, in order; at most one task per core, unless changes need more.
 
+    Splits that follow each other stay together where that is as even: those of a partition of a topic often have tables
+    or keys of their own, of which each task writes a file.
+
     Args:
         splits: The splits of a batch.
         parallelism: The cores.
         in_order: All splits of a task come before all of the next one; a task has at most about `CHANGES_BYTES`.
     """
-    total = sum(split.size_bytes for split in splits)
+    total = _size(splits)
     count = max(1, min(len(splits), parallelism, -(-total // TASK_BYTES)))
     if in_order:
         return _cut(splits, max(count, -(-total // CHANGES_BYTES)), total)
@@ -41,9 +46,16 @@ def divide(splits: Sequence[Split], parallelism: int, in_order: bool = False) ->
         smallest = sizes.index(min(sizes))
         groups[smallest].append(split)
         sizes[smallest] += split.size_bytes + 1
+    together = _cut(splits, count, total)
+    if max(map(_size, together)) <= _UNEVEN * max(sizes):
+        return together
     order = {id(split): position for position, split in enumerate(splits)}
     groups = [sorted(group, key=lambda split: order[id(split)]) for group in groups if group]
     return sorted(groups, key=lambda group: order[id(group[0])])
+
+
+def _size(splits: Sequence[Split]) -> int:
+    return sum(split.size_bytes for split in splits)
 
 
 def _cut(splits: Sequence[Split], count: int, total: int) -> list[list[Split]]:

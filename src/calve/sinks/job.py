@@ -7,7 +7,7 @@ a `SinkWriter`: a `DirectWriter`, or one that stages files, as that of `calve.si
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -68,8 +68,8 @@ class SinkWriter(Protocol):
             tables: The tables' names, as the route gives them.
             events: Events with metadata and the columns that the job needs.
             table_of_row: Of each event, the position of its table.
-            left: Only where the job `checks_events`: the events were routed by a first look at them. Gets the positions
-                of those that are nowhere written or rejected, because only all of an event tells where it belongs.
+            left: Only for `SinkJob.checked_tables`: the events were routed at a first look. Gets the positions of those
+                that are nowhere written or rejected, because only all of an event tells where it belongs.
 
         Raises:
             CalveError: The server is away or refuses all.
@@ -146,9 +146,9 @@ class SinkJob(ABC):
         return True
 
     @property
-    def checks_events(self) -> bool:
-        """Whether writing finds events that are no JSON objects, or that repeat a field which the route reads."""
-        return False
+    def checked_tables(self) -> Collection[str]:
+        """The tables whose writing finds events that are no JSON objects, or repeat a field which the route reads."""
+        return ()
 
     def rejecting_into(self, dead_letters: DeadLetterLocation) -> Self:
         """Return the same job with another location of its rejected events."""

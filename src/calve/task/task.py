@@ -45,6 +45,7 @@ _BUFFERS_BYTES = 192 << 20
 """The most events in all buffers of a task."""
 _GUESSES_LEFT = 4
 """A first look routes the events as long as it leaves at most one of so many."""
+_NONE = np.zeros(0, np.int64)
 
 
 def run_tasks(job: Job, groups: list[list[Split]], numbers: Iterator[int]) -> Iterator[bytes]:
@@ -86,9 +87,9 @@ class _Task:
         # A single static sink needs no check before conversion, which itself finds malformed events.
         self._straight = self._router.is_static and len(job.sinks) == 1 and JSON not in self._needs
         has_texts = self._router.reads_fields or self._decoder is not None or self._chain is not None
-        # Where conversion checks events, a first look at them is enough to route them.
-        self._guesses = len(job.sinks) == 1 and job.sinks[0].checks_events and job.isolation == WHOLE
-        self._guesses = self._guesses and self._only is None
+        # Events of tables that check them are routed at a first look.
+        can_guess = len(job.sinks) == 1 and job.isolation == WHOLE and self._only is None
+        self._checked = job.sinks[0].checked_tables if can_guess else ()
         self._guessed = self._left = 0
         self._needs_text = has_texts or not self._needs.isdisjoint((EVENT, JSON))
         name = f"{job.run}-{job.number}-{number:05d}"
@@ -203,7 +204,7 @@ class _Task:
     def _gather_routed(self, events: pa.Table) -> None:
         """Gather events of many tables, at a first look at them where conversion finds those that need another one."""
         columns = events.column_names
-        if self._guesses and EVENT in columns and JSON not in columns and MALFORMED not in columns:
+        if self._checked and EVENT in columns and JSON not in columns and MALFORMED not in columns:
             found, events = self._timed("route", self._guess, events)
             for rows, shares in found:
                 self._gather(rows, shares, is_guess=True)
@@ -215,11 +216,15 @@ class _Task:
         """Route events at a first look; return the events of each buffer, with their tables, and the other events."""
         rows = self._router.look(events)
         if rows is None:
-            self._guesses = False
+            self._checked = ()
             return [], events
         routed = self._router.route(rows)
-        left = routed.rejects[0]["row"] if routed.rejects else pa.array([], pa.int64())
-        return self._by_buffer(rows, routed), events.take(left)
+        every = pa.array(np.arange(len(events)))
+        others = [every if at is None else at for _, table, at in routed.parts if table not in self._checked]
+        routed.parts = [part for part in routed.parts if part[1] in self._checked]
+        others += [rejects["row"].combine_chunks() for rejects in routed.rejects.values()]
+        left = np.sort(np.concatenate(others)) if others else _NONE
+        return self._by_buffer(rows, routed), events.take(pa.array(left))
 
     def _route(self, events: pa.Table) -> list[tuple[pa.Table, Shares]]:
         """Return the events of each buffer, with their tables."""
@@ -296,7 +301,7 @@ class _Task:
         """Route events for which a first look was not enough; with many of them it is not worth while."""
         self._guessed += len(events)
         self._left += len(left)
-        self._guesses = self._guesses and self._left * _GUESSES_LEFT <= self._guessed
+        self._checked = self._checked if self._left * _GUESSES_LEFT <= self._guessed else ()
         if len(left):
             for rows, shares in self._timed("route", self._route, events.take(pa.array(left))):
                 self._gather(rows, shares)

@@ -111,12 +111,12 @@ class TableJob(SinkJob):
         return frozenset({ORDER} if self.changes else ()) | frozenset({EVENT} if self.keep else ())
 
     @property
-    def checks_events(self) -> bool:
-        """Conversion to rows does, but not for fields that are left out, and only the core can leave events."""
-        read = self.route.table.fields
-        return (
-            not self.changes and bool(read) and all(name in self.fields for name in read or ()) and load() is not None
-        )
+    def checked_tables(self) -> frozenset[str]:
+        """Conversion to rows checks, but not fields that are left out, and only the core can leave events."""
+        read = self.route.table.fields or ()
+        if self.changes or not all(name in self.fields for name in read) or load() is None:
+            return frozenset()
+        return frozenset(name for name, table in self.tables.items() if isinstance(table, Table))
 
     @property
     def has_parts(self) -> bool:

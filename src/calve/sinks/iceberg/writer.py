@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from calve.arrays import RowNumbers
@@ -23,7 +22,7 @@ from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.losses import Losses
 from calve.sinks.iceberg.merge_by_key import hand_on_net, merge_net, write_net
 from calve.sinks.job import Work
-from calve.table.loaded import Absent, Table
+from calve.table.loaded import Absent
 from calve.write.writer import Written
 
 if TYPE_CHECKING:
@@ -53,9 +52,7 @@ class TableWriter:
     ) -> Iterator[tuple[str, pa.Table]]:
         """Convert events and write their rows; changes are kept until all have come."""
         table = self._job.tables.get(tables[0])
-        if left is not None and not isinstance(table, Table):
-            left.append(np.arange(len(events)))
-        elif table is None:
+        if table is None:
             self._misfit(tables[0], self._infer(events))
         elif isinstance(table, Absent):
             yield tables[0], rejects_of_absent(table, events)

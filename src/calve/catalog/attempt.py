@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from calve.catalog.storage import for_executors
+from calve.engine.jvm import called
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 
@@ -82,7 +83,7 @@ class Attempt:
             branch: The branch that will get a snapshot.
             key: The property of the table to return as the mark.
         """
-        found = json.loads(self._java.look(branch, key))
+        found = json.loads(called(self._java, "look", branch, key))
         return Look(**{**found, "specs": dict(found["specs"])})
 
     @property
@@ -103,15 +104,15 @@ class Attempt:
             files: Data files.
             summary: Added to the summary that Iceberg writes.
         """
-        self._java.append(branch, msgspec.json.encode(files).decode(), json.dumps(summary))
+        called(self._java, "append", branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
     def change(self, branch: str, files: Sequence[ContentFile], summary: Mapping[str, str]) -> None:
         """Add a snapshot with these data files and delete files; otherwise as `append`."""
-        self._java.change(branch, msgspec.json.encode(files).decode(), json.dumps(summary))
+        called(self._java, "change", branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
     def clear(self, branch: str, summary: Mapping[str, str]) -> None:
         """Add a snapshot without any row to the transaction."""
-        self._java.clear(branch, json.dumps(summary))
+        called(self._java, "clear", branch, json.dumps(summary))
 
     def swap(self, branch: str, mark: tuple[str, str] | None = None) -> Swapped:
         """Replace the inspected metadata by the transaction's; a refused attempt leaves nothing behind.
@@ -120,7 +121,7 @@ class Attempt:
             branch: The branch that got a snapshot.
             mark: A property that the table gets in the same commit: key and value.
         """
-        found = json.loads(self._java.swap(branch, *(mark or (None, None))))
+        found = json.loads(called(self._java, "swap", branch, *(mark or (None, None))))
         table = table_of(self._identifier, found["table"])
         return Swapped(found["snapshot"], found["summary"], table, found["snapshots"], found["replaced"])
 

@@ -27,7 +27,7 @@ from calve.catalog.storage import for_executors
 from calve.columns.evolve import Evolution
 from calve.durable import make_folder
 from calve.engine.compiled import java_class
-from calve.engine.jvm import java_errors, unforeseen_errors
+from calve.engine.jvm import called, java_errors, unforeseen_errors
 from calve.engine.local_files import spare_processes
 from calve.engine.pyspark_private import hadoop_configuration, jvm_of
 from calve.errors import CalveError, CommitError, NoTargetError, SchemaConflictError, SetupError, SinkRefusedError
@@ -151,7 +151,7 @@ class Catalog:
     def load(self, identifier: str) -> Table | None:
         """Return the current state of a table, or None if it does not exist."""
         with java_errors(_STEP, identifier):
-            found = unless(_MISSING, lambda: self._attempts.load(self._java, _named(identifier)))
+            found = unless(_MISSING, lambda: called(self._attempts, "load", self._java, _named(identifier)))
         return None if found is None else table_of(identifier, json.loads(found))
 
     def load_java(self, identifier: str) -> Any:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from calve.engine.compiled import java_class
-from calve.engine.jvm import java_errors
+from calve.engine.jvm import called, java_errors
 from calve.errors import CommitConflictError, CommitError, InvariantError
 
 __all__ = ["Steady"]
@@ -29,7 +29,7 @@ class Steady:
 
     def load(self, java_catalog: Any, identifier: str) -> Any:
         """Return the Java table; raises what py4j raises."""
-        return self._java.load(java_catalog, identifier)
+        return called(self._java, "load", java_catalog, identifier)
 
     @contextmanager
     def commits(self, java_table: Any) -> Iterator[None]:

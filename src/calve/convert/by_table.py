@@ -35,6 +35,7 @@ class ConvertedRows(NamedTuple):
         wider: Values that fit only a wider column: position, and the needed type.
         ignored: Written events with fields that have no column, if none is added for them, or with repeated keys.
         new: The fields without a column of the events in `unknown_rows`, if they are known already.
+        size_bytes: The size of the rows; of a part its share by rows, as measuring it takes longer than writing some.
     """
 
     rows: pa.Table
@@ -45,6 +46,7 @@ class ConvertedRows(NamedTuple):
     wider: list[tuple[int, Node]]
     ignored: UnknownFields
     new: Node | None = None
+    size_bytes: int = 0
 
     def rejecting(self, rejects: list[Reject]) -> ConvertedRows:
         """Return the result with some more events rejected."""
@@ -99,11 +101,14 @@ def divide(found: ConvertedRows, by_table: TableOrder) -> Iterator[tuple[int, Co
     rejects = _by_table([(each.row, each._replace(row=int(order[each.row]))) for each in found.rejects], bounds)
     nulled = _by_table([(place, (int(order[place]), one)) for place, one in found.nulled], bounds)
     wider = _by_table([(place, (int(order[place]), one)) for place, one in found.wider], bounds)
+    row_bytes = found.size_bytes / max(len(found.rows), 1)
     for number, table in enumerate(by_table.tables):
         rows = found.rows.slice(at[number], at[number + 1] - at[number])
         mine, odd, left = (slice(*some[number : number + 2]) for some in (at, unknown, ignored))
         lost, wide, null = rejects.get(number, []), wider.get(number, []), nulled.get(number, [])
-        yield table, ConvertedRows(rows, row[mine], lost, null, unknown_rows[odd], wide, named.take(left))
+        size = int(row_bytes * len(rows))
+        odd_rows, mine_ignored = unknown_rows[odd], named.take(left)
+        yield table, ConvertedRows(rows, row[mine], lost, null, odd_rows, wide, mine_ignored, size_bytes=size)
 
 
 def _cut(places: RowNumbers, bounds: npt.NDArray[np.int64]) -> list[int]:

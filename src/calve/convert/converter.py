@@ -54,6 +54,7 @@ class Converted:
         reasons: The reason of the first value of each column in `nulled`.
         ignored: How many events have each field without a column (dotted path), if these are counted, and each key
             that an object repeats (`name (repeated)`); the last value of such a key is written.
+        size_bytes: About the size of the rows.
     """
 
     rows: pa.Table
@@ -63,6 +64,7 @@ class Converted:
     unknown: Inferred | None = None
     reasons: dict[str, str] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
+    size_bytes: int = 0
 
 
 class Converter:
@@ -155,7 +157,8 @@ class Converter:
         odd, new = np.flatnonzero(has_unknown), None
         if fast and fast.new and len(odd) == len(fast.unknown_rows) and not has_schemas(rows):
             new = Node.from_json(fast.new)
-        return ConvertedRows(seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
+        found = (seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
+        return ConvertedRows(*found, size_bytes=table.nbytes)
 
     def _decide(self, fast: core.Converted, outcome: ExactResult) -> core.Converted:
         """Let the exact converter decide the values that the core deferred; each distinct value once."""
@@ -201,7 +204,8 @@ class Converter:
         reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
         rejected, ignored = rejects_table(found.rejects), found.ignored.counts()
         row, lacks = pa.array(found.row), unknown if unknown else None
-        return Converted(self._with_metadata(rows, found), row, rejected, dict(nulled), lacks, reasons, ignored)
+        written, size = self._with_metadata(rows, found), found.size_bytes
+        return Converted(written, row, rejected, dict(nulled), lacks, reasons, ignored, size)
 
     @cached_property
     def _unknown(self) -> UnknownColumns:

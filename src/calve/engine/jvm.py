@@ -28,6 +28,7 @@ from calve.errors import (
 )
 
 __all__ = [
+    "called",
     "caused_by",
     "innermost_message",
     "is_instance",
@@ -178,3 +179,13 @@ def _line(throwable: Any) -> str:
     if not lines:
         return _MUTE.get(name, name)
     return lines[0] if " " in lines[0] else f"{name}: {lines[0]}"
+
+
+def called(java: Any, method: str, *arguments: Any) -> Any:
+    """Call a method of a Java object with texts, numbers, Java objects or None; raises what py4j raises.
+
+    py4j alone asks each converter of PySpark about each argument, which takes as long as the rest of the call.
+    """
+    member = getattr(java, method)
+    member.converters = ()
+    return member(*arguments)

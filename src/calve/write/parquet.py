@@ -119,15 +119,13 @@ class ParquetFile:
         """Whether a part of it is written, so that it uses more than memory."""
         return self._sink is not None
 
-    def add(self, rows: pa.Table) -> int:
-        """Add rows of the table's Arrow schema; return their size."""
-        size_bytes = int(rows.nbytes)
+    def add(self, rows: pa.Table, size_bytes: int) -> None:
+        """Add rows of the table's Arrow schema, of about this size."""
         self._pending.append(rows)
         self.pending_bytes += size_bytes
         self.rows += len(rows)
         if self.pending_bytes >= self._layout.group_bytes:
             self.flush()
-        return size_bytes
 
     def take(self, less_than_bytes: int) -> list[pa.Table] | None:
         """Remove and return the rows if they are smaller than this and nothing was written: then there is no file."""

@@ -124,6 +124,7 @@ class Writers:
         properties: dict[str, str],
         rows: pa.Table,
         equality_ids: Sequence[int] = (),
+        size_bytes: int = 0,
     ) -> None:
         """Write typed rows of one table.
 
@@ -133,12 +134,14 @@ class Writers:
             properties: The table's properties, overridden by `write_properties`.
             rows: Columns as in `arrow_schema(table.schema)`; may be a slice of many tables' rows.
             equality_ids: For equality deletes: the field ids of the key, which `table` is reduced to.
+            size_bytes: About the size of the rows; 0: it is measured.
         """
         writer = self._tables.get(key)
         if writer is None:
             writer = self._tables[key] = self._writer(table, properties, equality_ids)
+        row_bytes = size_bytes / max(len(rows), 1)
         for partition, part in writer.plan.partitioner.divide(rows):
-            self._add((key, partition), writer, part)
+            self._add((key, partition), writer, part, int(row_bytes * len(part)) or int(part.nbytes))
             reach("task.in-write")
         if self._kept_bytes > _KEPT_BYTES:
             self._flush()
@@ -175,11 +178,12 @@ class Writers:
             plan = self._plans[plan_key] = _Plan(table, write_properties, equality_ids)
         return _TableWriter(table, load_location_provider(table.location, plan.location_properties), plan)
 
-    def _add(self, key: _Key, writer: _TableWriter, rows: pa.Table) -> None:
+    def _add(self, key: _Key, writer: _TableWriter, rows: pa.Table, size_bytes: int) -> None:
         file = self._files.get(key)
         if file is None:
             file = self._files[key] = self._new_file(key, writer)
-        self._kept_bytes += file.add(rows) + _PART_BYTES
+        file.add(rows, size_bytes)
+        self._kept_bytes += size_bytes + _PART_BYTES
         if file.is_open:
             self._opened(key)
         if file.size_bytes + file.pending_bytes // 4 >= writer.plan.target_bytes:  # zstd leaves about a quarter

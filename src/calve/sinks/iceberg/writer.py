@@ -124,7 +124,8 @@ class TableWriter:
         if table in self._times:
             self._work.timed("convert", self._times[table].add, converted.rows, events, converted.row)
         if len(converted.rows) and not self._job.changes:
-            self._work.timed("write", self._work.writers.write, stream, loaded, properties, converted.rows)
+            rows, size = converted.rows, converted.size_bytes
+            self._work.timed("write", self._work.writers.write, stream, loaded, properties, rows, (), size)
 
     def _write_net(self, table: str, reducer: Reducer) -> None:
         target, net = TableRef(self._work.sink, table), reducer.net()

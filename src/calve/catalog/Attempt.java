@@ -3,6 +3,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutorService;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.ContentFile;
@@ -27,6 +28,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CleanableFailure;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.DoubleNode;
@@ -37,6 +39,10 @@ import org.apache.iceberg.util.JsonUtil;
  * metadata. It decides nothing, and puts what would be a hundred calls through py4j into four.
  */
 public class Attempt {
+  /** Of less files Iceberg makes one manifest; of more it makes several in parallel. */
+  private static final int FEW_FILES = 10000;
+  private static final ExecutorService THIS_THREAD = MoreExecutors.newDirectExecutorService();
+
   private Table table;
   private BaseTransaction transaction;
   private TableMetadata start;
@@ -80,9 +86,11 @@ public class Attempt {
   public void append(String branch, String files, String summary) throws Exception {
     AppendFiles update = transaction.newAppend();
     Map specs = transaction.table().specs();
-    for (Iterator nodes = elements(files); nodes.hasNext();) {
+    JsonNode all = JsonUtil.mapper().readTree(files);
+    for (Iterator nodes = all.elements(); nodes.hasNext();) {
       update.appendFile((DataFile) read((JsonNode) nodes.next(), specs));
     }
+    stayIfFew(update, all.size());
     finish(update, branch, summary);
   }
 
@@ -90,7 +98,8 @@ public class Attempt {
   public void change(String branch, String files, String summary) throws Exception {
     RowDelta update = transaction.newRowDelta();
     Map specs = transaction.table().specs();
-    for (Iterator nodes = elements(files); nodes.hasNext();) {
+    JsonNode all = JsonUtil.mapper().readTree(files);
+    for (Iterator nodes = all.elements(); nodes.hasNext();) {
       ContentFile file = read((JsonNode) nodes.next(), specs);
       if (file instanceof DeleteFile) {
         update.addDeletes((DeleteFile) file);
@@ -98,6 +107,7 @@ public class Attempt {
         update.addRows((DataFile) file);
       }
     }
+    stayIfFew(update, all.size());
     finish(update, branch, summary);
   }
 
@@ -118,8 +128,12 @@ public class Attempt {
     update.commit();
   }
 
-  private static Iterator elements(String files) throws Exception {
-    return JsonUtil.mapper().readTree(files).elements();
+  /** Let this thread write the manifest of few files: for its pool Iceberg waits in steps of 10 ms. */
+  private static void stayIfFew(SnapshotUpdate update, int files) {
+    if (files < FEW_FILES) {
+      update.scanManifestsWith(THIS_THREAD);
+      update.writeManifestsWith(THIS_THREAD, 1);
+    }
   }
 
   private static ContentFile read(JsonNode file, Map specs) {

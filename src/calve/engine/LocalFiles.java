@@ -22,9 +22,16 @@ import org.apache.hadoop.util.Progressable;
  * does; where there is one, it is read.
  */
 public class LocalFiles extends LocalFileSystem {
+  private boolean writesChecksums;
+
   public LocalFiles() {
     super(new Raw());
     setWriteChecksum(false);
+  }
+
+  public void setWriteChecksum(boolean value) {
+    super.setWriteChecksum(value);
+    writesChecksums = value;
   }
 
   public FSDataInputStream open(Path path, int bufferBytes) throws IOException {
@@ -41,6 +48,9 @@ public class LocalFiles extends LocalFileSystem {
       long blockBytes,
       Progressable progress)
       throws IOException {
+    if (writesChecksums) {
+      return super.create(path, permission, overwrite, bufferBytes, replication, blockBytes, progress);
+    }
     FSDataOutputStream out =
         getRawFileSystem().create(path, permission, overwrite, bufferBytes, replication, blockBytes, progress);
     checksums(path).delete();

@@ -180,7 +180,8 @@ class IcebergSettings(SinkSettings):
     commit_interval: timedelta = option(
         timedelta(minutes=5),
         "Interval at which written events become visible in the table. The first rows of a run's first ten "
-        "tables, and the end of a backlog, are committed at once.",
+        "tables, and the end of a backlog, are committed at once; while a backlog is read, commits pause for twice "
+        "what they take.",
     )
     flush_interval: timedelta = option(
         timedelta(minutes=5),

@@ -32,7 +32,9 @@ insert into app.late values (1);
 update app.account set balance = balance - id, more = 'm' where id <= 60;
 insert into app.other values (-1);
 commit;
+begin;
 alter table app.other add column extra text;
+commit;
 begin;
 lock table app.account;
 update app.account set balance = balance + id where id <= 40;
@@ -40,7 +42,11 @@ insert into app.other values (-2, 'x');
 update app.account set balance = balance - id where id <= 40;
 commit;
 """
-"""A transaction that changes its tables, and one in which a table comes that was changed before."""
+"""A transaction that changes its tables, and one in which a table comes that was changed before.
+
+Between them nothing is locked: statements that are sent together are one transaction up to the next `commit`, and
+writers lock the first table before the second.
+"""
 
 
 class Transfers(Writer):

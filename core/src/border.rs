@@ -21,7 +21,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 14;
+const VERSION: i32 = 15;
 const PANICKED: i32 = -1;
 
 /// https://arrow.apache.org/docs/format/CDataInterface.html

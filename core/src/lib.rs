@@ -10,6 +10,7 @@ mod border;
 pub mod check;
 pub mod column;
 pub mod convert;
+pub mod copy;
 pub mod envelope;
 pub mod export;
 pub mod iso8601;

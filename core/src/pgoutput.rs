@@ -1,4 +1,4 @@
-//! What PostgreSQL sends: rows of COPY, and changes of `pgoutput` (protocol version 1, text) as columns of texts.
+//! What PostgreSQL sends of its log: changes of `pgoutput` (protocol version 1, text) as columns of texts.
 //!
 //! https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
 
@@ -6,7 +6,8 @@ use crate::convert::Events;
 use crate::export::Texts;
 use std::str;
 
-const HEAD_BYTES: usize = 5;
+/// Of a message: its kind and its length.
+pub const HEAD_BYTES: usize = 5;
 /// Of the message of replication before a message of `pgoutput`: `w` and three numbers.
 const WAL_BYTES: usize = 25;
 const INSERT: i32 = 0;
@@ -18,7 +19,7 @@ const DELETE_OLD: i32 = 3;
 type Value<'a> = Option<&'a [u8]>;
 
 /// Gives the bytes of the data messages at the beginning that are complete, one after the other.
-fn frames(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn frames(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let head = data.get(at..at + HEAD_BYTES)?;
@@ -27,16 +28,6 @@ fn frames(data: &[u8]) -> impl Iterator<Item = &[u8]> {
         at = end;
         Some(found)
     })
-}
-
-/// Joins the rows of COPY that are completely there.
-pub fn copied(data: &[u8]) -> (usize, Vec<u8>) {
-    let (mut size, mut rows) = (0, Vec::with_capacity(data.len()));
-    for row in frames(data) {
-        size += HEAD_BYTES + row.len();
-        rows.extend_from_slice(row);
-    }
-    (size, rows)
 }
 
 /// Messages of replication.
@@ -222,14 +213,6 @@ mod tests {
 
     fn wal(message: &[u8]) -> Vec<u8> {
         framed(b'd', &[&[b'w'; WAL_BYTES][..], message].concat())
-    }
-
-    #[test]
-    fn rows_of_copy_are_taken_up_to_one_that_is_cut_off_or_another_message() {
-        let rows = [framed(b'd', b"1\n"), framed(b'd', b""), framed(b'd', b"2\n")].concat();
-        for rest in [framed(b'c', b""), framed(b'd', b"3\n")[..6].to_vec(), b"d\0".to_vec()] {
-            assert_eq!(copied(&[&rows[..], &rest].concat()), (rows.len(), b"1\n2\n".to_vec()));
-        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ from calve.sources.database.connection import Channel, Rest
 from calve.sources.database.outbox import Block
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres import pgoutput
+from calve.sources.postgres.copied import columns_of
 from calve.sources.postgres.large import lacks_values
 from calve.sources.postgres.pgoutput import UNCHANGED
 from calve.sources.postgres.reader import PostgresReader
@@ -142,12 +143,35 @@ def test_a_stream_is_the_same_messages_and_only_complete_changes_of_one_table_ar
     assert sum(block.count for block in blocks) <= len(joined)
 
 
-@given(st.lists(st.binary(max_size=20)), st.binary(max_size=4))
-def test_rows_of_copy_are_joined_up_to_the_first_other_message(rows: list[bytes], rest: bytes) -> None:
-    data = b"".join(map(framed, rows))
-    end = b"c\0\0\0\4"
-    assert core.copied(data + end) == (len(data), b"".join(rows))
-    assert core.copied(data + b"d\0\0\0" + rest[:1]) == (len(data), b"".join(rows))
+VALUES = st.none() | st.text(
+    st.sampled_from('a,"\\N.\t\n\r\b\f\v é\ufeff\U0001f600') | st.characters(codec="utf-8"), max_size=9
+)
+WRITTEN = str.maketrans({"\\": r"\\", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\v": r"\v", "\f": r"\f", "\r": r"\r"})
+
+
+def line(row: tuple[str | None, ...]) -> bytes:
+    """Return a row as COPY writes it."""
+    return "\t".join(r"\N" if value is None else value.translate(WRITTEN) for value in row).encode() + b"\n"
+
+
+@given(st.integers(1, 3).flatmap(lambda count: st.lists(st.tuples(*[VALUES] * count), min_size=1)), st.data())
+def test_rows_of_copy_are_the_same_with_the_core_and_without(rows: list[tuple[str | None, ...]], data: Any) -> None:
+    lines, count = list(map(line, rows)), len(rows[0])
+    expected = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    assert columns_of(b"".join(lines), count) == expected
+    sent = b"".join(map(framed, lines))
+    assert core.copied(sent + b"c\0\0\0\4", count) == (len(sent), expected)
+    cut = data.draw(st.integers(0, len(sent)))
+    found = core.copied(memoryview(sent)[:cut], count)
+    whole = 0 if found is None else len(found[1][0])
+    assert found is None or found[1] == [column[:whole] for column in expected]
+    assert len(b"".join(map(framed, lines[:whole]))) <= cut
+    assert whole == len(lines) or cut < len(b"".join(map(framed, lines[: whole + 1])))
+
+
+@pytest.mark.parametrize("bad", [b"1\n", b"1\t2\t3\n", b"1\t2", b"1\t\xff\n", b"1\t2\n3\t4\n", b"1\t2\\\n", b""])
+def test_a_row_that_postgresql_does_not_write_is_left_to_the_exact_reader(bad: bytes) -> None:
+    assert core.copied(framed(b"1\t2\n") + framed(bad), 2) is None
 
 
 def test_without_the_core_every_message_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +179,6 @@ def test_without_the_core_every_message_comes_alone(monkeypatch: pytest.MonkeyPa
     insert = b"I" + struct.pack(">I", 7) + b"N" + pgoutput.packed([b"1"])
     sent = [b"w" * 25 + insert] * 3
     assert received(b"".join(map(framed, sent))) == (sent, [])
-    assert core.copied(b"") is None
+    assert core.copied(framed(b"1\n"), 1) is None
     assert by_core([True], [insert]) is None
     assert events.failures() == 0

@@ -2,23 +2,29 @@
 
 use super::{give, guarded, ArrowArray, Input};
 use crate::convert::Events;
-use crate::export;
+use crate::copy::{self, Copied};
+use crate::export::{self, Texts};
 use crate::pgoutput::{self, Rows};
 use std::slice;
 
 const LEFT: i32 = 1;
 
-/// Joins the rows of COPY at the beginning of what was received; gives how many bytes they took.
+/// Reads the rows of COPY at the beginning of what was received; gives how many bytes they took, 0 if the exact reader must.
 ///
 /// # Safety
 /// `received` is an array of one binary to release here; `out` has room for one array.
 #[no_mangle]
-pub unsafe extern "C" fn calve_postgres_copied(received: *mut ArrowArray, is_wide: bool, out: *mut ArrowArray) -> i32 {
+pub unsafe extern "C" fn calve_postgres_copied(
+    count: usize,
+    received: *mut ArrowArray,
+    is_wide: bool,
+    out: *mut ArrowArray,
+) -> i32 {
     guarded(|| {
         let received = Input::take(received, is_wide);
-        let (size, rows) = pgoutput::copied(received.value(0).unwrap_or_default());
-        give([export::texts(&[rows])], out);
-        size as i32
+        let found = copy::copied(received.value(0).unwrap_or_default(), count).unwrap_or_else(|| Copied::new(count));
+        give([export::table(found.rows, found.columns.into_iter().map(Texts::array).collect())], out);
+        found.size as i32
     })
 }
 

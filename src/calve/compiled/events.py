@@ -326,7 +326,7 @@ def pick(events: pa.Array, names: Sequence[str] = (), is_whole: bool = True) -> 
     return None if found is None else (found[1][0], found[1][1])
 
 
-def as_array(data: bytes) -> pa.Array:
+def as_array(data: bytes | memoryview) -> pa.Array:
     """Return bytes as an array of one large binary, without a copy."""
     ends = pa.py_buffer(np.array([0, len(data)], np.int64))
     return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(data)])

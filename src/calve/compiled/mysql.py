@@ -38,7 +38,7 @@ def rows(
     return values.columns, numbers.to_numpy().astype(np.int64), operations.to_numpy().astype(np.int64)
 
 
-def packets(received: bytes) -> tuple[int, bytes, bytes] | None:
+def packets(received: bytes | memoryview) -> tuple[int, bytes, bytes] | None:
     """Return how many of these bytes are complete packets, up to one that may be an end, an error or a part of one.
 
     And these packets without their heads, joined, and their lengths (uint32 each).

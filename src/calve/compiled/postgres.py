@@ -1,4 +1,4 @@
-"""What the compiled core reads of PostgreSQL (`core/src/pgoutput.rs`); every function returns None without it."""
+"""What the compiled core reads of PostgreSQL (`pgoutput.rs`, `copy.rs`); every function returns None without it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,21 @@ class Messages(NamedTuple):
     lengths: bytes
 
 
-def copied(received: bytes) -> tuple[int, bytes] | None:
-    """Return how many of these bytes are rows of COPY, up to the first other message, and the rows, joined."""
-    found = call("calve_postgres_copied", as_array(received), [_BYTES]) if load() else None
-    return None if found is None else (found[0], found[1][0][0].as_py())
+def copied(received: bytes | memoryview, count: int) -> tuple[int, list[pa.Array]] | None:
+    """Return how many of these bytes are rows of COPY, up to the first other message, and the rows as columns of texts.
+
+    None where a row is not as PostgreSQL writes it; the exact reader tells.
+
+    Args:
+        received: What the server sent.
+        count: The number of columns.
+    """
+    schema = _texts(count)
+    found = call("calve_postgres_copied", as_array(received), [schema], count) if load() else None
+    return None if found is None or not found[0] else (found[0], found[1][0].columns)
 
 
-def messages(received: bytes) -> Messages | None:
+def messages(received: bytes | memoryview) -> Messages | None:
     """Return the messages of replication that are completely there, up to the first other message."""
     kinds = _BYTES, _NUMBERS, _NUMBERS
     found = call("calve_postgres_messages", as_array(received), kinds) if load() else None
@@ -61,10 +69,13 @@ def rows(
         changes: The messages `I`, `U` and `D`.
         keys: For each column, whether it is of the key.
     """
-    schema = pa.schema([(str(number), pa.string()) for number in range(len(keys))])
-    kinds = schema, _NUMBERS, _NUMBERS
+    kinds = _texts(len(keys)), _NUMBERS, _NUMBERS
     found = call("calve_postgres_rows", changes, kinds, bytes(keys), len(keys)) if load() else None
     if found is None or found[0] == _LEFT:
         return None
     texts, numbers, operations = found[1]
     return texts.columns, numbers.to_numpy().astype(np.int64), operations.to_numpy().astype(np.int64)
+
+
+def _texts(count: int) -> pa.Schema:
+    return pa.schema([(str(number), pa.string()) for number in range(count)])

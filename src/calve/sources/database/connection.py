@@ -160,10 +160,7 @@ class Channel:
             ClosedError: The connection is lost.
         """
         while not self.has(count):
-            try:
-                self._fill()
-            except OSError as error:
-                raise _lost(error) from error
+            self.more()
         return bytes(memoryview(self._buffer)[self._at : self._at + count])
 
     def take(self, count: int) -> bytes:
@@ -181,9 +178,20 @@ class Channel:
         return len(self._buffer) - self._at >= count
 
     @property
-    def received(self) -> bytes:
-        """What was received and not taken yet."""
-        return bytes(memoryview(self._buffer)[self._at :])
+    def received(self) -> memoryview:
+        """What was received and not taken yet; to be given up before more is received."""
+        return memoryview(self._buffer)[self._at :]
+
+    def more(self) -> int:
+        """Wait for more, and return how many bytes came.
+
+        Raises:
+            ClosedError: The connection is lost.
+        """
+        try:
+            return self._fill()
+        except OSError as error:
+            raise _lost(error) from error
 
     def skip(self, count: int) -> None:
         """Remove bytes that were received."""

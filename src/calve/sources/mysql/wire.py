@@ -284,7 +284,7 @@ class Connection:
         found: list[bytes] = []
         if not self._has_packet():
             return found
-        data, at = self._channel.received, 0
+        data, at = bytes(self._channel.received), 0
         while len(data) - at > _HEAD_BYTES:
             start = at + _HEAD_BYTES
             end = start + int.from_bytes(data[at : at + 3], "little")

@@ -8,8 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from calve.object_store import StateFolder
-from calve.sources.database.csv_rows import csv_columns
-from calve.sources.database.pieces import grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
 from calve.sources.postgres.database import Database
@@ -63,8 +61,8 @@ def read_chunk(
         connection.query(f"SET TRANSACTION SNAPSHOT {literal(snapshot.name)}")
         with unreadable(_CHANGED):
             _lock(connection, chunk)
-            for part in grouped(connection.copy_out(_copy(table, chunk)), len):
-                yield snapshot.until > 0, csv_columns(part, len(table.columns))
+            for texts in connection.copy_out(_copy(table, chunk), len(table.columns)):
+                yield snapshot.until > 0, texts
 
 
 def _lock(connection: Connection, chunk: dict[str, Any]) -> None:
@@ -87,6 +85,4 @@ def _copy(table: Table, chunk: dict[str, Any]) -> str:
     limits = f"ctid >= '({chunk['start']},0)'::tid"
     if chunk["end"] is not None:
         limits += f" AND ctid < '({chunk['end']},0)'::tid"
-    select = f"SELECT {columns} FROM ONLY {chunk['from']} WHERE {limits}"
-    first = quoted(table.columns[0].name)  # in quotes: else a mark at its beginning is taken for that of a file (BOM)
-    return f"COPY ({select}) TO STDOUT (FORMAT csv, FORCE_QUOTE ({first}))"
+    return f"COPY (SELECT {columns} FROM ONLY {chunk['from']} WHERE {limits}) TO STDOUT"

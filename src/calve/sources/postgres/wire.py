@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
 
 from calve.compiled import postgres as core
 from calve.compiled.postgres import Messages
 from calve.sources.database.connection import Address, Channel, ClosedError, Rest, ServerError, no_tls, opened
 from calve.sources.database.outbox import Block
+from calve.sources.postgres.copied import columns_of
 from calve.sources.postgres.scram import MECHANISM, Scram, ScramError
 
 __all__ = ["NOT_TRUSTED", "Connection", "Row", "connect"]
@@ -43,6 +47,12 @@ _HEAD = struct.Struct(">cI")
 _UINT, _USHORT = struct.Struct(">I"), struct.Struct(">H")
 _REST = Rest(1 << 18, 0.02)
 """PostgreSQL sends each change by itself, which is most of its work; the kernel joins them while nobody reads."""
+_READY = b"Z\0\0\0\5"
+"""How the last message of an answer begins; a byte follows."""
+_FIRST_COPIED_BYTES, _MOST_COPIED_BYTES = 1 << 18, 8 << 20
+"""The first rows are soon converted, while the next ones are read."""
+_LITTLE_COPIED_BYTES, _COPIED_REST_SECONDS = 1 << 16, 0.0005
+"""A server that sends 8 kB at a time would wake the reader for each of them."""
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
 
 
@@ -137,21 +147,26 @@ class Connection:
             raise failed
         return rows
 
-    def copy_out(self, sql: str) -> Iterator[bytes]:
-        """Run a COPY to the client; yield its rows, one or more as one piece.
+    def copy_out(self, sql: str, count: int) -> Iterator[list[pa.Array]]:
+        """Run a COPY to the client in text format; yield its rows as columns of texts, in ever larger pieces.
+
+        Args:
+            sql: The statement.
+            count: The number of columns.
 
         Raises:
             ClosedError: The server closed the connection.
             ServerError: It refused.
         """
         self._send(b"Q", sql.encode() + b"\0")
+        enough = _FIRST_COPIED_BYTES
         while True:
-            if rows := self._copied():
-                yield rows
-            kind, body = self._message()
-            if kind == b"d":
-                yield body
-            elif kind == b"Z":
+            if not self._has_message():
+                self._gather(enough)
+            elif self._channel.peek(1) == b"d":
+                yield self._copied(count)
+                enough = min(2 * enough, _MOST_COPIED_BYTES)
+            elif self._message()[0] == b"Z":
                 return
 
     def start_replication(self, sql: str) -> None:
@@ -234,13 +249,21 @@ class Connection:
             if kind not in (b"N", b"A"):
                 return kind, body
 
-    def _copied(self) -> bytes:
-        """Take the rows of COPY that are completely there, joined."""
-        if not self._has_message():
-            return b""
-        found = core.copied(self._channel.received)
+    def _gather(self, enough: int) -> None:
+        """Receive so many bytes, or up to the end of an answer."""
+        channel = self._channel
+        while True:
+            is_little = channel.more() < _LITTLE_COPIED_BYTES
+            if channel.has(enough) or channel.received[-len(_READY) - 1 : -1] == _READY:
+                return
+            if is_little:
+                time.sleep(_COPIED_REST_SECONDS)
+
+    def _copied(self, count: int) -> list[pa.Array]:
+        """Take the rows of COPY that are completely there."""
+        found = core.copied(self._channel.received, count)
         if found is None:
-            return b"".join(self._received())
+            return columns_of(b"".join(self._received()), count)
         self._channel.skip(found[0])
         return found[1]
 
@@ -259,7 +282,7 @@ class Connection:
         found: list[bytes] = []
         if not self._has_message():
             return found
-        data, at = self._channel.received, 0
+        data, at = bytes(self._channel.received), 0
         while data[at : at + 1] == b"d" and len(data) - at >= _HEAD.size:
             end = at + 1 + _UINT.unpack_from(data, at + 1)[0]
             if end > len(data):

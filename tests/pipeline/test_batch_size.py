@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calve.pipeline.batch_size import BatchSize
+from calve.pipeline.batch_size import FIRST_BYTES, BatchSize
 from calve.record.content_file import ContentFile
 from calve.record.staged import StagedBatch
 from calve.record.written import TableFiles
@@ -58,3 +58,26 @@ def test_files_are_small_for_the_size_of_their_batch() -> None:
 
 def test_a_size_that_was_set_is_kept() -> None:
     assert sizes(BatchSize(FULL, False), batch(FULL, SMALL)) == [FULL]
+
+
+def test_a_batch_whose_tables_must_be_made_is_small_because_it_is_read_twice() -> None:
+    full = 4 * FIRST_BYTES
+    size = BatchSize(full, True)
+    size.begin(known=1, absent=2)
+    assert size.next_bytes(is_behind=True) == size.next_bytes(is_behind=False) == FIRST_BYTES
+    size.learn(batch(FIRST_BYTES, LARGE))
+    assert size.next_bytes(is_behind=True) == full
+
+
+def test_the_first_batch_of_a_backlog_with_many_tables_that_exist_is_large_at_once() -> None:
+    full, size = 256 << 20, BatchSize(256 << 20, True)
+    size.begin(known=1, absent=0)
+    assert size.next_bytes(is_behind=True) == full
+    size.begin(known=50, absent=1)
+    assert (size.next_bytes(is_behind=True), size.next_bytes(is_behind=False)) == (4 * full, full)
+
+
+def test_nothing_is_decided_where_tables_are_made_before_events_are_read() -> None:
+    size = BatchSize(FULL, True)
+    size.begin(known=0, absent=0)
+    assert size.next_bytes(is_behind=True) == FULL

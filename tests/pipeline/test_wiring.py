@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.wiring import Wiring, own_targets
-from calve.record.target import BranchRef
+from calve.record.target import BranchRef, TableRef
 from calve.settings import parse_text
-from calve.sources.source import SourceTable
+from calve.sinks.iceberg.sink import IcebergSink
+from calve.sources.source import Planned, SourceTable, Split
 
 DATABASE = "postgres: {host: h, database: d, username: u}"
 FILES = "file: {path: /nowhere/*.ndjson}"
@@ -51,12 +53,40 @@ def test_a_target_that_events_select_is_not_emptied() -> None:
     assert targets({"shop.items": "a.items"}) == ([], False)
 
 
-@pytest.mark.parametrize(("source", "infers"), [(DATABASE, False), (FILES, True)])
-def test_only_a_batch_that_is_read_twice_to_make_tables_is_a_small_one(source: str, infers: bool) -> None:
-    """The tables of a database are made from its catalog, before the first batch is read."""
-    [settings] = parse_text(f"p:\n  source:\n    {source}\n  sink:\n    - {SINK}\n", PLUGINS).pipelines
+class Files:
+    """A source with some events."""
+
+    def plan(self, position: None, max_bytes: int) -> Planned:
+        return Planned([Split({}, max_bytes)])
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "expected"),
+    [
+        (FILES, "a.there", (1, 0)),
+        (FILES, "a.new", (0, 1)),
+        (FILES, "a.${/t}", (1, 2)),
+        (DATABASE, "a.${/t}", (0, 0)),  # its tables are made from its catalog, before the first batch is read
+    ],
+)
+def test_a_survey_tells_how_many_tables_of_the_first_events_exist(
+    monkeypatch: pytest.MonkeyPatch, source: str, table: str, expected: tuple[int, int]
+) -> None:
+    sink = f"iceberg: {{table_identifier: '{table}', auto_create: true}}"
+    yaml = f"p:\n  source:\n    {source}\n  sink:\n    - {sink}\n    - opensearch: {{hosts: [http://h], index: i}}\n"
+    [settings] = parse_text(yaml, PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    assert Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog)).infers is infers
+    wiring = Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog))
+    wiring.source = cast(Any, Files())
+    monkeypatch.setattr(IcebergSink, "find", lambda self, name: name == "a.there")
+    read: list[int] = []
+
+    def tables(planned: Planned) -> set[TableRef]:
+        read.extend(split.size_bytes for split in planned.splits)
+        return {TableRef(0, "a.there"), TableRef(0, "a.new"), TableRef(0, "a.newer"), TableRef(1, "i")}
+
+    assert wiring.survey(None, tables) == expected
+    assert read == ([FIRST_BYTES] if sum(expected) > 1 else [])
 
 
 @pytest.mark.parametrize(

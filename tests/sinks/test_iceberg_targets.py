@@ -71,6 +71,13 @@ def test_it_is_told_once_and_looked_at_anew_with_each_batch(caplog):
     assert isinstance(made.known()["orc"], Table)
 
 
+def test_a_survey_loads_what_exists_and_makes_nothing():
+    made = targets(orc={"write.format.default": "orc"}, fine={})
+    assert [made.find(name) for name in ("fine", "fine", "orc", "new")] == [True, True, False, False]
+    assert list(made.known()) == ["fine"]
+    assert made.catalog.asked == ["fine", "orc", "new"]
+
+
 def test_write_properties_decide_instead_of_the_table():
     made = targets(write_properties={"write.format.default": "parquet"}, orc={"write.format.default": "orc"})
     made.fit("orc", None)

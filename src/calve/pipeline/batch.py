@@ -15,7 +15,7 @@ from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.quarantine import Quarantine
-from calve.pipeline.spark_job import count_rows, divide, run_job
+from calve.pipeline.spark_job import count_rows, divide, run_job, run_survey
 from calve.record.receipt import Misfit, Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
@@ -115,6 +115,13 @@ class Writer:
     def count(self, batch: int, planned: Planned) -> list[int]:
         """Count the events of each split of a batch."""
         return count_rows(self.spark, self.job(batch, planned.time_tenths, 0, None).reader, planned.splits)
+
+    def tables(self, planned: Planned) -> set[TableRef]:
+        """Return the tables of the first events of a batch that is not begun; none where that fails."""
+        try:
+            return run_survey(self.spark, self.job(0, 0, 0, None), planned.splits)
+        except CalveError:
+            return set()  # the pass that reads the batch tells
 
     def attempt(
         self, batch: int, planned: Planned, isolation: Isolation = WHOLE, again: Again | None = None

@@ -47,8 +47,6 @@ _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
 """How long the end of a run continues to write accepted events; the rest waits in the source's log."""
 _SHOWN_TABLES = 3
-_FIRST_BYTES = 8 << 20
-"""The most bytes of a pipeline's first batch, which is read twice if its events create tables."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Driver:
         self._spark = spark
         self._due = Due(wiring.flush_seconds)
         self._size = BatchSize(wiring.max_batch_bytes, wiring.may_grow)
-        self._backlog_end = 0
+        self._backlog_end, self._is_surveyed = 0, False
         self._pause, self._paused = Pause(str(folder)), False
 
     def run(self) -> None:
@@ -224,15 +222,16 @@ class Driver:
             self._status.source(source.condition, self._stopped())
         if self._is_paused():
             return None
-        most = self._wiring.max_batch_bytes
-        if self._ledger.last_batch == 0 and self._wiring.infers:
-            most = min(most, _FIRST_BYTES)
         least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
-        is_due = self._due.look(backlog, most, least)
+        is_due = self._due.look(backlog, self._wiring.max_batch_bytes, least)
         self._queue.is_behind = self._due.behind
-        if self._due.behind and most == self._wiring.max_batch_bytes:
-            most = self._size.size_bytes
-        planned = source.plan(position, most) if is_due or (self._once and backlog) else None
+        if not is_due and not (self._once and backlog):
+            return None
+        if not self._is_surveyed:
+            self._is_surveyed = True
+            self._size.begin(*self._wiring.survey(position, self._writer.tables))
+        most = self._size.next_bytes(self._due.behind)
+        planned = source.plan(position, most)
         if planned is not None and self._due.took(planned, backlog, most):
             self._backlog_end = self._ledger.last_batch + 1
         return planned

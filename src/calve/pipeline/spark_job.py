@@ -9,12 +9,13 @@ from pyspark.sql import SparkSession
 
 from calve import structs
 from calve.record.receipt import Failure, Receipt
+from calve.record.target import TableRef
 from calve.sources.source import Reader, Split
 from calve.task.job import Job
 from calve.task.second_stage import write_handed_on
-from calve.task.task import hand_on, run_tasks
+from calve.task.task import hand_on, run_tasks, survey
 
-__all__ = ["count_rows", "divide", "run_job"]
+__all__ = ["count_rows", "divide", "run_job", "run_survey"]
 
 _REPORTS = structs.decoder(Receipt | Failure)  # type: ignore[arg-type]
 TASK_BYTES = 16 << 20
@@ -84,6 +85,15 @@ def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[Re
     for failure in (report for report in found if isinstance(report, Failure)):
         raise failure.to_error()
     return [report for report in found if isinstance(report, Receipt)]
+
+
+def run_survey(spark: SparkSession, job: Job, splits: Sequence[Split]) -> set[TableRef]:
+    """Return the tables of the first events of each split.
+
+    Raises:
+        CalveError: Spark failed.
+    """
+    return set(spark.tasks.run(partial(survey, job), splits))
 
 
 def count_rows(spark: SparkSession, reader: Reader, splits: Sequence[Split]) -> list[int]:

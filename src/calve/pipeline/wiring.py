@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.expression.scope import TAGS
 from calve.object_store import StateFolder
 from calve.observe.log import Log
+from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.faults import envelope_format
 from calve.pipeline.plugins import (
     accepts,
@@ -40,7 +41,7 @@ from calve.record.target import BranchRef, TableRef
 from calve.record.written import TableFiles
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sinks.sink import CatalogOf, CommitSettings, Opening, Order, Sink, SinkTables
-from calve.sources.source import OfTables, Planned, Source, SourceTable
+from calve.sources.source import OfTables, Planned, Position, Source, SourceTable
 from calve.stop_point import meet
 from calve.table.limits import Limits
 from calve.table.loaded import Table
@@ -135,7 +136,7 @@ class Wiring:
         self.source_accepts = not rejects and accepts(settings)
         self.always_gathers = any(sink.always_gathers for sink in tables)
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
-        self.infers = not is_typed and any(sink.infers for sink in tables)
+        self._learns_tables = bool(tables) and not is_typed
         self.in_order = any(sink.order is Order.BY_KEY for sink in self._sinks)
         self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks)
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)
@@ -247,6 +248,25 @@ class Wiring:
             for number, sink in self._tables.items()
             for name in sink.lacking(tables)
         ]
+
+    def survey(self, position: Position | None, tables: Callable[[Planned], set[TableRef]]) -> tuple[int, int]:
+        """Load the tables that the first events after a position need, side by side, before a batch needs them.
+
+        Args:
+            position: Where the first batch of a run begins.
+            tables: Looks for the tables of the first events of a batch.
+
+        Returns:
+            How many of them exist, and how many do not; none if they are made before events are read.
+        """
+        if not self._learns_tables:
+            return 0, 0
+        found = {TableRef(number, sink.static) for number, sink in self._tables.items() if sink.static is not None}
+        if len(found) < len(self._tables) and (planned := self.source.plan(position, FIRST_BYTES)):
+            found |= {target for target in tables(planned) if target.sink in self._tables}
+        with ThreadPoolExecutor(_POOL) as pool:
+            known = sum(pool.map(lambda target: self._tables[target.sink].find(target.table), found))
+        return known, len(found) - known
 
     def fit(self, misfits: list[Misfit]) -> None:
         """Create or evolve tables side by side.

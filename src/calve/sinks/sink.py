@@ -102,7 +102,7 @@ class SinkTables(Protocol):
         catalogs: The catalogs, by the key under which receipts name them.
         commits: When staged files are committed.
         letters: The table of the sink's dead letters, if it has one.
-        infers: Whether the columns of new tables are inferred from events.
+        static: Its only table; None: events say their table.
         may_grow: Whether batches of a backlog may be larger than `max_batch_bytes` if their files are small.
         always_gathers: Whether small parts are always written together.
         max_open_writers: The most files that a task keeps open.
@@ -113,7 +113,7 @@ class SinkTables(Protocol):
     catalogs: Mapping[str, Catalog]
     commits: CommitSettings
     letters: LetterTarget | None
-    infers: bool
+    static: str | None
     may_grow: bool
     always_gathers: bool
     max_open_writers: int
@@ -127,6 +127,10 @@ class SinkTables(Protocol):
 
     def fit(self, table: str, inferred: Inferred | None) -> None:
         """Create or evolve a table, so that events with these fields fit."""
+        ...
+
+    def find(self, table: str) -> bool:
+        """Load a table if it is not known and exists; return whether it is known."""
         ...
 
     def may_write(self, target: BranchRef) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from functools import partial
 from typing import Any
 
@@ -39,7 +40,7 @@ from calve.task.sink_writers import SinkWriters
 from calve.write.shuffle import Shuffle
 from calve.write.writer import Writers
 
-__all__ = ["hand_on", "run_task", "run_tasks"]
+__all__ = ["hand_on", "run_task", "run_tasks", "survey"]
 
 _BUFFERS_BYTES = 192 << 20
 """The most events in all buffers of a task."""
@@ -71,6 +72,15 @@ def run_task(job: Job, splits: list[Split], number: int) -> Receipt | Failure:
     """Process splits; return the receipt, or the error that ended the task, whose files are then removed."""
     task = _Task(job, number)
     return reported(job, task, partial(task.run, splits), task.doing)
+
+
+def survey(job: Job, splits: Iterator[Split]) -> Iterator[TableRef]:
+    """Yield the tables of the first events of splits; nothing is written, and events that cannot be read have none."""
+    for split in splits:
+        found = _Survey(job)
+        with contextlib.suppress(Exception):  # the pass that reads the batch tells
+            found.look(split)
+        yield from found.tables
 
 
 class _Task:
@@ -125,7 +135,7 @@ class _Task:
             self.discard()
         return receipt
 
-    def _read(self, at: int, split: Split) -> Iterator[pa.Table]:
+    def _read(self, at: int, split: Split) -> Generator[pa.Table]:
         """Read a split, with versions where documents are written; an event that is sent again brings its own."""
         job = self._job
         number = job.split_numbers[self._number][at] if job.split_numbers else at
@@ -338,3 +348,22 @@ class _Task:
             return function(*arguments)
         finally:
             self._seconds[step] += time.perf_counter() - start
+
+
+class _Survey(_Task):
+    """Routes events, and keeps only the names of their tables."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job, 0)
+        self.tables: dict[TableRef, None] = {}
+
+    def look(self, split: Split) -> None:
+        with contextlib.closing(self._read(0, split)) as batches:
+            for events in itertools.islice(batches, 1):
+                self._take(events)
+
+    def _gather(self, events: pa.Table, shares: Shares, is_guess: bool = False) -> None:
+        self.tables |= dict.fromkeys(target for target, _ in shares)
+
+    def _reject(self, target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
+        """Leave it to the pass that reads the batch."""

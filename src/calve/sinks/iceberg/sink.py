@@ -56,13 +56,14 @@ class IcebergSink:
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys) | frozenset(kept))
         operation = None if settings.operation is None else compile_format(settings.operation, metadata)
         self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
+        self.static: str | None = self._route.table.static
         self._key, self.catalog = opening.catalog_of(settings.catalog or {})
         self.catalogs: Mapping[str, Catalog] = {self._key: self.catalog}
         self._log = log
         self._warned_times: set[tuple[str, str]] = set()
         self._mirrors = Mirrors(self._fields, settings.inferred_types)
         columns = MetadataColumns(kept, metadata)
-        self._targets = SinkTargets(self.catalog, settings, self._route.table.static, log, self._mirrors, columns)
+        self._targets = SinkTargets(self.catalog, settings, self.static, log, self._mirrors, columns)
         letters = settings.dlq_table
         self.letters = (
             LetterTarget(self.catalog, letters, state_folder_at(opening.dead_letters), log) if letters else None
@@ -72,7 +73,6 @@ class IcebergSink:
         self.branch = settings.branch or "main"
         self.order = Order.BY_KEY if settings.changes else Order.ANY
         self.always_gathers = settings.distribution == "hash"
-        self.infers = settings.auto_create and settings.schema is None
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0
         self.limits = settings.limits
@@ -124,7 +124,7 @@ class IcebergSink:
         is_letters = self.letters is not None and self.letters.identifier == target.table
         return (
             (target.catalog, target.branch) == (self._key, self.branch)
-            and self._route.table.static in (None, target.table)
+            and self.static in (None, target.table)
             and not is_letters
         )
 
@@ -167,6 +167,10 @@ class IcebergSink:
     def fit(self, table: str, inferred: Inferred | None) -> None:
         """Create or evolve a table."""
         self._targets.fit(table, inferred)
+
+    def find(self, table: str) -> bool:
+        """Load a table if it is not known and exists; return whether it is known."""
+        return self._targets.find(table)
 
     def job(self, batch: int, time_tenths: int, prefix: str, replays: bool) -> TableJob:
         """Return its part of the job of a batch; event times of a replay do not count, because they are late."""

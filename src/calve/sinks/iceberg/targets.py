@@ -164,6 +164,19 @@ class SinkTargets:
         if not is_newer:
             self.refresh(name)
 
+    def find(self, name: str) -> bool:
+        """Load a table if it is not known and exists; return whether it is known."""
+        if self.has(name):
+            return True
+        try:
+            found = self._found(name)
+            self._check(found)
+        except CalveError:
+            return False  # `fit` tells
+        if found is not None:
+            self._keep(name, found)
+        return found is not None
+
     def fit(self, name: str, inferred: Inferred | None) -> None:
         """Fit a table to the fields that tasks found: load or create an unknown table, add columns to a known one.
 

@@ -13,7 +13,12 @@ pub trait Events {
     /// The text of an event; None where there is none, or none that is UTF-8.
     fn text(&self, at: usize) -> Option<&[u8]>;
     fn bytes(&self) -> usize;
+    /// Lets the processor load an event that is soon read.
+    fn fetch(&self, _at: usize) {}
 }
+
+/// How many events before it is read an event is fetched, where the processor does not foresee which one is next.
+const AHEAD: usize = 4;
 
 pub struct Converter {
     level: Level,
@@ -56,6 +61,9 @@ impl Converter {
         let mut numbers: HashMap<Vec<u32>, usize> = HashMap::new();
         let (mut positions, mut deferred, mut texts): (Vec<i64>, Vec<i64>, Vec<&[u8]>) = (vec![], vec![], vec![]);
         for row in 0..count {
+            if let Some(next) = order.and_then(|order| order.get(row + AHEAD)) {
+                events.fetch(*next as usize);
+            }
             let event = events.text(order.map_or(row, |order| order[row] as usize));
             if !self.take(event) {
                 self.level.columns.iter_mut().for_each(|column| column.truncate(rows.len()));

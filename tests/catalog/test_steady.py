@@ -14,6 +14,7 @@ from pyiceberg.table import StaticTable
 from calve.columns.evolve import Evolution, NewColumn
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
+from calve.engine.pyspark_private import jvm_of
 from calve.record.content_file import ContentFile
 from commit.lake_table import lake
 
@@ -74,24 +75,22 @@ def test_columns_are_added_after_the_clock_was_set_back(lake: Any) -> None:
     assert lake.catalog.load(lake.name).properties["owner"] == "me"
 
 
-def test_a_clock_set_back_between_look_and_commit_makes_the_commit_start_again(
+def test_a_clock_set_back_between_load_and_commit_makes_the_commit_start_again(
     lake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [lake.file("a", [1, 2])]})
     before, told = set_clock_back(lake), []
-    steady = lake.catalog.steady
+    steady, as_it_is = lake.catalog.steady, jvm_of(lake.catalog.spark).java.util.function.Function.identity()
 
     class Stale:
         """The first load is from before the jump: the table is as Iceberg gives it."""
 
-        def load(self, java_catalog: Any, identifier: str) -> Any:
-            told.append(identifier)
-            if len(told) == 1:
-                return java_catalog.loadTable(lake.catalog._identifier(identifier))
-            return steady.load(java_catalog, identifier)
+        load, commits = staticmethod(steady.load), staticmethod(steady.commits)
 
-        def commits(self, java_table: Any) -> Any:
-            return steady.commits(java_table)
+        @property
+        def java(self) -> Any:
+            told.append(1)
+            return as_it_is if len(told) == 1 else steady.java
 
     monkeypatch.setattr(lake.catalog, "steady", Stale())
     outcome = append(lake.catalog, CommitTarget(lake.name), mark(2), {2: [lake.file("b", [3])]})

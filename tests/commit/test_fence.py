@@ -126,15 +126,29 @@ def test_a_driver_that_was_overtaken_is_refused(lake: Any) -> None:
     assert lake.ids() == [1]
 
 
-def test_a_table_that_was_dropped_and_created_again_is_held(lake: Any, schema_json: str) -> None:
-    uuid = lake.table.uuid
-    lake.catalog._java.dropTable(lake.catalog._identifier(lake.name), False)
-    with pytest.raises(NoTargetError, match="does not exist"):
-        append(lake.catalog, CommitTarget(lake.name, uuid), mark(1), {1: [lake.file("a", [1])]})
-    lake.catalog.create(lake.name, schema_json)
-    with pytest.raises(CommitError, match="created again") as held:
-        append(lake.catalog, CommitTarget(lake.name, uuid), mark(1), {1: [lake.file("a", [1])]})
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_table_that_was_dropped_and_created_again_is_held(lake: Any, schema_json: str, is_loaded: bool) -> None:
+    """Also one that was just loaded, with which the next attempt begins."""
+    uuid, java = lake.table.uuid, lake.catalog._identifier(lake.name)
+    for expected, message in ((NoTargetError, "does not exist"), (CommitError, "created again")):
+        if is_loaded:
+            lake.catalog.load(lake.name)
+        lake.catalog._java.dropTable(java, False)
+        if expected is CommitError:
+            lake.catalog.create(lake.name, schema_json)
+        with pytest.raises(expected, match=message) as held:
+            append(lake.catalog, CommitTarget(lake.name, uuid), mark(1), {1: [lake.file("a", [1])]})
+        lake.catalog.create(lake.name, schema_json) if expected is NoTargetError else None
     assert held.value.verdict is Verdict.ASK
+
+
+def test_an_attempt_on_a_loaded_table_builds_on_what_others_committed_meanwhile(lake: Any) -> None:
+    lake.catalog.load(lake.name)
+    lake.java.updateProperties().set("owner", "me").commit()
+    assert append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [lake.file("a", [1])]}).rows == 1
+    assert lake.catalog.load(lake.name).properties["owner"] == "me"
+    assert append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [lake.file("a", [1])]}).already
+    assert lake.ids() == [1]
 
 
 def test_pipelines_on_one_table_do_not_see_each_other(lake: Any) -> None:

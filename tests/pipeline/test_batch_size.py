@@ -37,13 +37,13 @@ def sizes(one: BatchSize, *records: StagedBatch) -> list[int]:
     return found
 
 
-def test_batches_that_leave_small_files_grow_to_four_times_their_size() -> None:
-    full = [batch(FULL * times, SMALL, LARGE - SMALL - 1) for times in (1, 2, 4, 4)]
-    assert sizes(BatchSize(FULL, True), *full) == [2 * FULL, 4 * FULL, 4 * FULL, 4 * FULL]
+def test_batches_that_leave_small_files_grow_to_eight_times_their_size() -> None:
+    full = [batch(FULL * times, SMALL, LARGE - SMALL - 1) for times in (1, 2, 4, 8, 8)]
+    assert sizes(BatchSize(FULL, True), *full) == [2 * FULL, 4 * FULL, 8 * FULL, 8 * FULL, 8 * FULL]
 
 
 def test_files_that_are_far_too_small_make_batches_grow_at_once() -> None:
-    assert sizes(BatchSize(FULL, True), batch(FULL, SMALL)) == [4 * FULL]
+    assert sizes(BatchSize(FULL, True), batch(FULL, SMALL // 4)) == [8 * FULL]
 
 
 def test_batches_that_leave_large_files_or_none_stay_as_they_are() -> None:
@@ -73,8 +73,8 @@ def test_the_first_batch_of_a_backlog_with_many_tables_that_exist_is_large_at_on
     full, size = 256 << 20, BatchSize(256 << 20, True)
     size.begin(known=1, absent=0)
     assert size.next_bytes(is_behind=True) == full
-    size.begin(known=50, absent=1)
-    assert (size.next_bytes(is_behind=True), size.next_bytes(is_behind=False)) == (4 * full, full)
+    size.begin(known=90, absent=1)
+    assert (size.next_bytes(is_behind=True), size.next_bytes(is_behind=False)) == (8 * full, full)
 
 
 def test_nothing_is_decided_where_tables_are_made_before_events_are_read() -> None:

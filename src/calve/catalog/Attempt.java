@@ -1,9 +1,11 @@
+import java.lang.ref.SoftReference;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
+import java.util.function.Function;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.ContentFile;
@@ -43,25 +45,82 @@ public class Attempt {
   private static final int FEW_FILES = 10000;
   private static final ExecutorService THIS_THREAD = MoreExecutors.newDirectExecutorService();
 
+  /** How long a loaded table may begin an attempt, which looks at it anew, but not at the access that it came with. */
+  private static final long KEPT_MILLIS = 60000;
+
+  /** What `load` has loaded, until an attempt takes it: by identifier, the oldest first. */
+  private final LinkedHashMap kept = new LinkedHashMap();
+
+  private Function steady;
+  private Catalog catalog;
+  private String identifier;
   private Table table;
+  private boolean isKept;
   private BaseTransaction transaction;
   private TableMetadata start;
 
-  /** Return an attempt to commit to a table. */
-  public Attempt begin(Table table) {
+  /** Return an attempt to commit to a table. `steady` makes a table one that accepts commits whatever the clock says. */
+  public Attempt begin(Function steady, Catalog catalog, String identifier) {
     Attempt attempt = new Attempt();
-    attempt.table = table;
+    attempt.steady = steady;
+    attempt.catalog = catalog;
+    attempt.identifier = identifier;
+    Table found = take(identifier);
+    attempt.isKept = found != null;
+    if (found == null) {
+      attempt.load();
+    } else {
+      attempt.table = (Table) steady.apply(found);
+    }
     return attempt;
+  }
+
+  private void load() {
+    table = (Table) steady.apply(catalog.loadTable(TableIdentifier.parse(identifier)));
   }
 
   /** Load a table and describe it, as JSON. */
   public String load(Catalog catalog, String identifier) throws Exception {
-    return describe(catalog.loadTable(TableIdentifier.parse(identifier)));
+    Table found = catalog.loadTable(TableIdentifier.parse(identifier));
+    keep(identifier, found);
+    return describe(found);
+  }
+
+  private synchronized void keep(String identifier, Table found) {
+    kept.remove(identifier); // so that it is the last one
+    kept.put(identifier, new Object[] {new SoftReference(found), Long.valueOf(System.nanoTime() / 1000000)});
+    forgetOld();
+  }
+
+  private synchronized Table take(String identifier) {
+    forgetOld();
+    Object[] found = (Object[]) kept.remove(identifier);
+    return found == null ? null : (Table) ((SoftReference) found[0]).get();
+  }
+
+  private void forgetOld() {
+    long now = System.nanoTime() / 1000000;
+    Iterator all = kept.values().iterator();
+    while (all.hasNext() && now - ((Long) ((Object[]) all.next())[1]).longValue() > KEPT_MILLIS) {
+      all.remove();
+    }
+  }
+
+  public Table table() {
+    return table;
   }
 
   /** Look at the table: all that follows builds on what it is now. Returns JSON. */
   public String look(String branch, String key) throws Exception {
-    transaction = (BaseTransaction) table.newTransaction(); // refreshes
+    try {
+      transaction = (BaseTransaction) table.newTransaction(); // refreshes
+    } catch (RuntimeException error) {
+      if (!isKept) {
+        throw error;
+      }
+      load(); // another table may have its name by now
+      transaction = (BaseTransaction) table.newTransaction();
+    }
     start = transaction.startMetadata();
     SnapshotRef ref = start.ref(branch);
     Map found = new LinkedHashMap();

@@ -1,5 +1,6 @@
 import java.lang.reflect.Field;
 import java.util.Iterator;
+import java.util.function.Function;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.MetadataUpdate;
@@ -26,7 +27,7 @@ import org.apache.iceberg.util.JsonUtil;
  * has come that far. Here updates build on metadata whose times are in the past. What is committed are their changes of
  * the real metadata, a millisecond after its last commit.
  */
-public class Steady implements TableOperations {
+public class Steady implements TableOperations, Function {
   private static final long TOLERANCE_MILLIS = 10000;
 
   private TableOperations operations;
@@ -35,7 +36,12 @@ public class Steady implements TableOperations {
 
   /** Load a table; commits to it succeed whatever the clock says. */
   public Table load(Catalog catalog, String identifier) throws Exception {
-    Table table = catalog.loadTable(TableIdentifier.parse(identifier));
+    return (Table) apply(catalog.loadTable(TableIdentifier.parse(identifier)));
+  }
+
+  /** Return a loaded table as one to which commits succeed whatever the clock says. */
+  public Object apply(Object loaded) {
+    Table table = (Table) loaded;
     if (!isLate(table)) {
       return table;
     }

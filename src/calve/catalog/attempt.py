@@ -68,13 +68,16 @@ class Attempt:
     Args:
         identifier: Namespace and name of the table.
         java: The Java object.
-        table: The Java `Table`.
     """
 
-    def __init__(self, identifier: str, java: Any, table: Any) -> None:
+    def __init__(self, identifier: str, java: Any) -> None:
         self._identifier = identifier
         self._java = java
-        self.table = table
+
+    @property
+    def table(self) -> Any:
+        """The Java `Table`."""
+        return self._java.table()
 
     def look(self, branch: str, key: str = "") -> Look:
         """Inspect the table; the attempt is based on its current state.

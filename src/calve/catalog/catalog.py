@@ -10,7 +10,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -171,8 +171,8 @@ class Catalog:
             NoTargetError: There is no such table.
         """
         with java_errors(_STEP, identifier):
-            java_table = _existing(identifier, self._load(identifier))
-            return Attempt(identifier, self._attempts.begin(java_table), java_table)
+            begin = partial(called, self._attempts, "begin", self.steady.java, self._java, _named(identifier))
+            return Attempt(identifier, _existing(identifier, unless(_MISSING, begin)))
 
     def tables(self) -> list[str]:
         """List the tables of all namespaces."""
@@ -265,7 +265,7 @@ class Catalog:
 
         def attempt() -> Table:
             java_table = self.load_java(identifier)
-            with self.steady.commits(java_table), unforeseen_errors("evolve the table", identifier):
+            with self.steady.commits(lambda: java_table), unforeseen_errors("evolve the table", identifier):
                 self._add_columns(java_table, evolution)
                 reach("catalog.after-evolve")
                 java_table.refresh()
@@ -284,7 +284,7 @@ class Catalog:
 
         def attempt() -> Table:
             java_table = self.load_java(identifier)
-            with self.steady.commits(java_table), java_errors("prepare the table for deletes", identifier):
+            with self.steady.commits(lambda: java_table), java_errors("prepare the table for deletes", identifier):
                 found = self._describe(identifier, java_table)
                 if found.unpartitioned_spec_id is not None:
                     return found

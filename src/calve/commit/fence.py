@@ -166,7 +166,7 @@ def forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
 
 def _forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
     begun = catalog.begin(target.identifier)
-    with catalog.steady.commits(begun.table), java_errors(_STEP, target.identifier):
+    with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
         _, reached = _look(begun, target, mark)
         begun.append(target.branch, [], mark.summary(reached))
         swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
@@ -184,7 +184,7 @@ def clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
 
 def _clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
     begun = catalog.begin(target.identifier)
-    with catalog.steady.commits(begun.table), java_errors(_STEP, target.identifier):
+    with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
         found, reached = _look(begun, target, mark)
         if found.is_empty and not found.has_branch:
             return
@@ -211,7 +211,7 @@ def _attempt(
     most: int | None = None,
 ) -> Outcome:
     begun = catalog.begin(target.identifier)
-    with catalog.steady.commits(begun.table), java_errors(_STEP, target.identifier):
+    with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
         found, reached = _look(begun, target, mark)
         batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
         if not batches:

@@ -49,7 +49,7 @@ def follow(
 
     def attempt() -> list[str]:
         java_table = catalog.load_java(identifier)
-        with catalog.steady.commits(java_table), java_errors(_STEP, identifier):
+        with catalog.steady.commits(lambda: java_table), java_errors(_STEP, identifier):
             return _follow(catalog, java_table, source, _Key(tuple(key), has_deletes))
 
     return retried(attempt)

@@ -12,7 +12,7 @@ FIRST_BYTES = 8 << 20
 """The most bytes of a first batch whose tables must be made: it is read twice. What a survey reads, too."""
 
 _SMALL_FILE_BYTES = 4 << 20
-_GROWTH = 4
+_GROWTH = 8
 _SHRINKS = 8
 """Events are about so many times as large as the rows of their files."""
 
@@ -26,7 +26,7 @@ class BatchSize:
 
     Args:
         size_bytes: The size to begin with.
-        may_grow: Whether it may become four times this size.
+        may_grow: Whether it may become eight times this size.
 
     Attributes:
         size_bytes: The size of the next batch of a backlog.

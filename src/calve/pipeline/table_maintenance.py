@@ -135,8 +135,9 @@ class TableMaintenance:
             tables = sorted(self._known.tables.values(), key=lambda one: one.trigger.looked_at)
             last = list(self._known.last)
         for one in tables:
+            now = time.monotonic()
             is_day = one.limits.orphans and time.time() >= one.orphans_at and not one.failures
-            if one in last or one.trigger.is_due(time.monotonic()) or is_day:
+            if one in last or one.trigger.is_due(now) or (is_day and now >= one.trigger.not_before):
                 yield one
 
     def _maintain(self, table: _Table) -> None:

@@ -195,7 +195,7 @@ class IcebergSettings(SinkSettings):
     commit_size: Size = option(Size(1 << 30), "Commit earlier when this amount of data is written.", minimum=1)
     max_batch_bytes: Size | None = option(
         None,
-        "Maximum amount of data that one batch reads from its source. Default: 256mb, and up to 1gb of a backlog as "
+        "Maximum amount of data that one batch reads from its source. Default: 256mb, and up to 2gb of a backlog as "
         "long as its files are smaller than 4 MB.",
         minimum=1,
     )

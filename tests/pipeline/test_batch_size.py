@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from calve.pipeline.batch_size import FIRST_BYTES, BatchSize
 from calve.record.content_file import ContentFile
 from calve.record.staged import StagedBatch
@@ -60,10 +62,11 @@ def test_a_size_that_was_set_is_kept() -> None:
     assert sizes(BatchSize(FULL, False), batch(FULL, SMALL)) == [FULL]
 
 
-def test_a_batch_whose_tables_must_be_made_is_small_because_it_is_read_twice() -> None:
+@pytest.mark.parametrize(("known", "absent"), [(0, 1), (1, 1), (1, 2)])
+def test_a_batch_whose_tables_must_be_made_is_small_because_it_is_read_twice(known: int, absent: int) -> None:
     full = 4 * FIRST_BYTES
     size = BatchSize(full, True)
-    size.begin(known=1, absent=2)
+    size.begin(known, absent)
     assert size.next_bytes(is_behind=True) == size.next_bytes(is_behind=False) == FIRST_BYTES
     size.learn(batch(FIRST_BYTES, LARGE))
     assert size.next_bytes(is_behind=True) == full

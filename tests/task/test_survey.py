@@ -41,7 +41,7 @@ def test_the_tables_of_the_first_events_are_found(tmp_path: Path) -> None:
     letters = DeadLetterLocation(str(tmp_path / "dlq"))
     sinks = [TableJob("iceberg", SinkRoute(compile_format(to)), letters, "c", {}) for to in ("ns.${/to}", "ns.all")]
     found = survey(
-        Job("p", "run", Texts(), tuple(sinks), max_open_writers=9), iter([Split({"broken": True}), Split({})])
+        Job("p", "run", Texts(), tuple(sinks), max_open_writers=9), iter([[Split({"broken": True})], [Split({})]])
     )
     assert set(found) == {TableRef(0, "ns.a"), TableRef(0, "ns.b"), TableRef(1, "ns.all")}
     assert not list(tmp_path.iterdir())

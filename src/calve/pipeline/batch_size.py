@@ -40,7 +40,7 @@ class BatchSize:
 
     def begin(self, known: int, absent: int) -> None:
         """Set the size of a first batch by how many tables of its events exist."""
-        self._is_small = absent > known
+        self._is_small = absent >= max(known, 1)
         if not self._is_small and known:
             self._enlarge(self._full / known / _SHRINKS)
 

@@ -93,7 +93,8 @@ def run_survey(spark: SparkSession, job: Job, splits: Sequence[Split]) -> set[Ta
     Raises:
         CalveError: Spark failed.
     """
-    return set(spark.tasks.run(partial(survey, job), splits))
+    tasks = min(spark.tasks.parallelism, len(splits))
+    return set(spark.tasks.run(partial(survey, job), [splits[number::tasks] for number in range(tasks)]))
 
 
 def count_rows(spark: SparkSession, reader: Reader, splits: Sequence[Split]) -> list[int]:

@@ -74,9 +74,9 @@ def run_task(job: Job, splits: list[Split], number: int) -> Receipt | Failure:
     return reported(job, task, partial(task.run, splits), task.doing)
 
 
-def survey(job: Job, splits: Iterator[Split]) -> Iterator[TableRef]:
+def survey(job: Job, groups: Iterator[list[Split]]) -> Iterator[TableRef]:
     """Yield the tables of the first events of splits; nothing is written, and events that cannot be read have none."""
-    for split in splits:
+    for split in itertools.chain.from_iterable(groups):
         found = _Survey(job)
         with contextlib.suppress(Exception):  # the pass that reads the batch tells
             found.look(split)

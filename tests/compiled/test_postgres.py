@@ -6,6 +6,7 @@ import random
 import struct
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from calve.compiled import postgres as core
 from calve.sources.database.connection import Channel, Rest
 from calve.sources.database.outbox import Block
 from calve.sources.database.table import Column, Table
-from calve.sources.postgres import pgoutput
+from calve.sources.postgres import pgoutput, wire
 from calve.sources.postgres.copied import columns_of
 from calve.sources.postgres.large import lacks_values
 from calve.sources.postgres.pgoutput import UNCHANGED
@@ -167,6 +168,43 @@ def test_rows_of_copy_are_the_same_with_the_core_and_without(rows: list[tuple[st
     assert found is None or found[1] == [column[:whole] for column in expected]
     assert len(b"".join(map(framed, lines[:whole]))) <= cut
     assert whole == len(lines) or cut < len(b"".join(map(framed, lines[: whole + 1])))
+
+
+class Server(Channel):
+    """A server that answers a query, piece by piece."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._buffer, self._at, self._pieces = bytearray(), 0, pieces
+
+    def send(self, data: bytes) -> None:
+        """The query."""
+
+    def more(self) -> int:
+        """Receive a piece; the test fails where none is left, which would be waited for."""
+        piece = self._pieces.pop(0)
+        self._buffer += piece
+        return len(piece)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(seed=st.integers(0, 2**32), with_core=st.booleans())
+def test_a_copy_has_all_its_rows_whatever_comes_between_them_and_in_whatever_pieces(seed: int, with_core: bool) -> None:
+    rnd = random.Random(seed)
+    rows = [(str(number), rnd.choice(["", None, "a\tb", "Z\0\0\0\5I"])) for number in range(rnd.randint(0, 9))]
+    between = [b"N\0\0\0\6ab", b"S\0\0\0\6a\0", b"N\0\0\0\4A\0\0\0\4"]
+    sent = [b"H\0\0\0\7\0\0\2"]
+    for row in rows:
+        sent += [rnd.choice(between)] * (rnd.random() < 0.3) + [framed(line(row))]
+    data = b"".join([*sent, b"c\0\0\0\4", b"C\0\0\0\x0bCOPY 9\0", b"Z\0\0\0\5T"])
+    cuts = sorted(rnd.sample(range(1, len(data)), rnd.randint(0, 9)))
+    pieces = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    with (
+        mock.patch.object(wire, "_COPIED_REST_SECONDS", 0),
+        mock.patch.object(core, "load", core.load if with_core else lambda: None),
+    ):
+        found = list(Connection(Server(pieces)).copy_out("COPY", 2))
+    assert [row for columns in found for row in zip(*(column.to_pylist() for column in columns), strict=True)] == rows
+    assert not pieces
 
 
 @pytest.mark.parametrize("bad", [b"1\n", b"1\t2\t3\n", b"1\t2", b"1\t\xff\n", b"1\t2\n3\t4\n", b"1\t2\\\n", b""])

@@ -7,7 +7,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, LongType, NestedField, StructType, TimeType
 
 from calve.columns.fields import ALL_FIELDS, Fields
-from calve.errors import UnsupportedError
+from calve.errors import SinkUnavailableError, UnsupportedError
 from calve.observe.log import Log
 from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -76,6 +76,17 @@ def test_a_survey_loads_what_exists_and_makes_nothing():
     assert [made.find(name) for name in ("fine", "fine", "orc", "new")] == [True, True, False, False]
     assert list(made.known()) == ["fine"]
     assert made.catalog.asked == ["fine", "orc", "new"]
+
+
+def test_a_survey_ends_where_the_catalog_does_not_answer(monkeypatch):
+    made = targets(fine={})
+
+    def gone(name):
+        raise SinkUnavailableError("gone", step="catalog")
+
+    monkeypatch.setattr(made.catalog, "load", gone)
+    with pytest.raises(SinkUnavailableError):
+        made.find("fine")
 
 
 def test_write_properties_decide_instead_of_the_table():

@@ -258,6 +258,9 @@ class Wiring:
 
         Returns:
             How many of them exist, and how many do not; none if they are made before events are read.
+
+        Raises:
+            CalveError: The source or a catalog does not answer.
         """
         if not self._learns_tables:
             return 0, 0
@@ -265,7 +268,12 @@ class Wiring:
         if len(found) < len(self._tables) and (planned := self.source.plan(position, FIRST_BYTES)):
             found |= {target for target in tables(planned) if target.sink in self._tables}
         with ThreadPoolExecutor(_POOL) as pool:
-            known = sum(pool.map(lambda target: self._tables[target.sink].find(target.table), found))
+            looks = [pool.submit(self._tables[target.sink].find, target.table) for target in found]
+            try:
+                known = sum(look.result() for look in looks)
+            except CalveError:
+                pool.shutdown(cancel_futures=True)  # a catalog that does not answer is not asked for each table
+                raise
         return known, len(found) - known
 
     def fit(self, misfits: list[Misfit]) -> None:

@@ -165,13 +165,19 @@ class SinkTargets:
             self.refresh(name)
 
     def find(self, name: str) -> bool:
-        """Load a table if it is not known and exists; return whether it is known."""
+        """Load a table if it is not known and exists; return whether it is known.
+
+        Raises:
+            CalveError: The catalog does not answer.
+        """
         if self.has(name):
             return True
         try:
             found = self._found(name)
             self._check(found)
-        except CalveError:
+        except CalveError as error:
+            if error.verdict is Verdict.AGAIN:
+                raise
             return False  # `fit` tells
         if found is not None:
             self._keep(name, found)

@@ -166,8 +166,12 @@ class Connection:
             elif self._channel.peek(1) == b"d":
                 yield self._copied(count)
                 enough = min(2 * enough, _MOST_COPIED_BYTES)
-            elif self._message()[0] == b"Z":
-                return
+            else:
+                kind, body = self._message()
+                if kind == b"d":  # a row after a notice, which is passed over
+                    yield columns_of(body, count)
+                elif kind == b"Z":
+                    return
 
     def start_replication(self, sql: str) -> None:
         """Run START_REPLICATION; then `receive` and `send` work.

@@ -19,7 +19,7 @@ from calve.sources.database.connection import Channel, Rest
 from calve.sources.database.outbox import Block
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres import pgoutput, wire
-from calve.sources.postgres.copied import columns_of
+from calve.sources.postgres.copy_text import columns_of
 from calve.sources.postgres.large import lacks_values
 from calve.sources.postgres.pgoutput import UNCHANGED
 from calve.sources.postgres.reader import PostgresReader

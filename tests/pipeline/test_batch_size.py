@@ -84,3 +84,10 @@ def test_nothing_is_decided_where_tables_are_made_before_events_are_read() -> No
     size = BatchSize(FULL, True)
     size.begin(known=0, absent=0)
     assert size.next_bytes(is_behind=True) == FULL
+
+
+def test_a_size_that_has_grown_is_kept_where_its_files_are_large_enough() -> None:
+    full, size = 256 << 20, BatchSize(256 << 20, True)
+    size.learn(batch(full, SMALL))
+    size.begin(known=32, absent=0)
+    assert size.next_bytes(is_behind=True) == 4 * full

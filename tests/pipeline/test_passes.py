@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from calve.errors import WorkerLostError
 from calve.pipeline import batch
 from calve.pipeline.spark_job import TASK_BYTES
 from calve.record.receipt import Misfit, Receipt
@@ -24,6 +25,20 @@ def writer_of(in_order: bool, made: list[Misfit] | None = None) -> batch.Writer:
     return batch.Writer(
         spark, lambda *_: Job("p", "run", none, (), 1), made.extend, lambda planned: lacking, none, in_order
     )
+
+
+@pytest.mark.parametrize("splits", [[], [Split({}), Split({})], [Split({})] * 5])
+def test_a_survey_that_fails_finds_no_table_and_one_of_no_splits_has_a_task(splits: list[Split]) -> None:
+    asked: list[int] = []
+
+    def run(function: object, items: list[list[Split]]) -> list[TableRef]:
+        asked.extend(map(len, items))
+        raise WorkerLostError("an event ended it")
+
+    writer = writer_of(in_order=False)
+    cast(Any, writer.spark).tasks.run = run
+    assert writer.tables(Planned(splits)) == set()
+    assert (len(asked), sum(asked)) == (max(1, min(2, len(splits))), len(splits))
 
 
 @pytest.mark.parametrize(("of_load", "again", "made"), [(2, None, 1), (1, None, 0), (2, AGAIN, 0)])

@@ -42,7 +42,7 @@ class BatchSize:
         """Set the size of a first batch by how many tables of its events exist."""
         self._is_small = absent >= max(known, 1)
         if not self._is_small and known:
-            self._enlarge(self._full / known / _SHRINKS)
+            self._enlarge(self.size_bytes / known / _SHRINKS)
 
     def next_bytes(self, is_behind: bool) -> int:
         """Return the size of the next batch, which may be one of a backlog."""

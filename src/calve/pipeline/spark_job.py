@@ -93,7 +93,7 @@ def run_survey(spark: SparkSession, job: Job, splits: Sequence[Split]) -> set[Ta
     Raises:
         CalveError: Spark failed.
     """
-    tasks = min(spark.tasks.parallelism, len(splits))
+    tasks = max(1, min(spark.tasks.parallelism, len(splits)))  # a batch may have no splits
     return set(spark.tasks.run(partial(survey, job), [splits[number::tasks] for number in range(tasks)]))
 
 

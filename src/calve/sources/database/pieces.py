@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["grouped"]
+__all__ = ["FIRST_BYTES", "MOST_BYTES", "grouped"]
 
 T = TypeVar("T")
 
-_FIRST_BYTES, _MOST_BYTES = 1 << 18, 8 << 20
+FIRST_BYTES, MOST_BYTES = 1 << 18, 8 << 20
 """The first group is small, so that it is soon converted, while the next one is read."""
 
 
@@ -21,12 +21,12 @@ def grouped(pieces: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
         size: Returns the bytes of a piece.
     """
     group: list[T] = []
-    gathered, enough = 0, _FIRST_BYTES
+    gathered, enough = 0, FIRST_BYTES
     for piece in pieces:
         group.append(piece)
         gathered += size(piece)
         if gathered >= enough:
             yield group
-            group, gathered, enough = [], 0, min(2 * enough, _MOST_BYTES)
+            group, gathered, enough = [], 0, min(2 * enough, MOST_BYTES)
     if group:
         yield group

@@ -17,7 +17,8 @@ from calve.compiled import postgres as core
 from calve.compiled.postgres import Messages
 from calve.sources.database.connection import Address, Channel, ClosedError, Rest, ServerError, no_tls, opened
 from calve.sources.database.outbox import Block
-from calve.sources.postgres.copied import columns_of
+from calve.sources.database.pieces import FIRST_BYTES, MOST_BYTES
+from calve.sources.postgres.copy_text import columns_of
 from calve.sources.postgres.scram import MECHANISM, Scram, ScramError
 
 __all__ = ["NOT_TRUSTED", "Connection", "Row", "connect"]
@@ -49,8 +50,6 @@ _REST = Rest(1 << 18, 0.02)
 """PostgreSQL sends each change by itself, which is most of its work; the kernel joins them while nobody reads."""
 _READY = b"Z\0\0\0\5"
 """How the last message of an answer begins; a byte follows."""
-_FIRST_COPIED_BYTES, _MOST_COPIED_BYTES = 1 << 18, 8 << 20
-"""The first rows are soon converted, while the next ones are read."""
 _LITTLE_COPIED_BYTES, _COPIED_REST_SECONDS = 1 << 16, 0.0005
 """A server that sends 8 kB at a time would wake the reader for each of them."""
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
@@ -159,13 +158,13 @@ class Connection:
             ServerError: It refused.
         """
         self._send(b"Q", sql.encode() + b"\0")
-        enough = _FIRST_COPIED_BYTES
+        enough = FIRST_BYTES
         while True:
             if not self._has_message():
                 self._gather(enough)
             elif self._channel.peek(1) == b"d":
                 yield self._copied(count)
-                enough = min(2 * enough, _MOST_COPIED_BYTES)
+                enough = min(2 * enough, MOST_BYTES)
             else:
                 kind, body = self._message()
                 if kind == b"d":  # a row after a notice, which is passed over

@@ -1,5 +1,6 @@
 import java.lang.ref.SoftReference;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,11 +21,12 @@ import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SnapshotSummary;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SortOrderParser;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
-import org.apache.iceberg.UpdateProperties;
+import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CleanableFailure;
@@ -35,6 +37,7 @@ import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.DoubleNode;
 import org.apache.iceberg.util.JsonUtil;
+import org.apache.iceberg.util.SnapshotUtil;
 
 /**
  * One attempt to commit to a table: a look at its metadata, updates of a transaction, and one compare-and-swap of that very
@@ -143,7 +146,7 @@ public class Attempt {
 
   /** Add a snapshot with these data files to the transaction. */
   public void append(String branch, String files, String summary) throws Exception {
-    AppendFiles update = transaction.newAppend();
+    AppendFiles update = hasFewManifests(branch) ? transaction.newFastAppend() : transaction.newAppend();
     Map specs = transaction.table().specs();
     JsonNode all = JsonUtil.mapper().readTree(files);
     for (Iterator nodes = all.elements(); nodes.hasNext();) {
@@ -151,6 +154,27 @@ public class Attempt {
     }
     stayIfFew(update, all.size());
     finish(update, branch, summary);
+  }
+
+  /**
+   * Whether the branch has so few manifests that Iceberg would merge none of them. Then both kinds of append give the
+   * same, but the one that may merge reads the manifest list again that it has just written.
+   */
+  private boolean hasFewManifests(String branch) {
+    TableMetadata current = transaction.currentMetadata();
+    Snapshot parent = SnapshotUtil.latestSnapshot(current, branch);
+    if (parent == null) {
+      return true;
+    }
+    Map summary = parent.summary();
+    String kept = (String) summary.get(SnapshotSummary.KEPT_MANIFESTS_COUNT);
+    String created = (String) summary.get(SnapshotSummary.CREATED_MANIFESTS_COUNT);
+    if (kept == null || created == null) {
+      return false; // older writers do not say
+    }
+    int most = current.propertyAsInt(
+        TableProperties.MANIFEST_MIN_MERGE_COUNT, TableProperties.MANIFEST_MIN_MERGE_COUNT_DEFAULT);
+    return Integer.parseInt(kept) + Integer.parseInt(created) + 1 < most;
   }
 
   /** Add a snapshot with these data files and delete files to the transaction. */
@@ -209,22 +233,15 @@ public class Attempt {
     }
   }
 
-  /** Set a property of the table in the transaction. */
-  private void set(String key, String value) {
-    UpdateProperties update = transaction.updateProperties();
-    update.set(key, value);
-    update.commit();
-  }
-
   /**
    * Replace what was looked at by what the transaction made of it, with one more property if `key` is not null. An
    * attempt that is refused leaves nothing behind. Returns the branch's snapshot and the table as JSON.
    */
   public String swap(String branch, String key, String value) throws Exception {
-    if (key != null) {
-      set(key, value);
-    }
     TableMetadata made = transaction.currentMetadata();
+    if (key != null) {
+      made = TableMetadata.buildFrom(made).setProperties(Collections.singletonMap(key, value)).build();
+    }
     try {
       ((HasTableOperations) table).operations().commit(start, made);
     } catch (RuntimeException error) {

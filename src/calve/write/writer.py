@@ -28,7 +28,7 @@ from calve.write.stored import stored_schema
 
 __all__ = ["UnwrittenFileError", "Writers", "Written", "check"]
 
-_KEPT_BYTES = 256 << 20
+_KEPT_BYTES = 512 << 20
 """The most bytes of rows that wait in the memory of a task."""
 _PART_BYTES = 4096
 """The overhead of each waiting part."""

@@ -1,0 +1,46 @@
+"""Commits keep a table's manifests few."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
+
+pytestmark = pytest.mark.spark
+MOST = 4
+
+
+def commit(lake: Any, number: int) -> int:
+    """Commit a batch of one file; give how many manifests the table then has."""
+    files = {number: [lake.file(f"f{number}", [number])]}
+    append(lake.catalog, CommitTarget(lake.name), Mark("shop", "state-1", number), files)
+    return int(lake.java.currentSnapshot().allManifests(lake.java.io()).size())
+
+
+@pytest.fixture
+def merging(lake: Any) -> Any:
+    """A table whose manifests are merged as soon as there are four."""
+    lake.java.updateProperties().set("commit.manifest.min-count-to-merge", str(MOST)).commit()
+    return lake
+
+
+def test_manifests_are_merged_when_there_are_as_many_as_the_table_says(merging: Any) -> None:
+    assert [commit(merging, number) for number in range(1, 10)] == [1, 2, 3, 1, 2, 3, 1, 2, 3]
+    assert merging.ids() == list(range(1, 10))
+
+
+def test_manifests_are_merged_beside_a_writer_that_does_not_count_them(merging: Any) -> None:
+    uri = merging.catalog.properties.get("uri")
+    if uri is None:
+        pytest.skip("PyIceberg has no such catalog")
+    theirs = SqlCatalog("lakehouse", uri=uri.replace("jdbc:sqlite:", "sqlite:///")).load_table(merging.name)
+    rows = pa.table({"id": [100]}, theirs.schema().select("id").as_arrow())
+    for number in range(1, 7):
+        theirs.refresh().append(rows)
+        assert commit(merging, number) <= MOST
+    assert merging.ids() == [1, 2, 3, 4, 5, 6, *[100] * 6]

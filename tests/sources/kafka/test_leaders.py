@@ -22,9 +22,6 @@ def test_a_dead_controller_does_not_keep_the_driver_from_the_other_brokers(tmp_p
     with KafkaCluster(tmp_path) as brokers:
         brokers.create_topic("events", partitions=1)
         cluster = Cluster(KafkaSettings(bootstrap_servers=brokers.servers, topics=[TopicSettings(name="events")]))
-        assert cluster.look()["events"].partitions[0].high == 0
-        controller = cluster._admin.list_topics(timeout=60).controller_id
-        brokers.nodes[controller].kill()
 
         def answers() -> bool:
             try:
@@ -32,4 +29,7 @@ def test_a_dead_controller_does_not_keep_the_driver_from_the_other_brokers(tmp_p
             except SourceUnavailableError:
                 return False
 
+        until(answers, "the new topic has a leader")
+        controller = cluster._admin.list_topics(timeout=60).controller_id
+        brokers.nodes[controller].kill()
         until(answers, "the other brokers answer", seconds=REFRESH_SECONDS * 0.7)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -44,3 +47,23 @@ def test_manifests_are_merged_beside_a_writer_that_does_not_count_them(merging: 
         theirs.refresh().append(rows)
         assert commit(merging, number) <= MOST
     assert merging.ids() == [1, 2, 3, 4, 5, 6, *[100] * 6]
+
+
+@pytest.mark.parametrize("spoil", [dict.clear, lambda summary: summary.update({"manifests-kept": "few"})])
+def test_a_summary_that_does_not_count_manifests_stops_no_commit(lake: Any, spoil: Callable[[Any], Any]) -> None:
+    if "uri" not in lake.catalog.properties:
+        pytest.skip("this catalog cannot register a table")
+    commit(lake, 1)
+    location = lake.java.operations().current().metadataFileLocation().removeprefix("file:")
+    metadata = json.loads(Path(location).read_text())
+    for snapshot in metadata["snapshots"]:
+        spoil(snapshot["summary"])
+        if not snapshot["summary"]:
+            del snapshot["summary"]
+    spoilt = Path(location).with_name("00009-spoilt.metadata.json")
+    spoilt.write_text(json.dumps(metadata))
+    identifier = lake.catalog._identifier(lake.name)
+    lake.catalog._java.dropTable(identifier, False)
+    lake.catalog._java.registerTable(identifier, str(spoilt))
+    assert commit(lake, 2) == 2
+    assert lake.ids() == [1, 2]

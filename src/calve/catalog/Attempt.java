@@ -166,15 +166,16 @@ public class Attempt {
     if (parent == null) {
       return true;
     }
-    Map summary = parent.summary();
-    String kept = (String) summary.get(SnapshotSummary.KEPT_MANIFESTS_COUNT);
-    String created = (String) summary.get(SnapshotSummary.CREATED_MANIFESTS_COUNT);
-    if (kept == null || created == null) {
-      return false; // older writers do not say
-    }
     int most = current.propertyAsInt(
         TableProperties.MANIFEST_MIN_MERGE_COUNT, TableProperties.MANIFEST_MIN_MERGE_COUNT_DEFAULT);
-    return Integer.parseInt(kept) + Integer.parseInt(created) + 1 < most;
+    Map summary = parent.summary() == null ? Collections.emptyMap() : parent.summary(); // old tables may have none
+    try {
+      int kept = Integer.parseInt((String) summary.get(SnapshotSummary.KEPT_MANIFESTS_COUNT));
+      int created = Integer.parseInt((String) summary.get(SnapshotSummary.CREATED_MANIFESTS_COUNT));
+      return kept + created + 1 < most;
+    } catch (NumberFormatException error) {
+      return false; // its writer does not say
+    }
   }
 
   /** Add a snapshot with these data files and delete files to the transaction. */

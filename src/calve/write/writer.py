@@ -29,7 +29,7 @@ from calve.write.stored import stored_schema
 __all__ = ["UnwrittenFileError", "Writers", "Written", "check"]
 
 _KEPT_BYTES = 512 << 20
-"""The most bytes of rows that wait in the memory of a task."""
+"""The most bytes of rows that wait in the memory of a task; beyond it each table gets a row group (decision 56)."""
 _PART_BYTES = 4096
 """The overhead of each waiting part."""
 _PREFIXES = ("write.", "encryption.")

@@ -11,8 +11,8 @@ from pyiceberg.schema import Schema
 
 from calve.columns.evolve import plan_evolution
 from calve.columns.infer import Inferred, infer
-from calve.columns.names import COLUMN_LIMIT, folded
 from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.event.column_names import COLUMN_LIMIT, folded
 from calve.event.validate_json import validated
 from calve.table.schema import read_schema
 from convert.tables import plain_rows, table_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from calve.columns.names import COLUMN_LIMIT
+from calve.event.column_names import COLUMN_LIMIT
 from fuzz.event import Event, as_text, is_routed, operation, parse, table_name
 from fuzz.rows import differences, fits, key_of, shown
 from fuzz.setups import Sink

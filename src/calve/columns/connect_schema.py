@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from calve.arrays import RowNumbers
-from calve.columns.node import ELEMENT, KEY, VALUE, Kind, Node, join
+from calve.columns.node import Kind, Node, join
 from calve.event import duck
+from calve.event.column_names import ELEMENT, KEY, VALUE
 from calve.event.columns import SCHEMA
 from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
 from calve.event.envelope.schema import Field, field_of

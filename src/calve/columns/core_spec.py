@@ -8,8 +8,8 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.columns.fields import Fields
-from calve.columns.names import folded
 from calve.columns.options import ConvertOptions
+from calve.event.column_names import folded
 
 __all__ = ["table_spec"]
 

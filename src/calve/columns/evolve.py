@@ -12,9 +12,19 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.columns.declared_types import ColumnTypes
-from calve.columns.names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames, ColumnPath, Refusal, folded
-from calve.columns.node import ELEMENT, KEY, VALUE, Kind, Node, join
+from calve.columns.node import Kind, Node, join
 from calve.columns.widen import widened
+from calve.event.column_names import (
+    COLUMN_LIMIT,
+    ELEMENT,
+    KEY,
+    NESTING_LIMIT,
+    VALUE,
+    ColumnNames,
+    ColumnPath,
+    Refusal,
+    folded,
+)
 from calve.table.loaded import Table
 
 if TYPE_CHECKING:

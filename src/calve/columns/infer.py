@@ -27,11 +27,11 @@ from calve.columns.declared_types import ColumnTypes
 from calve.columns.evolve import known_fields, new_schema, refusal, without_refused
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.columns.kinds import number_kind, text_kind
-from calve.columns.names import COLUMN_LIMIT, NESTING_LIMIT, ColumnNames, folded
-from calve.columns.node import ELEMENT, VALUE, Kind, Node, join
+from calve.columns.node import Kind, Node, join
 from calve.columns.options import ConvertOptions
 from calve.columns.widen import widened
 from calve.compiled import events as core
+from calve.event.column_names import COLUMN_LIMIT, ELEMENT, NESTING_LIMIT, VALUE, ColumnNames, folded
 from calve.event.columns import EVENT
 from calve.event.exact_json import MalformedError, Number, parse_object
 from calve.event.reject import Reject

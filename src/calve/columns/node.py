@@ -6,9 +6,9 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["ELEMENT", "KEY", "VALUE", "Kind", "Node", "has_half_surrogate", "join"]
+from calve.event.column_names import has_half_surrogate
 
-ELEMENT, KEY, VALUE = "element", "key", "value"  # Iceberg's names below a list and a map
+__all__ = ["Kind", "Node", "join"]
 
 
 class Kind(enum.StrEnum):
@@ -77,11 +77,6 @@ class Node:
         if data[0] in (Kind.DECIMAL, Kind.FIXED):
             return Node(Kind(data[0]), digits=(data[1][0], data[1][1]))
         return Node(Kind(data[0]), {name: Node.from_json(below) for name, below in data[1]})
-
-
-def has_half_surrogate(name: str) -> bool:
-    """Return whether a name cannot be written as UTF-8."""
-    return not name.isascii() and any("\ud800" <= one <= "\udfff" for one in name)
 
 
 _NUMBERS = (Kind.INT, Kind.LONG, Kind.WIDE_LONG, Kind.FLOAT, Kind.DOUBLE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calve.columns.fields import ALL_FIELDS, Fields
-from calve.columns.names import COLUMN_LIMIT
+from calve.event.column_names import COLUMN_LIMIT
 
 __all__ = ["ConvertOptions"]
 

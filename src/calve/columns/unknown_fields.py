@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pyiceberg import types as iceberg
 
 from calve.arrays import RowNumbers
-from calve.columns.names import folded
+from calve.event.column_names import folded
 from calve.event.reject import cut, encodable
 from calve.observe import tally
 

@@ -13,7 +13,8 @@ from typing import Any
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.columns.node import ELEMENT, VALUE, Kind, Node, join
+from calve.columns.node import Kind, Node, join
+from calve.event.column_names import ELEMENT, VALUE
 
 __all__ = ["needed", "widened", "widest"]
 

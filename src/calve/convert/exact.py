@@ -14,12 +14,12 @@ from typing import Any
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.columns.names import folded
 from calve.columns.node import Kind, Node
 from calve.columns.options import ConvertOptions
 from calve.columns.unknown_fields import finder
 from calve.columns.widen import needed, widest
 from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
+from calve.event.column_names import folded
 from calve.event.exact_json import MalformedError, parse_object
 from calve.event.reject import Code, Reject
 from calve.event.repeated import RepeatedKeys

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.arrays import Mask
-from calve.columns.names import folded
 from calve.convert.converter import ConvertOptions
 from calve.event import duck
+from calve.event.column_names import folded
 from calve.event.columns import EVENT, JSON
 from calve.event.dead_letter import letters, line
 from calve.event.reject import Code, reject_rows

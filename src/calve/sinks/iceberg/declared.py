@@ -11,9 +11,9 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.types import UnknownType
 
-from calve.columns.names import PLAIN, RESERVED, folded
 from calve.convert.event_time import fault as faulty_time
 from calve.errors import SettingsError
+from calve.event.column_names import PLAIN, RESERVED, folded
 from calve.table.definition import partition_spec_fields, schema_from_columns
 from calve.table.type_text import parse_type
 

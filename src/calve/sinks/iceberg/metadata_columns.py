@@ -11,7 +11,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.columns.evolve import Evolution, NewColumn
-from calve.columns.names import folded
+from calve.event.column_names import folded
 
 __all__ = ["NONE", "BatchMetadata", "MetadataColumns"]
 

@@ -12,10 +12,26 @@ from typing import NamedTuple
 from pyiceberg import types as iceberg
 from pyiceberg.schema import make_compatible_name
 
-from calve.columns.node import ELEMENT, KEY, VALUE, has_half_surrogate
 from calve.event.reject import Code, cut
 
-__all__ = ["COLUMN_LIMIT", "NESTING_LIMIT", "PLAIN", "RESERVED", "ColumnNames", "ColumnPath", "Refusal", "folded"]
+__all__ = [
+    "COLUMN_LIMIT",
+    "ELEMENT",
+    "KEY",
+    "NESTING_LIMIT",
+    "PLAIN",
+    "RESERVED",
+    "VALUE",
+    "ColumnNames",
+    "ColumnPath",
+    "Refusal",
+    "folded",
+    "has_half_surrogate",
+    "unreserved",
+]
+
+ELEMENT, KEY, VALUE = "element", "key", "value"
+"""Iceberg's names below a list and a map."""
 
 COLUMN_LIMIT = 1_000
 """The most columns, with fields of structs, of a table after inference; random keys must not destroy it."""
@@ -27,6 +43,7 @@ RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_
 RESERVED |= {"_change_type", "_change_ordinal", "_commit_snapshot_id"}
 """Iceberg's metadata columns (`MetadataColumns`): Spark cannot read a table with a column of such a name."""
 _HINT = "rename it or leave it out (exclude_keys)"
+_BY_CASE = " by case only"
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
@@ -69,6 +86,16 @@ def folded(name: str) -> str:
     return "".join(one.lower() for one in upper).replace("i̇", "i")
 
 
+def has_half_surrogate(name: str) -> bool:
+    """Return whether a name cannot be written as UTF-8."""
+    return not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def unreserved(name: str) -> str:
+    """Return a name of a column that Iceberg does not reserve: `_deleted` becomes `deleted_`."""
+    return f"{name.lstrip('_')}_" if folded(name) in RESERVED else name
+
+
 class ColumnNames:
     """The names of a table's columns and of its new ones.
 
@@ -87,9 +114,11 @@ class ColumnNames:
     def refusal(self, parent: ColumnPath, name: str) -> Refusal | None:
         """Return why a struct cannot get a column with a name, or None if it can."""
         path = parent.field(name)
-        reason = self._fault(parent, path, name)
+        reason = self.fault(parent, name)
         if reason:
-            return Refusal(Code.AMBIGUOUS_FIELD, cut(path.name), f"the field cannot become a column: {reason}")
+            way_out = ", or set case_insensitive: true" if reason.endswith(_BY_CASE) else ""
+            reason = f"the field cannot become a column: {reason}; {_HINT}{way_out}"
+            return Refusal(Code.AMBIGUOUS_FIELD, cut(path.name), reason)
         if self._count >= self._limit:
             reason = "the table has the most columns that inference may add, and the field has none"
             return Refusal(Code.TOO_MANY_COLUMNS, cut(path.name), reason)
@@ -110,24 +139,26 @@ class ColumnNames:
         self._names.update(inside)
         return True
 
-    def _fault(self, parent: ColumnPath, path: ColumnPath, name: str) -> str | None:
+    def fault(self, parent: ColumnPath, name: str) -> str | None:
+        """Return why readers could not distinguish a struct's column of this name, or None if they can."""
+        path = parent.field(name)
         if not name:
-            return f"its name is empty; {_HINT}"
+            return "its name is empty"
         if len(name) > _LONGEST:
-            return f"its name has {len(name):,} characters, more than {_LONGEST}; {_HINT}"
+            return f"its name has {len(name):,} characters, more than {_LONGEST}"
         if has_half_surrogate(name):
-            return f"its name has half a surrogate pair; {_HINT}"
+            return "its name has half a surrogate pair"
         if "\0" in name:
-            return f"its name has a NUL character; {_HINT}"
+            return "its name has a NUL character"
         if not parent.steps and folded(name) in RESERVED:
-            return f"Iceberg reserves the name; {_HINT}"
+            return "Iceberg reserves the name"
         other = self._same(path.name, True) or self._same(".".join(path.short), False)
         if other and folded(other) == folded(path.name) and other != path.name:
-            return f"it differs from the column {cut(other)} by case only; {_HINT}, or set case_insensitive: true"
+            return f"it differs from the column {cut(other)}{_BY_CASE}"
         if other:
-            return f"it has the same full name as the column {cut(other)}; {_HINT}"
+            return f"it has the same full name as the column {cut(other)}"
         stored = self._stored.get((parent.steps, _stored(name)))
-        return f"in Parquet files it has the same name as the column {cut(stored)}; {_HINT}" if stored else None
+        return f"in Parquet files it has the same name as the column {cut(stored)}" if stored else None
 
     def _same(self, name: str, is_full: bool) -> str | None:
         """Return the column that has the name already; two equal short names do not conflict."""

@@ -185,6 +185,18 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
             "schema.columns[1].name: the column x appears twice",
         ),
         (
+            "table_identifier: a.b, schema: {columns: [{name: x, type: int}, {name: X, type: int}]}",
+            "schema.columns[1]: a table cannot have the column X: it differs from the column x by case only",
+        ),
+        (
+            "table_identifier: a.b, schema: {columns: [{name: _pos, type: long}]}",
+            "schema.columns[0]: a table cannot have the column _pos: Iceberg reserves the name",
+        ),
+        (
+            "table_identifier: a.b, schema: {columns: [{name: s, type: 'struct<a: int, A: int>'}]}",
+            "schema.columns[0]: a table cannot have the column s.A: it differs from the column s.a by case only",
+        ),
+        (
             "table_identifier: a.b, schema: {columns: [{name: x, type: variant}]}, identifier_columns: [x]",
             "identifier_columns[0]: x is a variant, which cannot be a key",
         ),

@@ -210,6 +210,17 @@ def keyed(*ids):
     return Schema(*fields, identifier_field_ids=list(ids)).model_dump_json()
 
 
+def test_a_mirror_whose_columns_readers_cannot_distinguish_is_not_created_and_the_reason_is_logged(caplog):
+    columns = Schema(NestedField(1, "id", LongType()), NestedField(2, "ID", LongType()))
+    mirrors = Mirrors()
+    mirrors.set([SourceTable("public.t", "u", columns.model_dump_json())], {"public.t": "t"})
+    made = SinkTargets(Tables(), IcebergSettings(table_identifier="t", auto_create=True), None, Log("p"), mirrors)
+    made.fit("t", None)
+    reason = "the table t cannot be created: the column ID of its source is not possible: it differs from the column id"
+    assert made.known()["t"] == Absent("AMBIGUOUS_FIELD", f"{reason} by case only")
+    assert reason in caplog.text
+
+
 def mirrored(key, own, fields=ALL_FIELDS, **settings):
     """A sink whose table `t` has the key `own`, and mirrors a table with the key `key`."""
     catalog = Tables(t=Table("t", "u", "/t", keyed(*own), '{"spec-id":0,"fields":[]}', format_version=2))

@@ -7,14 +7,18 @@ column from a dropped column beside a new one.
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from pyiceberg.types import StructType
 
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
 from calve.engine.jvm import java_errors
 from calve.errors import CalveError
+from calve.event.column_names import ColumnNames, ColumnPath
 from calve.sources.source import SourceTable
 from calve.table.schema import read_schema
 
@@ -76,7 +80,8 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     key_types, key_columns = key.types(java_table), set(java_table.schema().identifierFieldNames())
     source_fields = [_as_key(field, key_columns) for field in json.loads(source.schema_json)["fields"]]
     fields = [_with_types(field, field["name"], key_types) for field in source_fields]
-    fits = [field for field in fields if _fits(catalog, java_table, field)]
+    ambiguous = _ambiguous(fields, _columns(java_table))
+    fits = [field for field in fields if field["name"] not in ambiguous and _fits(catalog, java_table, field)]
     dropped = _dropped(before, names, _columns(java_table))
     transaction = java_table.newTransaction()
     update = _union(catalog, transaction.updateSchema(), fits)
@@ -89,9 +94,19 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     java_table.refresh()
     return [
         *_changes(had, _columns(java_table), renamed),
+        *(f"{name} was not added, because {fault}" for name, fault in ambiguous.items()),
         *(f"{name} stays, although the source dropped it" for name in dropped),
         *(f"{name} stays of type {kind} because of equality deletes" for name, kind in _narrower(key_types, source)),
     ]
+
+
+def _ambiguous(fields: Sequence[Mapping[str, Any]], had: Mapping[str, str]) -> dict[str, str]:
+    """Return the new top-level columns that readers could not distinguish from those of the table, and why."""
+    names = ColumnNames(StructType(), limit=sys.maxsize)
+    for column in had:
+        names.take(ColumnPath(), column)
+    faults = {field["name"]: names.fault(ColumnPath(), field["name"]) for field in fields if field["name"] not in had}
+    return {name: fault for name, fault in faults.items() if fault}
 
 
 def _changes(had: Mapping[str, str], now: Mapping[str, str], renamed: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ Avro does not allow are escaped). Only the table's schema decides, so tasks and 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyiceberg import types as iceberg
@@ -27,6 +28,7 @@ __all__ = [
     "Refusal",
     "folded",
     "has_half_surrogate",
+    "type_faults",
     "unreserved",
 ]
 
@@ -73,6 +75,9 @@ class ColumnPath(NamedTuple):
     def name(self) -> str:
         """The dotted name of a column."""
         return ".".join(self.steps)
+
+
+_TOP = ColumnPath()
 
 
 def folded(name: str) -> str:
@@ -185,6 +190,24 @@ class ColumnNames:
             case iceberg.MapType():
                 self.take_inside(path, KEY, VALUE)
                 self.add_type(kind.value_type, path.inside(VALUE))
+
+
+def type_faults(kind: iceberg.IcebergType, names: ColumnNames, path: ColumnPath = _TOP) -> Iterator[tuple[str, str]]:
+    """Add the columns of a type at a path; yield those that readers could not distinguish, each with the reason."""
+    match kind:
+        case iceberg.StructType():
+            for field in kind.fields:
+                below = path.field(field.name)
+                if fault := names.fault(path, field.name):
+                    yield below.name, fault
+                elif names.take(path, field.name):
+                    yield from type_faults(field.field_type, names, below)
+        case iceberg.ListType() if names.take_inside(path, ELEMENT):
+            yield from type_faults(kind.element_type, names, path.inside(ELEMENT))
+        case iceberg.MapType() if names.take_inside(path, KEY, VALUE):
+            yield from type_faults(kind.value_type, names, path.inside(VALUE))
+        case iceberg.ListType() | iceberg.MapType():
+            yield path.name, "another column has the name of what is inside of it"
 
 
 def _stored(name: str) -> str:

@@ -5,15 +5,16 @@ Imported only for a configuration that declares some: importing PyIceberg takes 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import UnknownType
+from pyiceberg.types import StructType, UnknownType
 
 from calve.convert.event_time import fault as faulty_time
 from calve.errors import SettingsError
-from calve.event.column_names import PLAIN, RESERVED, folded
+from calve.event.column_names import PLAIN, RESERVED, ColumnNames, folded, type_faults
 from calve.table.definition import partition_spec_fields, schema_from_columns
 from calve.table.type_text import parse_type
 
@@ -67,7 +68,12 @@ def schema_faults(
         if column["required"] and isinstance(parse_type(column["type"]), UnknownType):
             yield f"columns[{index}].required", "a column of type unknown is always null"
     if not repeated:
-        yield from partition_faults("partition_spec", partitions, schema_from_columns(columns))
+        schema = schema_from_columns(columns)
+        columns_so_far = ColumnNames(StructType(), limit=sys.maxsize)
+        for index, field in enumerate(schema.fields):
+            for name, fault in type_faults(StructType(field), columns_so_far):
+                yield f"columns[{index}]", f"a table cannot have the column {name}: {fault}"
+        yield from partition_faults("partition_spec", partitions, schema)
 
 
 def partition_faults(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import IcebergType, IntegerType, LongType, StringType, UUIDType
+from pyiceberg.types import IcebergType, IntegerType, LongType, StringType, StructType, UUIDType
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
+from calve.event.column_names import ColumnNames, type_faults
 from calve.reduce.key import Key
 from calve.sources.source import SourceTable
 from calve.table.loaded import Absent, Table
@@ -63,6 +65,12 @@ class Mirrors:
         if not sources:
             return None
         return read_schema(sources[0].schema_json)
+
+    def names_fault(self, name: str) -> str:
+        """Return why readers could not distinguish the columns of a new mirror; empty if they can."""
+        columns = read_schema(self.of(name)[0].schema_json).as_struct()
+        faults = type_faults(columns, ColumnNames(StructType(), limit=sys.maxsize))
+        return next((f"the column {column} of its source is not possible: {fault}" for column, fault in faults), "")
 
     def key_fault(self, name: str, key: Key) -> str:
         """Return why the changes of a table's sources cannot be applied by its key; empty if they can."""

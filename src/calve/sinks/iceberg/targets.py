@@ -305,6 +305,9 @@ class SinkTargets:
         return table
 
     def _make_mirror(self, name: str, schema: Schema) -> Table | Absent:
+        if fault := self.mirrors.names_fault(name):
+            self._warn_once(name, f"the table {name} cannot be created: {fault}; its events are rejected")
+            return Absent(Code.AMBIGUOUS_FIELD.value, f"the table {name} cannot be created: {fault}")
         sources = self.mirrors.of(name)
         table = self._create(name, schema, self.settings.partition_fields, dict([noted(sources[0])]))
         if {*map(noted, sources)} <= table.properties.items():  # it is as it was asked for, and nothing is to be added

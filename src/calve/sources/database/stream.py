@@ -19,6 +19,7 @@ from calve.sources.database.outbox import Outbox
 from calve.sources.database.stopped import stop
 from calve.sources.database.stream_position import DurablePositions, Transaction
 from calve.sources.database.table import Table
+from calve.sources.database.target_names import names_fault
 from calve.sources.log.log import Outcome
 
 __all__ = ["READ", "DatabaseSession", "DatabaseStream", "Target"]
@@ -263,6 +264,9 @@ class DatabaseSession:
         """Begin an epoch with a table that is new or changed; return whether its changes are read."""
         if not table.keys:
             self._stop_table(table, "it has no key")
+            return False
+        if fault := names_fault(table):
+            self._stop_table(known or table, f"{fault}; rename it, and load the table anew")
             return False
         if known is None:
             self._lines.warning(

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from calve.event.column_names import unreserved
 from calve.sources.source import SourceTable
 
 __all__ = ["KEYS", "Column", "Table", "arrow_type", "can_widen"]
@@ -82,6 +83,11 @@ class Column(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     is_unsigned: bool = False
 
+    @property
+    def field_name(self) -> str:
+        """Its name in events and targets: `_deleted`, which Iceberg reserves, is `deleted_` there."""
+        return unreserved(self.name)
+
 
 class Table(msgspec.Struct, frozen=True, dict=True):
     """One table.
@@ -126,7 +132,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow types of its columns."""
-        return pa.schema([(column.name, arrow_type(column.kind)) for column in self.columns])
+        return pa.schema([(column.field_name, arrow_type(column.kind)) for column in self.columns])
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -154,4 +160,4 @@ def _field(column: Column) -> dict[str, Any]:
             "element": found[1],
             "element-required": False,
         }
-    return {"id": column.number, "name": column.name, "required": column.is_key, "type": kind}
+    return {"id": column.number, "name": column.field_name, "required": column.is_key, "type": kind}

@@ -9,6 +9,7 @@ from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.preparation import SHOWN, Preparation
 from calve.sources.database.table import KEYS, Table
+from calve.sources.database.target_names import names_fault
 from calve.sources.mysql.begin import begin_dump, may_lock, probe_id
 from calve.sources.mysql.database import Database, Found, LogPlace
 from calve.sources.mysql.failure import NO_RIGHTS
@@ -176,6 +177,8 @@ def _table_faults(found: Found, table: Table, cascade: str | None) -> Iterator[t
             f"{found.full_name} has no primary key, so its changes cannot be applied (or exclude it)",
             f"ALTER TABLE {name} ADD PRIMARY KEY (…)",
         )
+    if fault := names_fault(table):
+        yield f"{found.full_name}: {fault}: rename it, or exclude the table", ""
     for index, column in enumerate(table.columns):
         if fault := unreadable(column, found.types.get(column.name, "")):
             yield f"{column.name} of {found.full_name} {fault}: exclude the table", ""

@@ -49,7 +49,7 @@ class MysqlReader(DatabaseReader):
     def typed(self, table: Table, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
         """See `DatabaseReader.typed`."""
         found = [converted(column.kind, each) for column, each in zip(table.columns, values, strict=True)]
-        yield 0, pa.StructArray.from_arrays(found, [column.name for column in table.columns])
+        yield 0, pa.StructArray.from_arrays(found, [column.field_name for column in table.columns])
 
     def database_of(self, table: Table) -> str:
         """See `DatabaseReader.database_of`."""

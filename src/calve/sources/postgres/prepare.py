@@ -16,6 +16,7 @@ from calve.sources.database.connection import ServerError
 from calve.sources.database.failure import LOAD_AGAIN
 from calve.sources.database.preparation import SHOWN, Preparation
 from calve.sources.database.table import KEYS, Table
+from calve.sources.database.target_names import names_fault
 from calve.sources.postgres.database import Database, Found, Publication, lsn_of
 from calve.sources.postgres.quote import literal, qualified, quoted
 from calve.sources.postgres.settings import PostgresSettings
@@ -264,6 +265,8 @@ def _table_faults(found: Found, table: Table | None, publication: Publication | 
         return
     if publication is not None and (found.schema, found.name) in publication.filtered:
         yield f"the publication has only some rows of {table.full_name}: exclude the table, or publish all rows", ""
+    if fault := names_fault(table):
+        yield f"{table.full_name}: {fault}: rename it, or exclude the table", ""
     if found.identity == "n":
         yield f"{table.full_name} has no replica identity", f"ALTER TABLE {qualified(table)} REPLICA IDENTITY DEFAULT"
         return

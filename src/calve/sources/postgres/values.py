@@ -22,7 +22,7 @@ def typed_rows(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Iterator
         columns: The columns.
         texts: Their values as strings, all equally long.
     """
-    names = [column.name for column in columns]
+    names = [column.field_name for column in columns]
     found: list[pa.Array] = []
     odd: dict[int, list[int]] = {}
     for index, (column, values) in enumerate(zip(columns, texts, strict=True)):

@@ -1,0 +1,33 @@
+"""Checks that a target can have the columns of a table: the names that readers of Iceberg tables can distinguish."""
+
+from __future__ import annotations
+
+from pyiceberg.types import StructType
+
+from calve.event.column_names import ELEMENT, ColumnNames, ColumnPath
+from calve.sources.database.table import Column, Table
+
+__all__ = ["names_fault"]
+
+
+def names_fault(table: Table) -> str:
+    """Return why a target cannot have the columns of a table, with those that it keeps although they were dropped.
+
+    Empty if it can. Spark ignores the case of names, and Parquet files have some characters escaped.
+    """
+    live = {column.field_name for column in table.columns}
+    columns = [*table.columns, *(column for column in table.dropped if column.field_name not in live)]
+    names = ColumnNames(StructType(), limit=len(columns))
+    for column in columns:
+        if fault := names.fault(ColumnPath(), column.field_name) or _add(names, column):
+            is_dropped = column.field_name not in live
+            return f"the target cannot have the {'dropped ' * is_dropped}column {column.name}: {fault}"
+    return ""
+
+
+def _add(names: ColumnNames, column: Column) -> str:
+    """Add a column; return why it cannot be a list, or an empty text."""
+    names.take(ColumnPath(), column.field_name)
+    if not column.kind.startswith("list<") or names.take_inside(ColumnPath().field(column.field_name), ELEMENT):
+        return ""
+    return f"its elements have the same full name as the column {column.field_name}.{ELEMENT}"

@@ -144,6 +144,46 @@ def test_a_dropped_column_stays_in_the_mirror_optional_and_empty_and_that_is_sai
     assert said.endswith("must stays, although the source dropped it, s.b stays, although the source dropped it")
 
 
+def test_a_column_that_was_dropped_and_added_again_loses_its_older_values_in_the_mirror_too(
+    spark: SparkSession, lake: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "calve")
+    spark.sql("CREATE TABLE lake.db.again (id INT, v INT, w STRING, s STRUCT<a: INT, b: INT>) USING iceberg")
+    table = SimpleNamespace(identifier="db.again", name="lake.db.again")
+    mirror = Mirror(spark, lake, table, "identifier_columns: [id]", "equality-delete", tmp_path / "mirror")
+    spark.sql("INSERT INTO lake.db.again VALUES (1, 10, 'x', struct(1, 2)), (2, 20, 'y', struct(3, 4))")
+    mirror.catch_up()
+    for column, kind in (("v", "INT"), ("w", "DOUBLE"), ("s.b", "INT")):
+        spark.sql(f"ALTER TABLE lake.db.again DROP COLUMN {column}")
+        spark.sql(f"ALTER TABLE lake.db.again ADD COLUMN {column} {kind}")
+    spark.sql("INSERT INTO lake.db.again SELECT 3 AS id, struct(5, 6) AS s, 30 AS v, 1.5D AS w")
+    assert mirror.catch_up()["rejects"] == {}
+    wanted = columns(spark, table.name)
+    assert rows(spark, mirror.name, wanted) == rows(spark, table.name, wanted)
+    assert spark.sql(f"SELECT v, w, s.b FROM {mirror.name} WHERE id = 1").collect() == [(None, None, None)]
+    assert caplog.text.count("is another column in the source now, so its older values were removed") == 3
+
+
+def test_a_replaced_column_that_partitions_the_mirror_stays_and_the_remedy_is_said(
+    spark: SparkSession, lake: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "calve")
+    spark.sql("CREATE TABLE lake.db.parted (id INT, p STRING) USING iceberg")
+    table = SimpleNamespace(identifier="db.parted", name="lake.db.parted")
+    mode = "merge-on-read\n        partition_by: [p]"
+    mirror = Mirror(spark, lake, table, "identifier_columns: [id]", mode, tmp_path / "mirror")
+    spark.sql("INSERT INTO lake.db.parted VALUES (1, 'x')")
+    mirror.catch_up()
+    spark.sql("ALTER TABLE lake.db.parted DROP COLUMN p")
+    spark.sql("ALTER TABLE lake.db.parted ADD COLUMN p STRING")
+    spark.sql("INSERT INTO lake.db.parted VALUES (2, 'z')")
+    assert mirror.catch_up()["rejects"] == {}
+    assert sorted(spark.sql(f"SELECT id, p FROM {mirror.name}").collect()) == [(1, "x"), (2, "z")]
+    assert (
+        "p is another column in the source now, but keeps its older values, because it cannot be removed" in caplog.text
+    )
+
+
 @pytest.mark.parametrize("mode", ["equality-delete", "merge-on-read"])
 def test_rows_that_were_deleted_by_a_key_stay_deleted_when_the_source_widens_it(
     spark: SparkSession, lake: Catalog, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture

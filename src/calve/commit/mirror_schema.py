@@ -1,7 +1,7 @@
-"""Makes a table's columns follow those of the table that it mirrors: added, widened, renamed.
+"""Makes a table's columns follow those of the table that it mirrors: added, widened, renamed, replaced.
 
 A property of the mirror keeps the source's column names by field id, from the last run. They distinguish a renamed
-column from a dropped column beside a new one.
+column from a dropped column beside a new one, and a column that was dropped and added again from one that stayed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyiceberg.types import StructType
@@ -83,7 +83,9 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     ambiguous = _ambiguous(fields, _columns(java_table))
     fits = [field for field in fields if field["name"] not in ambiguous and _fits(catalog, java_table, field)]
     dropped = _dropped(before, names, _columns(java_table))
+    replaced, kept = _deletable(java_table, _replaced(before, names, had))
     transaction = java_table.newTransaction()
+    _delete(transaction, replaced)
     update = _union(catalog, transaction.updateSchema(), fits)
     for name in dropped:
         if name not in key_columns:
@@ -93,6 +95,12 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     transaction.commitTransaction()
     java_table.refresh()
     return [
+        *(f"{name} is another column in the source now, so its older values were removed" for name in replaced),
+        *(
+            f"{name} is another column in the source now, but keeps its older values, because it cannot be removed "
+            f"({reason}): to have it right, drop this table and read the source again"
+            for name, reason in kept.items()
+        ),
         *_changes(had, _columns(java_table), renamed),
         *(f"{name} was not added, because {fault}" for name, fault in ambiguous.items()),
         *(f"{name} stays, although the source dropped it" for name in dropped),
@@ -122,6 +130,36 @@ def _dropped(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[s
     """Return the table's columns that the source has dropped; of a dropped struct only the struct itself."""
     gone = {name for number, name in before.items() if number not in names and name in had}
     return sorted(name for name in gone - set(names.values()) if name.rpartition(".")[0] not in gone)
+
+
+def _replaced(before: Mapping[str, str], names: Mapping[str, str], had: Mapping[str, str]) -> list[str]:
+    """Return the table's columns that the source has dropped and added again; of a struct only the struct itself."""
+    numbers = {name: number for number, name in names.items()}
+    again = {name for number, name in before.items() if number not in names and name in numbers and name in had}
+    return sorted(name for name in again if name.rpartition(".")[0] not in again)
+
+
+def _deletable(java_table: Any, columns: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the columns that can be deleted, and why the others cannot: the key or the partitions need them."""
+    deletable, kept = list[str](), dict[str, str]()
+    for name in columns:
+        try:
+            with java_errors(_STEP, name):
+                _delete(java_table.newTransaction(), [name])
+        except CalveError as error:
+            kept[name] = error.message
+        else:
+            deletable.append(name)
+    return deletable, kept
+
+
+def _delete(transaction: Any, columns: Sequence[str]) -> None:
+    if not columns:
+        return
+    update = transaction.updateSchema()
+    for name in columns:
+        update = update.deleteColumn(name)
+    update.commit()
 
 
 class _Key(NamedTuple):

@@ -84,6 +84,23 @@ def test_a_start_on_a_line_with_nothing_in_common_is_an_error_without_a_snapshot
     assert "start at" not in found.value.hint
 
 
+@pytest.mark.parametrize(
+    ("line_now", "others", "reason"),
+    [
+        ((1, 2), {4: 2}, "rolled back to the snapshot 2"),
+        ((1, 2, 5), {4: 2}, "rolled back to the snapshot 2 and written again"),
+        ((7, 8), {4: 2, 2: None}, "replaced (CREATE OR REPLACE TABLE)"),
+        ((7, 8), {4: 2}, "replaced or rolled back, or the snapshot belongs to another branch"),
+    ],
+)
+def test_the_reason_of_a_lost_start_is_what_the_retained_snapshots_prove(
+    line_now: tuple[int, ...], others: dict[int, int | None], reason: str
+) -> None:
+    with pytest.raises(PositionLostError) as lost:
+        told(history(*line_now, others=others), after=4)
+    assert reason in lost.value.message
+
+
 def test_an_end_before_the_start_is_a_mistake() -> None:
     with pytest.raises(SettingsError, match=r"2 of db\.t comes before 3"):
         told(history(1, 2, 3), after=3, until=2)

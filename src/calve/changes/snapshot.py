@@ -184,13 +184,32 @@ def _lost(history: History, indexes: Mapping[int, int], after: int) -> PositionL
         )
     common = _common(history, indexes, after)
     from_common = f"start at {common}, the last snapshot that both have, or " if common is not None else ""
+    why = _departure(history, common, after)
     return PositionLostError(
-        f"The snapshot {after} of {history.table} is not on the branch {history.branch}: the table was rolled back, "
-        "or the snapshot belongs to another branch",
+        f"The snapshot {after} of {history.table} is not on the branch {history.branch}: {why}",
         step=_STEP,
         target=history.table,
         hint=f"Its changes may have been undone; {from_common}{all_retained}",
     )
+
+
+def _departure(history: History, common: int | None, after: int) -> str:
+    """Return what happened to a branch that has left a snapshot, as far as the retained snapshots tell."""
+    if common is not None and history.line[-1].snapshot_id == common:
+        return f"the table was rolled back to the snapshot {common}"
+    if common is not None:
+        return f"the table was rolled back to the snapshot {common} and written again, or the branch was moved"
+    if _root(history, after) and history.line and history.line[0].parent_id is None:
+        return f"the table was replaced (CREATE OR REPLACE TABLE) at {history.line[0].committed_at}"
+    return "the table was replaced or rolled back, or the snapshot belongs to another branch"
+
+
+def _root(history: History, number: int) -> bool:
+    """Return whether all ancestors of a snapshot are retained, down to one without a parent."""
+    snapshot = history.snapshot(number)
+    while snapshot is not None and snapshot.parent_id is not None:
+        snapshot = history.snapshot(snapshot.parent_id)
+    return snapshot is not None
 
 
 def _index_of_end(history: History, indexes: Mapping[int, int], until: int) -> int:

@@ -20,7 +20,7 @@ from calve.engine.jvm import java_errors
 from calve.errors import CalveError
 from calve.event.column_names import ColumnNames, ColumnPath
 from calve.sources.source import SourceTable
-from calve.table.schema import read_schema
+from calve.table.schema import names_by_id, read_schema
 
 __all__ = ["follow", "noted"]
 
@@ -61,12 +61,16 @@ def follow(
 
 def noted(source: SourceTable) -> tuple[str, str]:
     """Return the property, name and value, of a table whose columns are as its source has them."""
-    current = {"uuid": source.uuid, "names": _names(source), "schema": zlib.crc32(source.schema_json.encode())}
+    current = {
+        "uuid": source.uuid,
+        "names": names_by_id(source.schema_json),
+        "schema": zlib.crc32(source.schema_json.encode()),
+    }
     return f"{_PROPERTY}{source.name}", json.dumps(current, separators=(",", ":"))
 
 
 def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -> list[str]:
-    names = _names(source)
+    names = names_by_id(source.schema_json)
     property_name, property_value = noted(source)
     stored = java_table.properties().get(property_name)
     if stored == property_value:
@@ -198,12 +202,6 @@ def _with_types(field: dict[str, Any], path: str, types: Mapping[str, str]) -> d
         return field
     fields = [_with_types(each, f"{path}.{each['name']}", types) for each in kind["fields"]]
     return {**field, "type": {**kind, "fields": fields}}
-
-
-def _names(source: SourceTable) -> dict[str, str]:
-    schema = read_schema(source.schema_json)
-    numbers = sorted(schema.find_field(name).field_id for name in schema.column_names)
-    return {str(number): schema.find_column_name(number) or "" for number in numbers}
 
 
 def _columns(java_table: Any) -> dict[str, str]:

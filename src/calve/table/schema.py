@@ -15,7 +15,7 @@ from pydantic import Field
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-__all__ = ["VariantType", "is_variant", "path_of", "read_schema", "read_type"]
+__all__ = ["VariantType", "is_variant", "names_by_id", "path_of", "read_schema", "read_type"]
 
 
 class VariantType(iceberg.PrimitiveType):
@@ -51,6 +51,13 @@ def read_type(kind: Any) -> iceberg.IcebergType:
     """
     field = {"id": 1, "name": "field", "required": False, "type": _with_variants(kind)}
     return iceberg.NestedField.model_validate(field).field_type
+
+
+def names_by_id(text: str) -> dict[str, str]:
+    """Return the dotted names of all columns of a schema, at any depth, by field id (as JSON has keys: as text)."""
+    schema = read_schema(text)
+    numbers = sorted(schema.find_field(name).field_id for name in schema.column_names)
+    return {str(number): schema.find_column_name(number) or "" for number in numbers}
 
 
 def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:

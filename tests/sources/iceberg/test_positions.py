@@ -215,6 +215,13 @@ def _recreate(world: World) -> None:
     world.insert(7)
 
 
+def _replace(world: World) -> None:
+    name = world.name
+    world.spark.sql(
+        f"CREATE OR REPLACE TABLE {name} USING iceberg AS SELECT * FROM {name} WHERE id = 1 UNION SELECT 9, 'v9'"
+    )
+
+
 LOST: list[tuple[Callable[[World, int], None], str, list[tuple[str, int, str]]]] = [
     (_roll_back, "was rolled back", [("DELETE", 2, "v2"), ("INSERT", 8, "v8")]),
     (
@@ -222,11 +229,16 @@ LOST: list[tuple[Callable[[World, int], None], str, list[tuple[str, int, str]]]]
         "it has expired",
         [("INSERT", number, f"v{number}") for number in (1, 2, 3, 4)],
     ),
+    (
+        lambda world, _: _replace(world),
+        r"was replaced \(CREATE OR REPLACE TABLE\)",
+        [("DELETE", 2, "v2"), ("INSERT", 9, "v9")],
+    ),
     (lambda world, _: _recreate(world), "dropped and recreated", [("INSERT", 7, "v7")]),
 ]
 
 
-@pytest.mark.parametrize(("lose", "said", "reloaded"), LOST, ids=["rolled back", "expired", "recreated"])
+@pytest.mark.parametrize(("lose", "said", "reloaded"), LOST, ids=["rolled back", "expired", "replaced", "recreated"])
 def test_a_lost_position_is_told_and_read_again_only_when_it_is_said_so(
     spark: SparkSession,
     lake: Catalog,
@@ -235,7 +247,7 @@ def test_a_lost_position_is_told_and_read_again_only_when_it_is_said_so(
     said: str,
     reloaded: list[tuple[str, int, str]],
 ) -> None:
-    world = World(spark, lake, f"lost_{said.split()[-1]}", tmp_path / "iceberg")
+    world = World(spark, lake, f"lost_{len(said)}", tmp_path / "iceberg")
     first = world.insert(1)
     world.insert(2)
     world.read()

@@ -9,10 +9,14 @@ from typing import Any
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.errors import SinkRefusedError, SinkUnavailableError
 from calve.sinks.opensearch.client import Client
+from calve.sources.source import SourceTable
+from calve.table.schema import names_by_id
 
-__all__ = ["make_index", "mapping_of"]
+__all__ = ["make_index", "mapping_of", "older_fields"]
 
 _MADE = {"made_by": "calve"}
+_SOURCES = "sources"
+"""In the index's `_meta`: the names of a source table's columns by field id, and the table's UUID."""
 _TEXT = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 256}}}
 _TYPES: dict[str, dict[str, Any]] = {
     "boolean": {"type": "boolean"},
@@ -33,29 +37,62 @@ _TYPES: dict[str, dict[str, Any]] = {
 """By the first word of a type's text. A decimal is text with all its digits; `binary` accepts Base64."""
 
 
-def mapping_of(schema_json: str, fields: Fields = ALL_FIELDS) -> dict[str, Any]:
-    """Return the mapping for the rows of a schema (JSON, Iceberg specification, appendix C); maps are left dynamic."""
-    columns = [field for field in json.loads(schema_json)["fields"] if field["name"] in fields]
-    return {"_meta": _MADE, "properties": _properties(columns)}
+def mapping_of(table: SourceTable, fields: Fields = ALL_FIELDS) -> dict[str, Any]:
+    """Return the mapping for the rows of a table (JSON, Iceberg specification, appendix C); maps are left dynamic."""
+    columns = [field for field in json.loads(table.schema_json)["fields"] if field["name"] in fields]
+    noted = {table.name: {"uuid": table.uuid, "names": names_by_id(table.schema_json)}}
+    return {"_meta": {**_MADE, _SOURCES: noted}, "properties": _properties(columns)}
 
 
-def make_index(client: Client, index: str, mappings: dict[str, Any], settings: dict[str, Any]) -> None:
+def older_fields(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return sentences about fields of older documents that the table's columns no longer have.
+
+    Args:
+        before: The table's UUID, and the names of its columns by field id, when documents were written.
+        now: The same, now.
+    """
+    if before.get("uuid") != now["uuid"]:
+        return []
+    had, has = before["names"], now["names"]
+    numbers = {name: number for number, name in has.items()}
+    sentences = []
+    for number, name in had.items():
+        if number in has and has[number] != name:
+            sentences.append(f"{name} is now called {has[number]}")
+        elif number not in has:
+            sentences.append(f"{name} was dropped" + " and added again" * (name in numbers))
+    return sentences
+
+
+def make_index(client: Client, index: str, mapping: dict[str, Any], settings: dict[str, Any]) -> list[str]:
     """Create a missing index unless a template has its mapping; add fields to an existing one (driver).
+
+    Returns:
+        Sentences about columns that older documents of the index have under another name, or that were dropped.
 
     Raises:
         SinkUnavailableError: OpenSearch does not answer.
         SinkRefusedError: It refuses the index.
     """
     found = client.request("GET", f"/{index}/_mapping")
-    if found.status == 200:
-        held: dict[str, dict[str, Any]] = json.loads(found.data)
-        known = next(iter(held.values()))["mappings"]
-        if known.get("_meta") == _MADE:
-            client.request("PUT", f"/{index}/_mapping", json.dumps({"properties": mappings["properties"]}).encode())
-        return
+    if found.status != 200:
+        _create(client, index, mapping, settings)
+        return []
+    held: dict[str, dict[str, Any]] = json.loads(found.data)
+    meta = next(iter(held.values()))["mappings"].get("_meta", {})
+    if not _MADE.items() <= meta.items():
+        return []
+    before, now = meta.get(_SOURCES, {}), mapping["_meta"][_SOURCES]
+    sentences = [text for name in now if name in before for text in older_fields(before[name], now[name])]
+    changed = {"_meta": {**_MADE, _SOURCES: {**before, **now}}, "properties": mapping["properties"]}
+    client.request("PUT", f"/{index}/_mapping", json.dumps(changed).encode())
+    return sentences
+
+
+def _create(client: Client, index: str, mapping: dict[str, Any], settings: dict[str, Any]) -> None:
     if _has_template(client, index):
         return
-    made = client.request("PUT", f"/{index}", json.dumps({"mappings": mappings, "settings": settings}).encode())
+    made = client.request("PUT", f"/{index}", json.dumps({"mappings": mapping, "settings": settings}).encode())
     if made.status >= 500 or made.status == 429:
         raise SinkUnavailableError(f"OpenSearch at {client.name} cannot create an index: {made.status}", step="start")
     if made.status >= 300 and b"resource_already_exists" not in made.data:

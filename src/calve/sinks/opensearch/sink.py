@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from calve.columns.fields import Fields
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import Format, compile_format
+from calve.observe.humanize import listed
 from calve.route.gates import gates
 from calve.route.route import SinkRoute, names_by_table
 from calve.sinks.opensearch.client import Client, access_of
@@ -40,6 +41,7 @@ class OpenSearchSink:
         settings: OpenSearchSettings = entry.value
         self._settings = settings
         self._label = opening.label
+        self._log = opening.log
         self._names = metadata
         self._gates = gates(entry, metadata)
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
@@ -74,9 +76,17 @@ class OpenSearchSink:
         for table in tables:
             index = names.get(table.name, "")
             if index and not fault(index) and self._made.get(index) != table:
-                mapping = mapping_of(table.schema_json, self._fields)
-                make_index(Client(access_of(settings)), index, mapping, settings.counts)
+                mapping = mapping_of(table, self._fields)
+                older = make_index(Client(access_of(settings)), index, mapping, settings.counts)
                 self._made[index] = table
+                if older:
+                    self._log.warning(
+                        f"documents of the index {index} that were written before still have the columns of then: "
+                        f"{listed(older, 5)}",
+                        table=table.name,
+                        hint="To write all documents anew: calve source reload (databases), or start with a "
+                        "new --state (the iceberg source)",
+                    )
 
     def job(self, batch: int, time_tenths: int, prefix: str, replays: bool) -> DocumentJob:
         """Return its part of the job of a batch.

@@ -1,0 +1,54 @@
+"""An index made for a table knows the table's columns by their ids, so that renamed and dropped ones are noticed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from calve.sinks.opensearch.client import Access, Client
+from calve.sinks.opensearch.mapping import make_index, mapping_of
+from calve.sources.source import SourceTable
+from services.opensearch import OpenSearch
+
+
+def table(uuid: str = "u", **numbers: int) -> SourceTable:
+    fields = [{"id": number, "name": name, "required": False, "type": "int"} for name, number in numbers.items()]
+    return SourceTable("app.t", uuid, json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+
+
+@pytest.mark.services
+def test_columns_that_older_documents_have_under_another_name_are_named_once_also_after_a_restart(
+    opensearch: OpenSearch,
+) -> None:
+    changes = [
+        (table(id=1, a=2, b=3), []),
+        (table(id=1, a=2, b=3, c=4), []),
+        (table(id=1, x=2, b=3, c=4), ["a is now called x"]),
+        (table(id=1, x=3, b=2, c=4), ["x is now called b", "b is now called x"]),
+        (table(id=1, x=3, b=5, c=4), ["b was dropped and added again"]),
+        (table(id=1, x=3), ["c was dropped", "b was dropped"]),
+        (table(id=1, x=3), []),
+        (table("another", id=1, z=3), []),
+    ]
+    for columns, sentences in changes:
+        client = Client(Access((opensearch.address,)))
+        assert sorted(make_index(client, "renamed", mapping_of(columns), {})) == sorted(sentences)
+
+
+@pytest.mark.services
+def test_an_index_of_an_older_version_without_the_columns_ids_gets_them(opensearch: OpenSearch) -> None:
+    client = Client(Access((opensearch.address,)))
+    older = {"mappings": {"_meta": {"made_by": "calve"}, "properties": {}}}
+    assert client.request("PUT", "/older", json.dumps(older).encode()).status == 200
+    assert make_index(client, "older", mapping_of(table(id=1, a=2)), {}) == []
+    assert make_index(client, "older", mapping_of(table(id=1, b=2)), {}) == ["a is now called b"]
+
+
+@pytest.mark.services
+def test_an_index_of_somebody_else_is_not_changed(opensearch: OpenSearch) -> None:
+    client = Client(Access((opensearch.address,)))
+    theirs = {"mappings": {"_meta": {"made_by": "them"}, "properties": {"id": {"type": "keyword"}}}}
+    assert client.request("PUT", "/theirs", json.dumps(theirs).encode()).status == 200
+    assert make_index(client, "theirs", mapping_of(table(id=1, a=2)), {}) == []
+    assert json.loads(client.request("GET", "/theirs/_mapping").data)["theirs"] == theirs

@@ -133,6 +133,8 @@ public class Attempt {
     found.put("is_tag", Boolean.valueOf(ref != null && ref.isTag()));
     found.put("is_empty", Boolean.valueOf(start.currentSnapshot() == null));
     found.put("specs", specs(start));
+    found.put("location", start.location());
+    found.put("properties", start.properties());
     return JsonUtil.mapper().writeValueAsString(found);
   }
 

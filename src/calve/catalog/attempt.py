@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from calve.catalog.storage import for_executors
+from calve.catalog.trust import Trust
 from calve.engine.jvm import called
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
@@ -68,11 +68,13 @@ class Attempt:
     Args:
         identifier: Namespace and name of the table.
         java: The Java object.
+        trust: What the table may decide.
     """
 
-    def __init__(self, identifier: str, java: Any) -> None:
+    def __init__(self, identifier: str, java: Any, trust: Trust) -> None:
         self._identifier = identifier
         self._java = java
+        self._trust = trust
 
     @property
     def table(self) -> Any:
@@ -85,8 +87,12 @@ class Attempt:
         Args:
             branch: The branch that will get a snapshot.
             key: The property of the table to return as the mark.
+
+        Raises:
+            UnsupportedError: Its metadata would be written to a place that a table may not choose.
         """
         found = json.loads(called(self._java, "look", branch, key))
+        self._trust.check(self._identifier, found.pop("location"), found.pop("properties"))
         return Look(**{**found, "specs": dict(found["specs"])})
 
     @property
@@ -125,12 +131,17 @@ class Attempt:
             mark: A property that the table gets in the same commit: key and value.
         """
         found = json.loads(called(self._java, "swap", branch, *(mark or (None, None))))
-        table = table_of(self._identifier, found["table"])
+        table = table_of(self._identifier, found["table"], self._trust)
         return Swapped(found["snapshot"], found["summary"], table, found["snapshots"], found["replaced"])
 
 
-def table_of(identifier: str, found: Mapping[str, Any]) -> Table:
-    """Return a table from what `Attempt.java` describes."""
+def table_of(identifier: str, found: Mapping[str, Any], trust: Trust) -> Table:
+    """Return a table from what `Attempt.java` describes.
+
+    Raises:
+        UnsupportedError: Its files would be at a place that a table may not choose.
+    """
+    trust.check(identifier, found["location"], found["properties"])
     return Table(
         identifier=identifier,
         uuid=found["uuid"],
@@ -139,7 +150,7 @@ def table_of(identifier: str, found: Mapping[str, Any]) -> Table:
         spec_json=found["spec"],
         format_version=found["version"],
         properties=found["properties"],
-        io_properties=for_executors(found["io"]),
+        io_properties=trust.storage(found["io"]),
         sort_order_json=found["order"],
         has_other_specs=len(found["specs"]) > 1,
         unpartitioned_spec_id=next((number for number, is_unpartitioned in found["specs"] if is_unpartitioned), None),

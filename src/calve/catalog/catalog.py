@@ -23,7 +23,7 @@ from calve.catalog.namespaces import unless
 from calve.catalog.probe import try_storing
 from calve.catalog.retry import retried
 from calve.catalog.steady import Steady
-from calve.catalog.storage import for_executors
+from calve.catalog.trust import Trust
 from calve.columns.evolve import Evolution
 from calve.durable import make_folder
 from calve.engine.compiled import java_class
@@ -31,6 +31,7 @@ from calve.engine.jvm import called, java_errors, unforeseen_errors
 from calve.engine.local_files import spare_processes
 from calve.engine.pyspark_private import hadoop_configuration, jvm_of
 from calve.errors import CalveError, CommitError, NoTargetError, SchemaConflictError, SetupError, SinkRefusedError
+from calve.observe.log import Log
 from calve.stop_point import reach
 from calve.table.loaded import Table
 
@@ -79,13 +80,14 @@ class Catalog:
         self.spark = spark
         settings = dict(properties) or embedded(Path("lakehouse"))
         self.name = settings.pop("name", "iceberg")
-        self.properties = _PATIENCE | settings if settings.get("type") == "rest" else settings
+        self.properties = _PATIENCE | settings if settings.get("type", "").lower() == "rest" else settings
         if settings.get("uri", "").startswith("jdbc:sqlite:"):
             make_folder(Path(settings["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
         with java_errors("open the catalog", self.name):
             self._jvm: Any = jvm_of(spark)
             self._iceberg: Any = self._jvm.org.apache.iceberg
             self._conf: Any = hadoop_configuration(spark)
+        self.trust = Trust(self.name, self.properties)
         self._lock = threading.RLock()
         self._opened: Any = None
 
@@ -112,7 +114,7 @@ class Catalog:
     def _build(self) -> Any:
         try:
             with java_errors("open the catalog", self.name):
-                return self._iceberg.CatalogUtil.buildIcebergCatalog(self.name, self.properties, self._conf)
+                return self.trust.open(self._jvm, self._conf)
         except CalveError as error:
             raise not_opened(error, self._jvm, self.name, self.properties) from error
 
@@ -152,17 +154,20 @@ class Catalog:
         """Return the current state of a table, or None if it does not exist."""
         with java_errors(_STEP, identifier):
             found = unless(_MISSING, lambda: called(self._attempts, "load", self._java, _named(identifier)))
-        return None if found is None else table_of(identifier, json.loads(found))
+        self.trust.report(Log())
+        return None if found is None else table_of(identifier, json.loads(found), self.trust)
 
     def load_java(self, identifier: str) -> Any:
         """Return a new handle of the Java `Table`, with its current state.
 
         Raises:
             NoTargetError: There is no such table.
+            UnsupportedError: Its files would be at a place that a table may not choose.
         """
         with java_errors(_STEP, identifier):
-            java_table = self._load(identifier)
-        return _existing(identifier, java_table)
+            java_table = _existing(identifier, self._load(identifier))
+            self.trust.check(identifier, str(java_table.location()), self._strings(java_table.properties()))
+            return java_table
 
     def begin(self, identifier: str) -> Attempt:
         """Load a table to commit to it.
@@ -172,7 +177,7 @@ class Catalog:
         """
         with java_errors(_STEP, identifier):
             begin = partial(called, self._attempts, "begin", self.steady.java, self._java, _named(identifier))
-            return Attempt(identifier, _existing(identifier, unless(_MISSING, begin)))
+            return Attempt(identifier, _existing(identifier, unless(_MISSING, begin)), self.trust)
 
     def tables(self) -> list[str]:
         """List the tables of all namespaces."""
@@ -305,11 +310,11 @@ class Catalog:
         return self._names.identifier(_named(identifier))
 
     def _describe(self, identifier: str, java_table: Any) -> Table:
-        return table_of(identifier, json.loads(self._attempts.describe(java_table)))
+        return table_of(identifier, json.loads(self._attempts.describe(java_table)), self.trust)
 
     def io_properties(self, java_table: Any) -> dict[str, str]:
         """Return the properties with which executors read and write a table's files."""
-        return for_executors(self._strings(java_table.io().properties()))
+        return self.trust.storage(self._strings(java_table.io().properties()))
 
     def _strings(self, java_map: Any) -> dict[str, str]:
         """Return a Java map as a dict in one call; py4j alone needs one call per key."""

@@ -43,6 +43,7 @@ def try_storing(
         builder = catalog.table_builder(f"{namespace}.{name}", catalog.schema(_SCHEMA), properties, location)
         staged = builder.createTransaction().table()
         location_uri = str(staged.location())
+        catalog.trust.check(namespace, location_uri, {})
         if (folder := local_path(location_uri)) is not None:
             try_folder(folder)
         else:

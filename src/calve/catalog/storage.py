@@ -20,7 +20,9 @@ _S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 def for_executors(properties: Mapping[str, str]) -> dict[str, str]:
     """Translate the properties of a Java FileIO; secrets of the catalog itself stay on the driver."""
     needed = {key: value for key, value in properties.items() if not key.startswith(_NEVER_NEEDED)}
-    translated = {_RENAMED.get(key, key): value for key, value in needed.items()}
+    translated = {_RENAMED.get(key, key): value for key, value in needed.items()} | {
+        key: value for key, value in needed.items() if key in _RENAMED.values()
+    }
     if "s3.endpoint" in needed and needed.get("s3.path-style-access", "false").lower() != "true":
         translated.setdefault("s3.force-virtual-addressing", "true")
     return translated

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from calve.catalog.lookup import look_up
 from calve.catalog.storage import for_executors
 from calve.dead_letters.table import LetterTable, Look, newest_in
-from calve.errors import SettingsError, SourceUnavailableError
+from calve.errors import SettingsError, SourceUnavailableError, UnsupportedError
 
 __all__ = ["tables_of"]
 
@@ -53,12 +53,14 @@ def _in_folders(properties: Mapping[str, str], identifier: str) -> LetterTable |
 
 def _asked(properties: Mapping[str, str], identifier: str) -> LetterTable | None:
     try:
-        table = load_catalog("calve", **{**properties, **for_executors(properties)}).load_table(identifier)
+        table = look_up(properties, identifier)
     except NoSuchTableError:
         return None
+    except UnsupportedError:
+        raise
     except Exception as error:  # each kind of catalog raises errors of its own libraries
         raise _unanswered(identifier, error) from error
-    return LetterTable(table.metadata_location, identifier, {**for_executors(properties), **table.io.properties})
+    return LetterTable(table.location, identifier, table.storage)
 
 
 def _unanswered(identifier: str, error: Exception) -> SourceUnavailableError:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession, functions
 
 from calve.arrays import RowNumbers
 from calve.catalog.catalog import Catalog
+from calve.catalog.trust import refuse_java_class
 from calve.commit.merge_source import Staged, staged
 from calve.engine.pyspark_private import data_frame, java_session, jvm_of, logical_plan
 from calve.errors import CommitError
@@ -51,11 +52,13 @@ def merge_changes(
         The dead letters of the events of updates that were left out, as lines of JSON.
 
     Raises:
+        UnsupportedError: The table names a class that would choose the places of its files.
         CommitError: An update must be left out, but its dead letters were not staged.
         SinkUnavailableError: A file cannot be read at the moment.
     """
     jvm: Any = jvm_of(catalog.spark)
     operations = transaction.table().operations()
+    refuse_java_class(transaction.table().name(), operations.current().properties())
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
     found = [
         staged(catalog, table, ids, [file.file_path for file in files if tuple(file.equality_ids) == ids])

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
+from calve.catalog.trust import refuse_java_class
 from calve.commit.mark import CommitTarget
 from calve.engine.pyspark_private import java_session, jvm_of
 from calve.maintenance.manifests import DeleteCounts, Manifests
@@ -57,8 +58,11 @@ class Workbench:
 
         Raises:
             NoTargetError: The table does not exist.
+            UnsupportedError: It names a class that would choose the places of its files.
         """
-        return self.catalog.load_java(self.name)
+        table = self.catalog.load_java(self.name)
+        refuse_java_class(self.name, table.properties())
+        return table
 
     def begin(self) -> Attempt:
         """Load the table to commit to it."""

@@ -1,0 +1,75 @@
+"""Looks tables up in a catalog with PyIceberg, without a JVM. Servers and tables decide as little as in `trust`.
+
+PyIceberg imports and calls what `py-io-impl` or `auth` name, whoever sets it: the server, or a property of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.io import FileIO, load_file_io
+
+from calve.catalog.storage import for_executors
+from calve.catalog.trust import Trust
+
+__all__ = ["FoundTable", "look_up"]
+
+
+class FoundTable(NamedTuple):
+    """Where the metadata of a table is, and the properties with which its files are read."""
+
+    location: str
+    storage: dict[str, str]
+
+
+def look_up(properties: Mapping[str, str], identifier: str) -> FoundTable:
+    """Return where a table is; raises what PyIceberg and the libraries of its catalogs raise.
+
+    Raises:
+        UnsupportedError: It is at a place that a table may not choose.
+    """
+    name = properties.get("name", "iceberg")
+    trust = Trust(name, properties)
+    if properties.get("type", "").lower() == "rest":
+        catalog: Catalog = _Rest(name, **{**properties, **for_executors(properties)})
+    else:
+        catalog = _without_table_properties({**properties, **for_executors(properties)})
+    table = catalog.load_table(identifier)
+    trust.check(identifier, table.metadata_location, {})
+    return FoundTable(table.metadata_location, trust.storage(table.io.properties))
+
+
+def _without_table_properties(properties: dict[str, str]) -> Catalog:
+    """Return a catalog that reads files with its own properties, and never with those of a table."""
+    catalog = load_catalog("calve", **properties)
+
+    def load(_: Any = None, location: str | None = None) -> FileIO:
+        return load_file_io(properties, location)
+
+    vars(catalog).update(_load_file_io=load)
+    return catalog
+
+
+class _Rest(RestCatalog):
+    """A REST catalog whose server sets only what it may."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        self._trust = Trust(name, properties)
+        super().__init__(name, **properties)
+        self.uri = properties["uri"]
+
+    def _create_session(self) -> Any:
+        kept = self._trust.merged(self.properties)  # the answer of `/v1/config` is among them by now
+        self.properties.clear()
+        self.properties.update(kept)
+        return super()._create_session()
+
+    def _response_to_table(self, identifier_tuple: Any, table_response: Any) -> Any:
+        table_response.metadata.properties.clear()  # they would become properties of the storage
+        return super()._response_to_table(identifier_tuple, table_response)
+
+    def _load_file_io(self, properties: Any = None, location: str | None = None) -> FileIO:
+        return load_file_io(self._trust.merged({**self.properties, **(properties or {})}), location)

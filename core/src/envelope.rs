@@ -5,9 +5,11 @@ use crate::convert::Events;
 use crate::export::{self, Array, Texts};
 use crate::meaning::Meaning;
 use crate::parse::{Done, Left, Parser};
+use crate::placeholder::Placeholder;
 use crate::row::Row;
 use crate::schemas::Schemas;
 use crate::text::Text;
+use std::rc::Rc;
 
 /// The operations, by their numbers (`calve.event.envelope.core_spec.OPERATIONS`).
 const UPDATE: i32 = 1;
@@ -37,6 +39,7 @@ pub struct Format {
     /// What words of operations mean; None: the envelope is about no row.
     pub words: Vec<(Vec<u8>, Option<i32>)>,
     pub has_whole_before: bool,
+    pub placeholder: Rc<Placeholder>,
     pub may_be_wrapped: bool,
     /// The values that are wanted as metadata, and whether they are numbers.
     pub metadata: Vec<(usize, bool)>,
@@ -95,7 +98,8 @@ impl Envelopes {
     pub fn decode(&mut self, events: &impl Events) -> Decoded {
         let mut columns = Columns::new(&self.format);
         let mut silent: Vec<i64> = vec![];
-        let mut found = Found { values: vec![None; self.format.values], before: Row::default(), after: Row::default() };
+        let row = || Row::new(self.format.placeholder.clone());
+        let mut found = Found { values: vec![None; self.format.values], before: row(), after: row() };
         for row in 0..events.count() {
             let Some(event) = events.text(row) else { continue };
             found.clear();

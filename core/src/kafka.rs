@@ -11,9 +11,11 @@ const TIMESTAMP: u32 = 2;
 const TIMESTAMP_TYPE: u32 = 4;
 const HEADERS: u32 = 8;
 
+type Value<'a> = Option<&'a [u8]>;
+
 pub struct Header<'a> {
     pub name: &'a [u8],
-    pub value: Option<&'a [u8]>,
+    pub value: Value<'a>,
 }
 
 /// A message of librdkafka, whose bytes stay its own.
@@ -110,29 +112,41 @@ pub fn base64(bytes: &[u8]) -> String {
     found
 }
 
-/// Gives headers as a JSON object; of a repeated name the last value, where the first one was.
+/// Gives headers as a JSON object; a repeated name has an array of its values, where the first one was.
 fn object(headers: &[Header]) -> Option<Vec<u8>> {
-    let mut fields: Vec<&Header> = Vec::with_capacity(headers.len());
+    let mut fields: Vec<(&[u8], Vec<Value>)> = Vec::with_capacity(headers.len());
     let mut indexes = HashMap::with_capacity(headers.len());
     for header in headers {
         let index = *indexes.entry(header.name).or_insert(fields.len());
         match fields.get_mut(index) {
-            Some(field) => *field = header,
-            None => fields.push(header),
+            Some((_, values)) => values.push(header.value),
+            None => fields.push((header.name, vec![header.value])),
         }
     }
     let mut json = vec![];
-    for field in fields {
+    for (name, values) in fields {
         json.push(if json.is_empty() { b'{' } else { b',' });
-        quote(&text(field.name), &mut json);
+        quote(&text(name), &mut json);
         json.push(b':');
-        match field.value {
-            Some(value) => quote(&text(value), &mut json),
-            None => json.extend(b"null"),
+        if let [value] = values[..] {
+            header_value(value, &mut json);
+            continue;
         }
+        for (number, value) in values.into_iter().enumerate() {
+            json.push(if number == 0 { b'[' } else { b',' });
+            header_value(value, &mut json);
+        }
+        json.push(b']');
     }
     json.push(b'}');
     (!headers.is_empty()).then_some(json)
+}
+
+fn header_value(value: Value, json: &mut Vec<u8>) {
+    match value {
+        Some(value) => quote(&text(value), json),
+        None => json.extend(b"null"),
+    }
 }
 
 fn quote(text: &str, json: &mut Vec<u8>) {
@@ -152,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn of_a_repeated_header_the_last_value_stands_where_the_first_one_was() {
+    fn a_repeated_header_has_all_its_values_where_the_first_one_was() {
         assert_eq!(object(&[]), None);
         let headers = [("a", Some("1")), ("b", None), ("a", Some("\"\u{1}ø")), ("", Some(""))]
             .map(|(name, value)| Header { name: name.as_bytes(), value: value.map(str::as_bytes) });
-        assert_eq!(object(&headers).unwrap(), r#"{"a":"\"\u0001ø","b":null,"":""}"#.as_bytes());
+        assert_eq!(object(&headers).unwrap(), r#"{"a":["1","\"\u0001ø"],"b":null,"":""}"#.as_bytes());
     }
 }

@@ -22,6 +22,7 @@ pub mod observe;
 pub mod parse;
 pub mod pgoutput;
 pub mod pick;
+pub mod placeholder;
 pub mod program;
 pub mod protobuf;
 pub mod row;

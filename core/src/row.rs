@@ -2,11 +2,9 @@
 
 use crate::meaning::Meaning;
 use crate::parse::{Done, Left, Parser};
+use crate::placeholder::Placeholder;
 use crate::text::{Keys, Text};
-
-/// What stands for a value that the source did not tell (`calve.event.envelope.logical.PLACEHOLDERS`), and its Base64.
-const UNAVAILABLE: &[u8] = b"__debezium_unavailable_value";
-const UNAVAILABLE_BASE64: &[u8] = b"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==";
+use std::rc::Rc;
 
 struct Member<'a> {
     key: Text<'a>,
@@ -28,9 +26,14 @@ pub struct Row<'a> {
     is_met: bool,
     is_all_told: bool,
     known: KnownKeys,
+    placeholder: Rc<Placeholder>,
 }
 
 impl<'a> Row<'a> {
+    pub fn new(placeholder: Rc<Placeholder>) -> Row<'a> {
+        Row { placeholder, ..Row::default() }
+    }
+
     pub fn clear(&mut self) {
         self.text = None;
         self.members.clear();
@@ -55,7 +58,7 @@ impl<'a> Row<'a> {
         let start = parser.at;
         parser.object(|parser, key| {
             let start = parser.at;
-            let is_told = !skip_value(parser)?;
+            let is_told = !self.placeholder.skip(parser)?;
             self.is_all_told &= is_told;
             self.members.push(Member { key, value: &parser.bytes[start..parser.at], is_told });
             Ok(())
@@ -134,28 +137,4 @@ impl KnownKeys {
         }
         Ok(())
     }
-}
-
-/// Checks a value and leaves it behind; true: it stands for one that the source did not tell.
-fn skip_value(parser: &mut Parser) -> Done<bool> {
-    let start = parser.at;
-    match parser.peek() {
-        b'"' => parser.string()?.with(|text| text == UNAVAILABLE || text == UNAVAILABLE_BASE64),
-        open @ (b'[' | b'{') => {
-            parser.skip_unique()?;
-            Ok(holds_placeholder(&mut Parser { bytes: parser.bytes, at: start, depth: 0 }, open).is_ok())
-        }
-        _ => parser.skip().map(|()| false),
-    }
-}
-
-/// Passes an array with the placeholder alone, or an object with it as key and value.
-fn holds_placeholder(parser: &mut Parser, open: u8) -> Done<()> {
-    let close = open + 2;
-    let is_unavailable = |text: Text| text.with(|text| text == UNAVAILABLE);
-    let is_alone = parser.open(close)?
-        && (open == b'[' || is_unavailable(parser.key()?)?)
-        && is_unavailable(parser.string()?)?
-        && !parser.more(close)?;
-    is_alone.then_some(()).ok_or(Left)
 }

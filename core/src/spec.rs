@@ -4,7 +4,8 @@ use crate::column::{Column, Counts, Kind, Store};
 use crate::envelope::{Format, Slot, Slots};
 use crate::level::{Folded, Level, Names};
 use crate::meaning::{Fields, Meaning};
-use std::collections::HashSet;
+use crate::placeholder::Placeholder;
+use std::rc::Rc;
 
 /// The texts, in their order.
 pub struct Spec<'a>(std::str::Split<'a, char>);
@@ -35,14 +36,19 @@ impl<'a> Spec<'a> {
         self.number().filter(|&number| number < below)
     }
 
-    fn names(&mut self) -> Option<HashSet<Vec<u8>>> {
+    fn texts<C: FromIterator<Vec<u8>>>(&mut self) -> Option<C> {
         let count = self.number()?;
         (0..count).map(|_| Some(self.text()?.as_bytes().to_vec())).collect()
     }
 
+    fn placeholder(&mut self) -> Option<Placeholder> {
+        let (texts, firsts, digits) = (self.texts()?, self.texts()?, self.number()?);
+        Some(Placeholder { texts, firsts, digits, geometries: self.texts()? })
+    }
+
     /// The table: which fields are read, then its columns.
     pub fn level(&mut self) -> Option<Level> {
-        let (include, exclude) = (self.names()?, self.names()?);
+        let (include, exclude) = (self.texts()?, self.texts()?);
         let (ignores_case, observes) = (self.flag()?, self.flag()?);
         let (fields, folded) = self.fields(ignores_case, "")?;
         Some(Level::new(fields, Names { folded, include, exclude, path: String::new(), observes }))
@@ -113,6 +119,7 @@ impl<'a> Spec<'a> {
     /// A format of envelopes: its paths, the words of its operations, what is asked for.
     pub fn format(&mut self) -> Option<Format> {
         let (may_be_wrapped, has_whole_before) = (self.flag()?, self.flag()?);
+        let placeholder = Rc::new(self.placeholder()?);
         let (mut slots, mut values) = (vec![], 0);
         slot(&mut slots, &mut values, self.text()?, Some(Slot::Before))?;
         slot(&mut slots, &mut values, self.text()?, Some(Slot::After))?;
@@ -124,8 +131,8 @@ impl<'a> Spec<'a> {
         for _ in 0..self.number::<usize>()? {
             metadata.push((slot(&mut slots, &mut values, self.text()?, None)?, self.flag()?));
         }
-        let keys = self.names()?.into_iter().collect();
-        Some(Format { slots, values, operation, words, has_whole_before, may_be_wrapped, metadata, keys })
+        let keys = self.texts()?;
+        Some(Format { slots, values, operation, words, has_whole_before, may_be_wrapped, metadata, keys, placeholder })
     }
 
     /// What a schema says of a value.

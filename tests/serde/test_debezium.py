@@ -15,6 +15,7 @@ from calve.event.columns import EVENT, ORIGINAL, ROW, SCHEMA
 from calve.event.envelope.decoder import RECORD_KEY, Decoded, Envelopes
 from calve.event.envelope.decoder import Decoder as EnvelopeDecoder
 from calve.event.envelope.exact import Wanted
+from calve.event.envelope.placeholder import UNAVAILABLE
 from calve.serde.decoder import Decoder, Rows
 from calve.serde.settings import SchemaSettings, Serde
 from debezium_avro import KEY_SCHEMA, avro_schema, encoded
@@ -29,6 +30,7 @@ _ANY_SCALE = {
     "name": "io.debezium.data.VariableScaleDecimal",
     "fields": [{"type": "int32", "field": "scale"}, {"type": "bytes", "field": "value"}],
 }
+UNSENT = list(UNAVAILABLE.encode())
 COLUMNS: list[tuple[dict[str, Any], list[Any]]] = [
     (field("id", "int64"), [1, -(1 << 62)]),
     (field("small", "int16"), [-7, None]),
@@ -54,6 +56,14 @@ COLUMNS: list[tuple[dict[str, Any], list[Any]]] = [
     (field("uuid", "string", "io.debezium.data.Uuid"), ["6f1c7c4e-7d6a-4f0f-9b1e-2f6f1f0a7c11", None]),
     (field("kind", "string", "io.debezium.data.Enum", parameters={"allowed": "a,b"}), ["a", "b"]),
     ({**field("days", "array"), "items": {"type": "int32", "name": f"{_TIME}.Date"}}, [[0, 1], []]),
+    *(
+        ({**field(f"unsent{number}", "array"), "items": {"type": kind}}, [value, value[:-1]])
+        for number, (kind, value) in enumerate(
+            [("int32", UNSENT), ("int64", UNSENT), ("float", UNSENT), ("double", UNSENT), ("string", [UNAVAILABLE])]
+        )
+    ),
+    ({**field("blobs", "array"), "items": {"type": "bytes"}}, [[base64.b64encode(UNAVAILABLE.encode()).decode()], []]),
+    ({**field("store", "map"), "values": {"type": "string", "optional": True}}, [{UNAVAILABLE: UNAVAILABLE}, {}]),
     ({**field("tags", "map"), "values": {"type": "string", "optional": True}}, [{"a": "b", "c": None}, {}]),
     ({**field("pair", "struct"), **_PAIR}, [{"day": 1, "n": 2}, {"day": None, "n": None}]),
 ]
@@ -112,6 +122,9 @@ def test_rows_types_and_operations_are_those_of_the_same_envelopes_in_json(regis
     assert not len(read.rejects)
     assert not len(found.rejects)
     assert _shown(found) == _shown(same)
+    unsent = {"text", "blobs", "store", *(f"unsent{number}" for number in range(5))}
+    rows = [row for row, *_ in _shown(found)]
+    assert [set(ROWS[0]) - set(row) for row in rows] == [unsent - {"text"}, unsent - {"text"}, {"text"}, {"text"}]
     assert [each[2:4] for each in _shown(found)] == [(0, "insert"), (2, "delete"), (2, "update"), (3, "delete")]
     assert found.passed_over == same.passed_over == 1
     assert found.rows[ORIGINAL].to_pylist() == [values[0], values[1], values[1], values[2]]

@@ -49,19 +49,28 @@ def parse_object(text: bytes | str | None, reads: Any = _decoder) -> dict[str, A
     if text is None:
         raise MalformedError("the event has no value")
     try:
-        text = text.decode() if isinstance(text, bytes) else text
-        value = _parsed(text, reads)
+        value = _parsed(text.decode() if isinstance(text, bytes) else text, reads)
     except json.JSONDecodeError as error:
-        raise MalformedError(f"not JSON: {error.msg} at character {error.pos}") from None
+        raise MalformedError(f"not JSON: {error.msg} at character {error.pos}{_likely_format(text)}") from None
     except UnicodeDecodeError as error:
-        raise MalformedError(f"not UTF-8 at byte {error.start}") from None
+        raise MalformedError(f"not UTF-8 at byte {error.start}{_likely_format(text)}") from None
     except RecursionError:
         raise MalformedError(_TOO_DEEP) from None
     if type(value) is not dict:
         raise MalformedError(f"JSON, but {_NOUNS.get(type(value), 'null')} and not an object")
-    if text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
+    if _brackets(text) > DEEPEST and _is_deeper(value, DEEPEST):
         raise MalformedError(_TOO_DEEP)
     return value
+
+
+def _likely_format(text: bytes | str) -> str:
+    """Return a hint for a value whose first bytes are those of another format; empty if they are not."""
+    start = text if isinstance(text, bytes) else text[:_LONGEST_MAGIC].encode("utf-8", "replace")
+    return next((f"; {hint}" for magic, hint in _MAGIC if start.startswith(magic)), "")
+
+
+def _brackets(text: bytes | str) -> int:
+    return text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
@@ -83,6 +92,15 @@ def _parsed(text: str, reads: Any) -> Any:
     return value if end == len(text) else reads.decode(text)  # spaces around it, or not JSON
 
 
+_MAGIC = (
+    (b"\0", "this looks like a value with a schema id: set serde_format to avro, protobuf or json_schema"),
+    (b"\x1f\x8b", "this looks like gzip"),
+    (b"\x28\xb5\x2f\xfd", "this looks like zstd"),
+    (b"Obj\x01", "this looks like an Avro file"),
+    (b"PAR1", "this looks like a Parquet file"),
+)
+"""The first bytes of other formats, with the hint of a value that begins with them."""
+_LONGEST_MAGIC = 4
 _NOUNS = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}
 
 

@@ -18,7 +18,7 @@ from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.s3.settings import S3SourceSettings
 
-__all__ = ["envelope_format", "faults"]
+__all__ = ["envelope_format", "faults", "unavailable_value"]
 
 _ANY_HOST = ("", "0.0.0.0", "::")  # read, not listened on
 
@@ -70,6 +70,16 @@ def envelope_format(settings: PipelineSettings) -> str | None:
     elif isinstance(source, FileSettings | S3SourceSettings) and source.codec:
         name = source.codec.name
     return name if name in SHAPES else None
+
+
+def unavailable_value(settings: PipelineSettings) -> str | None:
+    """Return the configured placeholder of Debezium; None without one."""
+    source = settings.source.value
+    if isinstance(source, KafkaSettings):
+        return source.unavailable_value
+    is_file = isinstance(source, FileSettings | S3SourceSettings)
+    codec = source.codec.debezium if is_file and source.codec else None
+    return codec.unavailable_value if codec else None
 
 
 def _one_port(pipelines: Sequence[PipelineSettings]) -> Iterator[Problem]:

@@ -24,7 +24,7 @@ from calve.expression.scope import TAGS
 from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.pipeline.batch_size import FIRST_BYTES
-from calve.pipeline.faults import envelope_format
+from calve.pipeline.faults import envelope_format, unavailable_value
 from calve.pipeline.plugins import (
     accepts,
     emits_changes,
@@ -106,7 +106,7 @@ class Wiring:
         self._replays = rejects is not None
         self.feeds = () if rejects else settings.feeds
         format = envelope_format(settings)
-        self._envelopes = Envelopes(format) if format else None
+        self._envelopes = Envelopes(format, unavailable=unavailable_value(settings)) if format else None
         self._serde = serde_of(settings)
         names = {**metadata_of(settings), **(self._envelopes.metadata if self._envelopes else {})}
         self._processors = compiled(settings.processors, names)

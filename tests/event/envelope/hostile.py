@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calve.event.envelope.logical import DECIMAL, EPOCHS, UTC_TEXTS, VARIABLE_DECIMAL
-from calve.event.envelope.shape import SHAPES, UNAVAILABLE
+from calve.event.envelope.placeholder import UNAVAILABLE, Placeholder
+from calve.event.envelope.shape import SHAPES
 from event.envelope.debezium import field, schema, unscaled
 
 __all__ = ["Maker"]
@@ -50,6 +51,27 @@ class Number(str):
 
 class Pairs(list[Any]):
     """An object, of which keys may be repeated."""
+
+
+_FORMS = Placeholder(UNAVAILABLE)
+_UNITS = [base64.b64encode(bytes([byte])).decode() for byte in UNAVAILABLE.encode()]
+PLACEHOLDERS = (
+    *_FORMS.texts,
+    *([one] for one in (*_FORMS.texts, *_FORMS.firsts)),
+    *(
+        [Number(form.format(byte)) for byte in UNAVAILABLE.encode()]
+        for form in ("{}", "{}.0", "{}e-2", "0.{:05d}", "{}1")
+    ),
+    [Number("95")],
+    _UNITS,
+    _UNITS[1:],
+    [Pairs([("scale", Number("0")), ("value", unit)]) for unit in _UNITS],
+    Pairs([(UNAVAILABLE, UNAVAILABLE)]),
+    Pairs([(UNAVAILABLE, UNAVAILABLE), ("a", "b")]),
+    *(Pairs([("wkb", wkb), ("srid", Number("4326"))]) for wkb in _FORMS.geometries),
+    *(Pairs([("srid", None), ("wkb", wkb), ("z", Number("1"))]) for wkb in _FORMS.geometries),
+)
+"""What stands for a value that was not sent, and near misses."""
 
 
 class Maker:
@@ -199,7 +221,7 @@ class Maker:
         if self._odd():
             return self._any(0)
         if self._odd():
-            return self._chosen.choice([UNAVAILABLE, STRINGS[-6], [UNAVAILABLE], Pairs([(UNAVAILABLE, UNAVAILABLE)])])
+            return self._chosen.choice(PLACEHOLDERS)
         if self._chosen.random() < 0.1:
             return None
         logical, number = column.get("name"), Number(str(self._chosen.randrange(-(10**6), 10**17)))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import struct
 from typing import Any
 
 import pytest
 
 from calve.event.envelope import decoder
+from calve.event.envelope.decoder import Decoder, Envelopes
 from compiled_core import needs_core
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
-from event.envelope.decoding import DECIMAL, EXACT, changes, decoded
+from event.envelope.decoding import DECIMAL, EXACT, WANTED, changes, decoded, events
 
 TOAST = "__debezium_unavailable_value"
 
@@ -76,6 +80,73 @@ def test_a_value_that_postgres_did_not_tell_is_absent() -> None:
     row = {"id": 1, "note": TOAST, "tags": [TOAST]}
     for one in (envelope("u", None, row), wrapped(columns, envelope("u", None, row))):
         assert changes(decoded([one])) == [("update", {"id": 1})]
+
+
+UNITS = [base64.b64encode(bytes([byte])).decode() for byte in TOAST.encode()]
+BYTES = list(TOAST.encode())
+NAME = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
+"""Java's UUID.nameUUIDFromBytes of the placeholder."""
+GEOMETRY = base64.b64encode(bytes.fromhex("0101000020E6100000000000FC83D797C1000000FC83D797C1")).decode()
+SCALED = {"fields": [field("scale", "int32"), field("value", "bytes")]}
+UNSENT = {
+    "text": ({"type": "string"}, TOAST),
+    "bytea": ({"type": "bytes"}, base64.b64encode(TOAST.encode()).decode()),
+    "bytea in hexadecimal": ({"type": "string"}, TOAST.encode().hex()),
+    "text[]": ({"type": "array", "items": {"type": "string"}}, [TOAST]),
+    "bytea[]": ({"type": "array", "items": {"type": "bytes"}}, [base64.b64encode(TOAST.encode()).decode()]),
+    "uuid[]": ({"type": "array", "items": {"type": "string", "name": "io.debezium.data.Uuid"}}, [NAME]),
+    "int[]": ({"type": "array", "items": {"type": "int32"}}, BYTES),
+    "bigint[]": ({"type": "array", "items": {"type": "int64"}}, BYTES),
+    "double[]": ({"type": "array", "items": {"type": "double"}}, [float(byte) for byte in BYTES]),
+    "numeric(9,2)[]": ({"type": "array", "items": {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "2"}}}, UNITS),
+    "numeric(9,2)[] as numbers": ({"type": "array", "items": {"type": "double"}}, [byte / 100 for byte in BYTES]),
+    "numeric[]": (
+        {"type": "array", "items": {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", **SCALED}},
+        [{"scale": 0, "value": unit} for unit in UNITS],
+    ),
+    "hstore": ({"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}}, {TOAST: TOAST}),
+    "hstore as json": ({"type": "string", "name": "io.debezium.data.Json"}, json.dumps({TOAST: TOAST}, separators=(",", ":"))),
+    "geometry": (
+        {"type": "struct", "name": "io.debezium.data.geometry.Geometry", "fields": [field("wkb", "bytes"), field("srid", "int32")]},
+        {"wkb": GEOMETRY, "srid": 4326},
+    ),
+}  # fmt: skip
+NEAR = [
+    TOAST[1:], TOAST + "s", [TOAST, TOAST], [], BYTES[:-1], [*BYTES, 1], [0, *BYTES[1:]], [2 * byte for byte in BYTES], [95],
+    [str(byte) for byte in BYTES], NAME, [NAME, NAME], {TOAST: "x"}, {"x": TOAST}, {TOAST: TOAST, "a": "b"}, [[TOAST]],
+    {"wkb": GEOMETRY[1:], "srid": 4326}, UNITS[:-1], [True] * len(BYTES), [{"scale": 0, "value": "Xw=="}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNSENT)
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_each_form_of_a_value_that_postgres_did_not_send_is_absent(kind: str, has_schema: bool) -> None:
+    schema, value = UNSENT[kind]
+    columns = [field("id", "int64"), {"field": "v", "optional": True, **schema}]
+    one = envelope("u", None, {"id": 1, "v": value})
+    assert changes(decoded([wrapped(columns, one) if has_schema else one])) == [("update", {"id": 1})]
+
+
+@pytest.mark.parametrize("value", NEAR, ids=range(len(NEAR)))
+def test_a_value_that_only_resembles_a_placeholder_is_data(value: Any) -> None:
+    assert changes(decoded([envelope("u", None, {"id": 1, "v": value})])) == [("update", {"id": 1, "v": value})]
+
+
+@pytest.mark.parametrize(
+    ("configured", "text"), [("not sent", "not sent"), ("hex:6e6f742073656e74", "not sent"), ("é", "é")]
+)
+def test_a_configured_placeholder_replaces_the_default(configured: str, text: str) -> None:
+    data = struct.unpack(f"{len(text.encode())}b", text.encode())
+    row = {"id": 1, "a": text, "b": [text], "c": list(data), "d": TOAST, "e": {text: text}}
+    made = Decoder(Envelopes("debezium", WANTED, configured)).decode(
+        events([json.dumps(envelope("u", None, row)).encode()])
+    )
+    assert changes(made) == [("update", {"id": 1, "d": TOAST})]
+
+
+def test_a_format_without_a_placeholder_has_none() -> None:
+    row = {"database": "d", "table": "t", "type": "insert", "data": {"id": 1, "v": TOAST}}
+    assert changes(decoded([row], form="maxwell")) == [("insert", {"id": 1, "v": TOAST})]
 
 
 @needs_core

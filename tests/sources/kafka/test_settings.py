@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from calve.errors import SettingsError
+from calve.event.envelope.placeholder import check_unavailable_value
 from calve.serde.settings import SchemaSettings, Serde
 from calve.sources.kafka.settings import (
     Authentication,
@@ -111,3 +113,15 @@ def test_changes_are_not_mixed_with_events_and_have_no_field_for_the_key():
     told = dict(settings(topics=topics).check())
     assert sorted(told) == ["topics[0].key_mode", "topics[1].serde_format", "topics[2].serde_format"]
     assert list(settings(topics=topics[3:]).check()) == []
+
+
+def test_a_placeholder_is_debeziums_alone_and_may_be_hexadecimal():
+    debezium = [TopicSettings(name="t", serde_format="debezium")]
+    assert list(settings(topics=debezium, unavailable_value="hex:01ff").check()) == []
+    assert dict(settings(unavailable_value="x").check()) == {
+        "unavailable_value": "is for topics with serde_format: debezium"
+    }
+    for text in ("hex:0", "hex:zz", "hex:6100", "a\0"):
+        with pytest.raises(SettingsError):
+            check_unavailable_value(text)
+    check_unavailable_value("hex:6162")

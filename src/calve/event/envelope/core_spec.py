@@ -25,13 +25,16 @@ def format_spec(shape: Shape, metadata: Sequence[str], keys: Sequence[str]) -> l
     return [
         _flag(shape.wrapped),
         _flag(shape.whole_before),
+        *_counted(shape.placeholder.texts),
+        *_counted(shape.placeholder.firsts),
+        str(shape.placeholder.digits),
+        *_counted(shape.placeholder.geometries),
         *(shape.before, shape.after, shape.operation),
         str(len(words)),
         *(text for word in words.items() for text in word),
         str(len(attributes)),
         *(text for each in attributes for text in (each.path, _flag(each.kind == pa.int64()))),
-        str(len(keys)),
-        *keys,
+        *_counted(keys),
     ]
 
 
@@ -65,6 +68,10 @@ def _meaning(schema: Field | None) -> Iterator[str]:
         yield from _meaning(schema.fields[0])
     else:
         yield "left"
+
+
+def _counted(texts: Sequence[str]) -> list[str]:
+    return [str(len(texts)), *texts]
 
 
 def _flag(value: bool) -> str:

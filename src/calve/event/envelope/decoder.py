@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +33,18 @@ class Envelopes:
     Attributes:
         format: A name in `SHAPES`.
         wanted: What to return beside the rows.
+        unavailable: The placeholder for a value that the source did not send; None: the format's default.
     """
 
     format: str
     wanted: Wanted = field(default_factory=Wanted)
+    unavailable: str | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """The format, with the configured placeholder."""
+        shape = SHAPES[self.format]
+        return shape if self.unavailable is None else replace(shape, unavailable=self.unavailable)
 
     @property
     def metadata(self) -> dict[str, pa.DataType]:
@@ -65,7 +73,7 @@ class Decoder:
     """Decodes the batches of one task."""
 
     def __init__(self, envelopes: Envelopes) -> None:
-        self._shape: Shape = SHAPES[envelopes.format]
+        self._shape = envelopes.shape
         self._wanted = envelopes.wanted
         self._kinds = {name: kind for name, kind in envelopes.metadata.items() if self._is_wanted(name)}
         columns = {"at": pa.int64(), "event": pa.string(), "json": pa.string(), SCHEMA: pa.int32()}

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.event.envelope.logical import placeholder, render, whole
+from calve.event.envelope.logical import render, whole
+from calve.event.envelope.placeholder import Placeholder
 from calve.event.envelope.schema import Field, row_schema, schema_of
 from calve.event.envelope.shape import Shape
 from calve.event.exact_json import MalformedError, dump, parse_object
@@ -19,6 +20,7 @@ from calve.event.validate_json import without_half_surrogates
 __all__ = ["Change", "RefusedError", "Wanted", "decode", "text_of"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_PLACEHOLDER = Placeholder("")
 
 
 class RefusedError(ValueError):
@@ -93,17 +95,25 @@ def _changes(
     keys: Collection[str],
 ) -> list[tuple[str, dict[str, Any], Field | None]]:
     operation, key = operation_and_key
-    before = _row(_at(envelope, shape.before), schema)
+    before = _row(_at(envelope, shape.before), schema, shape.placeholder)
     if operation == "delete" and shape.whole_before:
         return [(operation, *((before, schema) if before is not None else _key_row(key)))]
-    after = _row(_at(envelope, shape.after), schema)
+    after = _row(_at(envelope, shape.after), schema, shape.placeholder)
     if after is None:
-        raise RefusedError(Code.MALFORMED, f"the {operation} has no row at {shape.after}")
+        raise RefusedError(Code.MALFORMED, _no_row(operation, shape, _at(envelope, shape.after)))
     if operation == "update" and before is not None:
         old = before if shape.whole_before else {**after, **before}
         if any(name in after and old.get(name) is not None and old[name] != after[name] for name in keys):
             return [("delete", old, schema), (operation, after, schema)]
     return [(operation, after, schema)]
+
+
+def _no_row(operation: str, shape: Shape, value: Any) -> str:
+    """Return why an envelope has no row."""
+    if type(value) is str and shape.wrapped:
+        how = "set ExtractNewDocumentState in the connector, and serde_format: json"
+        return f"the {operation} has a text at {shape.after}, as Debezium for MongoDB writes it, not a row: {how}"
+    return f"the {operation} has no row at {shape.after}" + ("" if value is None else ", but another value")
 
 
 def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
@@ -113,10 +123,10 @@ def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
     return value["payload"], row_schema(value.get("schema"))
 
 
-def _row(value: Any, schema: Field | None) -> dict[str, Any] | None:
+def _row(value: Any, schema: Field | None, placeholder: Placeholder = _NO_PLACEHOLDER) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         return None
-    known = {name: each for name, each in value.items() if not placeholder(each)}
+    known = {name: each for name, each in value.items() if not placeholder.is_in_place_of(each)}
     rendered = render(known, schema)
     return rendered if isinstance(rendered, dict) else known
 

@@ -13,17 +13,14 @@ import datetime
 from typing import Any
 
 from calve.event.envelope.schema import Field
-from calve.event.envelope.shape import UNAVAILABLE
 from calve.event.exact_json import Number
 
 __all__ = [
     "DECIMAL",
     "EPOCHS",
-    "PLACEHOLDERS",
     "UTC_TEXTS",
     "VARIABLE_DECIMAL",
     "needs_care",
-    "placeholder",
     "render",
     "whole",
 ]
@@ -45,13 +42,6 @@ EPOCHS = {
 """Numbers since the epoch or midnight: their meaning, and their units per second (a date: days)."""
 UTC_TEXTS = frozenset({"io.debezium.time.ZonedTime", "io.debezium.time.IsoTime", "io.debezium.time.IsoDate"})
 """Texts that end in the offset of UTC, which columns of type `time` and `date` do not accept."""
-PLACEHOLDERS: tuple[Any, ...] = (
-    UNAVAILABLE,
-    base64.b64encode(UNAVAILABLE.encode()).decode(),
-    [UNAVAILABLE],
-    {UNAVAILABLE: UNAVAILABLE},
-)
-"""Debezium's placeholders for a value that the source did not send, by the column's type."""
 _MOST_DIGITS, _MOST_BYTES, _MOST_SCALE = 40, 1_000, 1_000
 """Bounds of rendering: a number with more digits stays as it is."""
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -62,11 +52,6 @@ def needs_care(schema: Field) -> bool:
     """Return whether a value of this schema, or a value inside of it, must be rendered."""
     special = schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
     return special or any(needs_care(each) for each in schema.fields)
-
-
-def placeholder(value: Any) -> bool:
-    """Return whether a value is a placeholder for one that the source did not send."""
-    return value in PLACEHOLDERS
 
 
 def render(value: Any, schema: Field | None) -> Any:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
-__all__ = ["IMPLIED_OPERATION", "OPERATION_ATTRIBUTE", "SHAPES", "UNAVAILABLE", "Attribute", "Shape"]
+from calve.event.envelope.placeholder import UNAVAILABLE, Placeholder
+
+__all__ = ["IMPLIED_OPERATION", "OPERATION_ATTRIBUTE", "SHAPES", "Attribute", "Shape"]
 
 OPERATION_ATTRIBUTE = "operation"
 """The metadata attribute with the operation of an envelope: `insert`, `update` or `delete` for all formats."""
 IMPLIED_OPERATION = '${getMetadata("operation")}'
 """The default of `operation` if events are envelopes."""
-
-UNAVAILABLE = "__debezium_unavailable_value"
-"""Debezium's placeholder for a column that Postgres did not send, because it is large and unchanged (TOAST)."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Shape:
         whole_before: Whether `before` is a complete row, and the row of a delete; else it has only the changed columns.
         wrapped: Whether the envelope may be the `payload` beside a Kafka Connect `schema`.
         metadata: The metadata attributes, by name.
+        unavailable: The placeholder for a value that the source did not send; empty: there is none.
     """
 
     title: str
@@ -53,6 +54,12 @@ class Shape:
     silent: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Attribute] = field(default_factory=dict)
+    unavailable: str = ""
+
+    @cached_property
+    def placeholder(self) -> Placeholder:
+        """The forms of `unavailable`."""
+        return Placeholder(self.unavailable)
 
 
 _TABLE_CHANGES = ("table-create", "table-alter", "table-drop", "database-create", "database-alter", "database-drop")
@@ -76,6 +83,7 @@ _DEBEZIUM = Shape(
     whole_before=True,
     wrapped=True,
     refused={"t": _TRUNCATES},
+    unavailable=UNAVAILABLE,
     metadata={
         "debezium_op": Attribute("/op"),
         "debezium_ts_ms": Attribute("/ts_ms", pa.int64()),

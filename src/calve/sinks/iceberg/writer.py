@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from calve.arrays import RowNumbers
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from calve.sinks.iceberg.job import TableJob
 
 __all__ = ["TableWriter", "rejects_of_absent"]
+
+_NO_ROWS = pa.array([], pa.int64())
 
 
 class TableWriter:
@@ -72,7 +75,7 @@ class TableWriter:
                 self._work.begin(table)
                 self._work.timed("write", self._write_net, table, one)
         return [
-            Misfit(TableRef(self._work.sink, table), inferred.encodable() if inferred else None)
+            Misfit(TableRef(self._work.sink, table), None if inferred is None else inferred.encodable())
             for table, inferred in self._misfits.items()
         ]
 
@@ -104,7 +107,7 @@ class TableWriter:
     def _infer(self, events: pa.Table) -> Inferred | None:
         if not self._job.infers:
             return None
-        rows = events if JSON in events.column_names or is_typed(events) else validated(events).rows
+        rows = events if _is_checked(events) else validated(events).rows
         inferred: Inferred = self._work.timed("convert", infer, rows, self._job.fields)
         return inferred
 
@@ -145,8 +148,17 @@ class TableWriter:
 
 
 def rejects_of_absent(table: Absent, events: pa.Table) -> pa.Table:
-    """Return all events as rejects of a table that cannot be written."""
-    return reject_rows(pa.array(range(len(events)), pa.int64()), table.code, "", table.reason)
+    """Return all events as rejects of a table that cannot be written; malformed ones keep their own reason."""
+    malformed = (
+        reject_rows(_NO_ROWS, table.code, "", table.reason) if _is_checked(events) else validated(events).rejects
+    )
+    others = np.setdiff1d(np.arange(len(events)), malformed["row"].to_numpy())
+    return pa.concat_tables([malformed, reject_rows(pa.array(others), table.code, "", table.reason)])
+
+
+def _is_checked(events: pa.Table) -> bool:
+    """Return whether all events are known to be objects."""
+    return JSON in events.column_names or is_typed(events)
 
 
 def _convert(

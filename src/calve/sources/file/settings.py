@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import PurePath
 from typing import Literal
 
+from calve.event.envelope.placeholder import check_unavailable_value
 from calve.expression.regex import require_pattern
 from calve.settings import option
 
@@ -15,6 +16,7 @@ __all__ = [
     "AvroCodec",
     "CodecSettings",
     "CsvCodec",
+    "DebeziumCodec",
     "EnvelopeCodec",
     "FileSettings",
     "JsonCodec",
@@ -133,6 +135,19 @@ class EnvelopeCodec:
 
 
 @dataclass(frozen=True)
+class DebeziumCodec(EnvelopeCodec):
+    """One change per line, in Debezium's JSON envelope."""
+
+    unavailable_value: str | None = option(
+        None,
+        "Debezium's placeholder for a large value that did not change, if the connector sets "
+        "`unavailable.value.placeholder`. Default: `__debezium_unavailable_value`.",
+        minimum=1,
+        check=check_unavailable_value,
+    )
+
+
+@dataclass(frozen=True)
 class CodecSettings:
     """The format of the files: one of these keys, e.g. `codec: {csv: {}}`."""
 
@@ -148,7 +163,7 @@ class CodecSettings:
     multiline: MultilineCodec | None = option(
         None, "Plain text; several lines, such as a stack trace, are an event with the field `message`."
     )
-    debezium: EnvelopeCodec | None = option(None, "Changes from Debezium, one JSON envelope per line.")
+    debezium: DebeziumCodec | None = option(None, "Changes from Debezium, one JSON envelope per line.")
     maxwell: EnvelopeCodec | None = option(None, "Changes from Maxwell, one JSON object per line.")
     dms: EnvelopeCodec | None = option(None, "Changes from AWS DMS in its streaming format, one JSON object per line.")
 

@@ -55,7 +55,7 @@ def _timestamp_types(block: Sequence[Message]) -> pa.Array:
 
 
 def _headers(block: Sequence[Message]) -> pa.Array:
-    """Return headers as a JSON object; the last value of a repeated name, Base64 for bytes that are not UTF-8."""
+    """Return headers as a JSON object; a repeated name has an array, and bytes that are not UTF-8 are Base64."""
     headers = list(map(Message.headers, block))
     return pa.array(map(_header, headers), pa.string()) if any(headers) else pa.nulls(len(block), pa.string())
 
@@ -164,7 +164,10 @@ def _offsets(block: Sequence[Message]) -> pa.Array:
 def _header(headers: list[tuple[str, bytes | None]] | None) -> str | None:
     if not headers:
         return None
-    return msgspec.json.encode({name: None if value is None else _text(value) for name, value in headers}).decode()
+    values: dict[str, list[str | None]] = {}
+    for name, value in headers:
+        values.setdefault(name, []).append(None if value is None else _text(value))
+    return msgspec.json.encode({name: each if len(each) > 1 else each[0] for name, each in values.items()}).decode()
 
 
 def _text(value: bytes) -> str:

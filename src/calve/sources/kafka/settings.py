@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from calve.event.envelope.placeholder import check_unavailable_value
 from calve.event.envelope.shape import SHAPES
 from calve.serde.settings import FORMATS, SchemaSettings, Serde
 from calve.settings import option
@@ -134,6 +135,13 @@ class KafkaSettings:
         "The schema registry or the schema of topics whose `serde_format` is avro, json_schema or protobuf. "
         "Set it for debezium if the envelopes are Avro.",
     )
+    unavailable_value: str | None = option(
+        None,
+        "Debezium's placeholder for a large value that did not change, if the connector sets "
+        "`unavailable.value.placeholder`. Default: `__debezium_unavailable_value`.",
+        minimum=1,
+        check=check_unavailable_value,
+    )
     encryption: Encryption | None = option(None, "TLS. Default: no TLS.")
     authentication: Authentication | None = option(None, "How Calve authenticates.")
     client_properties: dict[str, str] = option(
@@ -167,6 +175,8 @@ class KafkaSettings:
                 yield f"topics[{index}].serde_format", "formats with a schema cannot be mixed; use a pipeline for each"
             if topic.name in names[:index]:
                 yield f"topics[{index}].name", f"the topic {topic.name} is listed twice"
+        if self.unavailable_value is not None and formats[0] != "debezium":
+            yield "unavailable_value", "is for topics with serde_format: debezium"
         yield from self._check_schema(formats[0])
         for name in sorted(KEPT & self.client_properties.keys()):
             yield "client_properties", f"{name} is set by Calve itself, so that no event is lost or duplicated"

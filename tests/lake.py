@@ -1,0 +1,123 @@
+"""The passes of a pipeline over its batches, in this process: tasks, driver and an in-memory catalog, without Spark."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from calve.object_store import state_folder_at
+from calve.operate.dry_run_catalog import Rehearsal
+from calve.pipeline.batch import Writer
+from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.wiring import Wiring
+from calve.record.receipt import Receipt
+from calve.settings import parse_text
+from calve.sources.source import Planned, Split
+
+__all__ = ["Lake"]
+
+
+class Tasks:
+    """Runs one task for each item, as `engine.tasks` does."""
+
+    parallelism = 99
+
+    def run(self, function: Callable[[Iterator[Any]], Iterable[Any]], items: Iterable[Any]) -> list[Any]:
+        """Return what all tasks yield, in their order."""
+        return [each for item in items for each in function(iter([item]))]
+
+    def run_twice(self, first: Callable[..., Any], second: Callable[..., Any], items: Iterable[Any], count: int) -> Any:
+        """Return what the tasks of the second stage yield."""
+        parts: dict[int, list[tuple[int, bytes]]] = {number: [] for number in range(count)}
+        for number, message in self.run(first, items):
+            parts[number % count].append((number, message))
+        return [each for number, records in parts.items() for each in second(number, records)]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A reader of splits that hold texts."""
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the texts."""
+        values = [None if each is None else each.encode("utf-8", "surrogateescape") for each in split.body["events"]]
+        yield pa.record_batch({"event": pa.array(values, pa.binary())})
+
+
+@dataclass
+class Lake:
+    """A pipeline with one Iceberg sink, and its tables.
+
+    Attributes:
+        folder: Where files are written.
+        sink: The options of the sink.
+        processor: The processors.
+    """
+
+    folder: Path
+    sink: dict[str, Any]
+    processor: list[dict[str, Any]] = field(default_factory=list)
+    catalog: Rehearsal = field(init=False)
+    rows: dict[str, list[dict[str, Any]]] = field(init=False, default_factory=dict)
+    letters: list[dict[str, Any]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Open the pipeline."""
+        options = {"table_location": str(self.folder / "table"), **self.sink}
+        pipeline = {
+            "source": {"file": {"path": "none/*.ndjson"}},
+            "processor": self.processor,
+            "sink": [{"iceberg": options}],
+        }
+        if not self.processor:
+            del pipeline["processor"]
+        [settings] = parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines
+        self.catalog = Rehearsal("lake", {}, lambda name: None)
+        self._wiring = Wiring(
+            settings, state_folder_at(str(self.folder)), lambda properties: ("lake", cast(Any, self.catalog))
+        )
+        self._wiring.open()
+        self._batches = itertools.count(1)
+
+    def write(self, *tasks: Sequence[str | None]) -> list[Receipt]:
+        """Write a batch, a task for each list of events; keep its rows and dead letters."""
+        size = 64 << 20  # so that no two are of one task
+        planned = Planned([Split({"events": list(events)}, size) for events in tasks], {})
+        batch = next(self._batches)
+        self._wiring.begin_batch(planned)
+        spark = cast(Any, SimpleNamespace(tasks=Tasks()))
+        writer = Writer(
+            spark, self._job, self._wiring.fit, self._wiring.lacking, cast(Any, None), self._wiring.in_order
+        )
+        receipts = writer.attempt(batch, planned)
+        for receipt in receipts:
+            self._keep(receipt)
+        return receipts
+
+    def schema(self, name: str = "ns.t") -> dict[str, str] | None:
+        """Return the columns of a table, with their types; None if there is no such table."""
+        table = self.catalog.load(name)
+        return None if table is None else {each.name: str(each.field_type) for each in table.schema.fields}
+
+    def codes(self) -> list[str]:
+        """Return the codes of all dead letters, sorted."""
+        return sorted(letter["code"] for letter in self.letters)
+
+    def _job(self, batch: int, tenths: int, number: int, only: Any) -> Any:
+        return replace(self._wiring.job("state", batch, tenths, number, only), reader=Texts())
+
+    def _keep(self, receipt: Receipt) -> None:
+        for written in receipt.tables:
+            for file in written.files:
+                if file.is_data:
+                    self.rows.setdefault(written.table, []).extend(pq.read_table(file.file_path).to_pylist())
+        for rejects in receipt.rejects:
+            self.letters += [json.loads(line) for line in Path(rejects.path).read_text().splitlines()]

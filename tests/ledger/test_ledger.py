@@ -250,3 +250,42 @@ def test_what_an_earlier_version_committed_is_read_whole(ledger: Ledger) -> None
     first = reopened(ledger)
     first.close()
     assert first.committed == Committed(3, {"0": 2})
+
+
+def test_another_kind_of_source_is_refused_by_name_once_something_was_read(ledger: Ledger) -> None:
+    ledger.continue_with("http")
+    ledger.continue_with("kafka")  # nothing was read or accepted
+    ledger.begin(1, plan(1))
+    ledger = reopened(ledger)
+    ledger.continue_with("kafka")
+    with pytest.raises(SettingsError, match="is of the source kafka; file cannot go on") as refused:
+        ledger.continue_with("file")
+    assert refused.value.hint.startswith("Set the source back to kafka. Or: Run it once more with the source kafka")
+    ledger.close()
+
+
+def test_accepted_events_count_as_read(ledger: Ledger) -> None:
+    ledger.continue_with("http")
+    (ledger.folder.parent / "http").mkdir()
+    with pytest.raises(SettingsError, match="is of the source http; kafka cannot go on"):
+        ledger.continue_with("kafka")
+
+
+def test_files_are_followed_from_where_they_were_read_once_no_batch_is_pending(ledger: Ledger) -> None:
+    ledger.continue_with("file")
+    ledger.begin(1, plan(1))
+    with pytest.raises(SettingsError, match="file with tail cannot go on") as refused:
+        ledger.continue_with("file with tail")
+    assert refused.value.hint.startswith("Run it once more with the source file and --once")
+    ledger.stage(1, staged(1))
+    ledger.set_committed(1, Totals())
+    ledger.continue_with("file with tail")
+    with pytest.raises(SettingsError, match="is of the source file with tail; file cannot go on"):
+        reopened(ledger).continue_with("file")
+
+
+def test_a_state_from_before_sources_were_recorded_goes_on_with_any(ledger: Ledger) -> None:
+    ledger.begin(1, plan(1))
+    ledger.continue_with("kafka")
+    with pytest.raises(SettingsError):
+        ledger.continue_with("http")

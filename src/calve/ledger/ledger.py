@@ -22,7 +22,7 @@ from calve import durable
 from calve.errors import InvariantError, OvertakenError
 from calve.ledger.lease import Waiting
 from calve.ledger.local_records import LocalRecords
-from calve.ledger.records import FORMAT, Committed, Identity, Kept, Records
+from calve.ledger.records import FORMAT, Committed, Identity, Kept, Records, check_source
 from calve.ledger.store_records import StoreRecords
 from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
@@ -134,6 +134,20 @@ class Ledger:
             WriteError: It cannot be written; repeat the call.
         """
         self._records.set_moved(location)
+
+    def continue_with(self, source: str) -> None:
+        """Check that a kind of source can go on from the position, and record that it does; may be repeated.
+
+        Raises:
+            SettingsError: Another kind of source has read or accepted events, whose position means nothing to this one.
+            WriteError: It cannot be recorded; repeat the call.
+        """
+        before = self._records.identity.source
+        if before == source:
+            return
+        if self.position is not None or (before and (self.folder.parent / before).exists()):
+            check_source(self._records.identity, source, bool(self.pending()), str(self.folder.parent))
+        self._records.set_source(source)
 
     def check(self) -> None:
         """Check that no other driver is known to own the ledger; costs nothing.
@@ -307,16 +321,24 @@ def under_construction(folder: Path | StoreFolder) -> Iterator[Path]:
     durable.sync(folder.parent)
 
 
-def last_batch_of(folder: Path | StoreFolder, pipeline: str) -> int:
+def last_batch_of(folder: Path | StoreFolder, pipeline: str, source: str = "") -> int:
     """Return the last batch of a ledger, 0 for none. A local ledger is locked for a moment.
 
+    Args:
+        folder: The ledger's folder.
+        pipeline: The pipeline's name.
+        source: The kind of source that is to go on; a local ledger is checked for it.
+
     Raises:
+        SettingsError: The state is of another source.
         OvertakenError: Another driver holds the local ledger.
         WriteError: It cannot be read.
     """
     if isinstance(folder, StoreFolder):
         return StoreRecords.last_batch(folder)
     with contextlib.closing(Ledger.open(folder, pipeline)) as ledger:
+        if source:
+            ledger.continue_with(source)
         return ledger.last_batch
 
 

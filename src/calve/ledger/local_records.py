@@ -1,7 +1,7 @@
 """Keeps a ledger's records in a local folder, which a file lock gives to one driver.
 
     ledger/
-    ├── identity.json             format, state id, pipeline; written once
+    ├── identity.json             format, state id, pipeline, kind of source
     ├── lock                      held by the one driver
     ├── 000000000012.begun.json   the splits of batch 12 and the position after them, before it runs
     ├── 000000000012.staged.json  its receipts: from here on it can only be committed, never written anew
@@ -115,6 +115,11 @@ class LocalRecords:
     def set_moved(self, location: str) -> None:
         """Record that a copy replaces this ledger."""
         durable.replace(self._folder / _IDENTITY, replace(self.identity, moved=location))
+
+    def set_source(self, source: str) -> None:
+        """Record the kind of source that later positions are of."""
+        self.identity = replace(self.identity, source=source)
+        durable.replace(self._folder / _IDENTITY, self.identity)
 
     def check(self) -> None:
         """Do nothing: the file lock cannot be lost."""

@@ -15,10 +15,23 @@ from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Position, Split
 
-__all__ = ["FORMAT", "Committed", "Identity", "Kept", "Records", "check_identity", "decoded", "encoded", "plan_of"]
+__all__ = [
+    "FORMAT",
+    "Committed",
+    "Identity",
+    "Kept",
+    "Records",
+    "check_identity",
+    "check_source",
+    "decoded",
+    "encoded",
+    "plan_of",
+]
 
 FORMAT = 1
 """The version of the files; Calve refuses a ledger of a later version."""
+_CONTINUES = {("file", "file with tail")}
+"""Kinds of sources, each with another one that understands its positions."""
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -42,6 +55,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     Attributes:
         moved: The location of the copy that replaces this ledger; empty: none.
+        source: The kind of source that its positions are of; empty: unknown.
     """
 
     format: int
@@ -49,6 +63,7 @@ class Identity(msgspec.Struct, frozen=True):
     pipeline: str
     created: str = ""
     moved: str = ""
+    source: str = ""
 
     @staticmethod
     def of(state_id: str, pipeline: str) -> Identity:
@@ -97,6 +112,10 @@ class Records(Protocol):
 
     def set_moved(self, location: str) -> None:
         """Record that a copy replaces this ledger: no driver opens it again."""
+        ...
+
+    def set_source(self, source: str) -> None:
+        """Record the kind of source that later positions are of."""
         ...
 
     def check(self) -> None:
@@ -161,3 +180,30 @@ def check_identity(identity: Identity, pipeline: str, location: str) -> None:
         hint = f"Run with --state {identity.moved}. To return to this folder, copy that state to a new one"
     if problem:
         raise SettingsError(f"{location} {problem}", step="start", target=location, hint=hint)
+
+
+def check_source(identity: Identity, source: str, has_pending: bool, location: str) -> None:
+    """Check that a kind of source understands the positions of a ledger.
+
+    Args:
+        identity: Whose ledger it is.
+        source: The kind of source.
+        has_pending: Whether some batches are not committed.
+        location: The state, for the message.
+
+    Raises:
+        SettingsError: It does not.
+    """
+    before = identity.source
+    understands = before in ("", source) or (before, source) in _CONTINUES
+    if understands and not (has_pending and before):
+        return
+    hint = f"Run it once more with the source {before} and --once, which commits all that was begun"
+    if not understands:
+        hint = f"Set the source back to {before}. Or: {hint}; then give it another name or --state, to begin anew"
+    raise SettingsError(
+        f"The state of the pipeline {identity.pipeline} is of the source {before}; {source} cannot go on from there",
+        step="start",
+        target=location,
+        hint=hint,
+    )

@@ -47,8 +47,12 @@ class StoreRecords:
     def __init__(self, folder: StoreFolder, pipeline: str, waiting: Waiting | None = None) -> None:
         self._folder = folder
         self._lease = Lease.take(folder, pipeline, waiting)
-        self.identity = self._lease.head.identity
         self._numbers = itertools.count(1)
+
+    @property
+    def identity(self) -> Identity:
+        """Whose ledger it is."""
+        return self._lease.head.identity
 
     @staticmethod
     def install(folder: StoreFolder, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
@@ -132,6 +136,10 @@ class StoreRecords:
     def set_moved(self, location: str) -> None:
         """Record that a copy replaces this ledger."""
         self._lease.update(lambda head: replace(head, identity=replace(head.identity, moved=location)))
+
+    def set_source(self, source: str) -> None:
+        """Record the kind of source that later positions are of."""
+        self._lease.update(lambda head: replace(head, identity=replace(head.identity, source=source)))
 
     def check(self) -> None:
         """Raise OvertakenError if it is known that another driver has the lease."""

@@ -157,6 +157,7 @@ class Driver:
     def _start_source(self) -> None:
         pending = [one.planned for one in self._ledger.pending()]
         source = self._wiring.source
+        self._ledger.continue_with(self._wiring.source_kind)
         source.start(self._ledger.position, self._once, pending)
         if isinstance(source, Listens) and source.url:
             self._log.info(f"listens on {source.url}")

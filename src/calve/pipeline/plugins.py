@@ -56,6 +56,7 @@ __all__ = [
     "reads_tables",
     "sample_of",
     "serde_of",
+    "source_kind",
 ]
 
 
@@ -238,6 +239,12 @@ def emits_changes(settings: PipelineSettings) -> bool:
 def reads_tables(settings: PipelineSettings) -> bool:
     """Return whether a pipeline's source reads tables, which needs Spark SQL."""
     return isinstance(settings.source.value, IcebergSourceSettings)
+
+
+def source_kind(settings: PipelineSettings) -> str:
+    """Return what a pipeline's source is called where its positions are kept: only the same kind understands them."""
+    source = settings.source
+    return f"{source.name} with tail" if isinstance(source.value, FileSettings) and source.value.tail else source.name
 
 
 def origin_of(settings: PipelineSettings) -> tuple[str, ...]:

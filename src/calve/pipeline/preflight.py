@@ -9,7 +9,7 @@ from calve.durable import try_folder
 from calve.errors import CalveError, SettingsError
 from calve.ledger.ledger import last_batch_of
 from calve.object_store import StateFolder, StoreFolder
-from calve.pipeline.plugins import accepts, emits_changes, is_replicated, local_log
+from calve.pipeline.plugins import accepts, emits_changes, is_replicated, local_log, source_kind
 from calve.settings import PipelineSettings
 from calve.sources.file.settings import FileSettings
 from calve.sources.http.settings import HttpSettings
@@ -72,7 +72,7 @@ def local_folders(settings: PipelineSettings) -> list[Path]:
 
 def _ledger_and_source(settings: PipelineSettings, folder: StateFolder, once: bool) -> None:
     """Check that no other driver has the pipeline's local state, and that its source can start."""
-    last_batch = last_batch_of(folder / "ledger", settings.name)
+    last_batch = last_batch_of(folder / "ledger", settings.name, source_kind(settings))
     source = settings.source.value
     if isinstance(source, HttpSettings) and not once:
         from calve.sources.http.server import try_port

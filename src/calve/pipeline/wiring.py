@@ -34,6 +34,7 @@ from calve.pipeline.plugins import (
     open_source,
     origin_of,
     serde_of,
+    source_kind,
 )
 from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
@@ -133,6 +134,7 @@ class Wiring:
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(settings, reader, self._used)
         self._origin = () if rejects else origin_of(settings)
+        self.source_kind = "dead letters" if rejects else source_kind(settings)
         self.source_accepts = not rejects and accepts(settings)
         self.always_gathers = any(sink.always_gathers for sink in tables)
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read

@@ -12,7 +12,9 @@ import pytest
 from calve.errors import SettingsError, SourceError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from sources.file.tail.world import Tail, append, old
+from calve.sources.file import source
+from calve.sources.file.settings import FileSettings
+from sources.file.tail.world import LINES, Tail, append, old
 
 
 def test_lines_are_read_as_they_are_appended_and_an_unfinished_one_waits(log: Path) -> None:
@@ -35,6 +37,25 @@ def test_once_ends_with_the_complete_lines_that_were_there(log: Path) -> None:
     (log.parent / "other.log").write_text("x\n")
     assert tail.lines() == ["a", "b"]
     assert tail.start(once=True).lines() == ["rest of it", "c"]
+
+
+def test_files_that_were_read_without_tail_are_followed_from_their_former_end(log: Path) -> None:
+    for name, text in (("app.log", "a\nb\n"), ("grown.log", "c\n"), ("cut.log", "d\ne\n")):
+        (log.parent / name).write_text(text)
+    options = {"path": str(log.parent / "*.log"), "codec": LINES}
+    whole = source.open(FileSettings(**options), log.parent / "state", "p")
+    whole.start(None, True)
+    planned = whole.plan(None, 1 << 20)
+    assert planned is not None
+    whole.acknowledge(planned)
+    whole.stop()
+    append(log.with_name("grown.log"), "f\n")
+    log.with_name("cut.log").write_text("g\n")
+    log.with_name("new.log").write_text("h\n")
+    tail = Tail(log.parent, "*.log", position=planned.position)
+    assert sorted(tail.lines()) == ["f", "g", "h"]
+    append(log, "i\n")
+    assert tail.lines() == ["i"]
 
 
 def test_once_and_a_file_that_does_not_exist_is_an_error(log: Path) -> None:

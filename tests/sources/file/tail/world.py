@@ -23,12 +23,14 @@ NEVER = timedelta(days=1)
 class Tail:
     """A source over a folder, planned, read and acknowledged as a driver does."""
 
-    def __init__(self, folder: Path, path: str = "app.log", once: bool = False, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, path: str = "app.log", once: bool = False, position: Any = None, **options: Any
+    ) -> None:
         self.folder = folder
         now = {"poll_interval": timedelta(0), "rotate_wait": NEVER, "flush_after": NEVER, "codec": LINES}
         options = now | {"path": str(folder / path)} | options
         self.settings = FileSettings(**options, tail=True)
-        self.position: Any = None
+        self.position = position
         self.source: Any = None
         self.start(once)
 

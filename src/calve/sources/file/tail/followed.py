@@ -220,6 +220,11 @@ class Followed:
         """Count all complete lines as read."""
         self.read = Read.of(self._file, Cutter().end(self._file, 0, self.size, self.size), -1)
 
+    def skip_to(self, offset: int) -> None:
+        """Count so many bytes as read; none if it has fewer now, because its content was replaced."""
+        if self.size >= offset:
+            self.read = Read.of(self._file, offset, -1)
+
     def take(self, cutter: Cutter, most: int, write: Callable[[bytes], object]) -> tuple[list[Piece], Read]:
         """Write the next complete events, about `most` bytes; return where they are, and the state after them.
 

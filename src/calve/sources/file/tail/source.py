@@ -15,6 +15,7 @@ from calve.object_store import StateFolder
 from calve.observe.humanize import size
 from calve.observe.log import Log
 from calve.sources.file.listing import Listing
+from calve.sources.file.processed_files import finished_in
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.tail.cut import Cutter
 from calve.sources.file.tail.discovery import Discovery, codec_for
@@ -44,6 +45,7 @@ class TailSource:
     def __init__(self, settings: FileSettings, folder: StateFolder, pipeline: str) -> None:
         self._spool = Spool(folder.absolute() / "tail")
         self.reader = TailReader(settings, self._spool)
+        self._finished = finished_in(folder)
         self._settings, self._pipeline = settings, pipeline
         self._log = Log(pipeline)
         self._discovery = Discovery(settings, pipeline)
@@ -62,6 +64,8 @@ class TailSource:
         self.stop()
         if once and not position:
             Listing(self._settings, self._pipeline).require()
+        if position and isinstance(position["files"], int):  # of this source without `tail`
+            position = {"files": self._read_before()}
         if position is None and self._settings.start_position == "end":
             position = {"files": self._spool.begun(lambda: self._skipped(lambda file: True))}
         self._files = [Followed.of(entry) for entry in (position or {}).get("files", [])]
@@ -142,6 +146,18 @@ class TailSource:
         """Close the files."""
         for file in self._files:
             file.close()
+
+    def _read_before(self) -> list[Any]:
+        """Return the entries of the files that were read without `tail`, each to the size that it had then."""
+        sizes = {file.path: file.size_bytes for file in self._finished.load()}
+        self._finished.close()
+        entries = []
+        for file in self._discovery.look([]):
+            if file.path in sizes and self._opens(file):
+                file.skip_to(sizes[file.path])
+                entries.append(file.entry)
+            file.close()
+        return entries
 
     def _skipped(self, is_read: Callable[[Followed], bool]) -> list[Any]:
         """Return the entries of the files that are there, with all their lines read, if they count as read."""

@@ -86,7 +86,7 @@ def test_no_digit_of_a_second_is_cut():
     ("pattern", "why"),
     [
         ("yyyy-MM-dd QQ", "'QQ' is unknown"), ("yyyy-MM", "needs a year, a month and a day"), ("HH:mm", "needs a year"),
-        ("yyyy-MM-dd 'open", "is unknown"), ("yyyy-MM-dd dd", "a duplicate part"), ("", "needs a year"),
+        ("yyyy-MM-dd 'open", "is unknown"), ("yyyy-MM-dd]", "']' is unknown"), ("", "needs a year"),
     ],
 )  # fmt: skip
 def test_a_pattern_that_cannot_be_read_is_an_error_of_the_settings(pattern, why):

@@ -87,3 +87,30 @@ def test_only_one_unit_takes_a_number() -> None:
 def test_settings_that_cannot_work_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsErrors, match=message):
         plugins({"date": options})
+
+
+@pytest.mark.parametrize(
+    ("time", "after"),
+    [
+        ("2026-03-31T13:17:37.123456789Z", "2026-03-31T13:17:37.123456789Z"),
+        ("2026-03-31T13:17:37.123456000Z", "2026-03-31T13:17:37.123456Z"),
+        ("2026-03-31T13:17:37.120000000Z", "2026-03-31T13:17:37.120Z"),
+    ],
+)
+def test_the_default_format_loses_no_digit(time: str, after: str) -> None:
+    assert ran(date("yyyy-MM-dd'T'HH:mm:ss.SSSSSSSSSX"), {"t": time})[0]["@timestamp"] == after
+
+
+def test_seconds_may_have_a_fraction() -> None:
+    processor = date("epoch_second", output_format="epoch_nano")
+    assert ran(processor, {"t": 1646861401.5241024})[0]["@timestamp"] == 1646861401524102400
+
+
+@pytest.mark.parametrize(("time", "is_read"), [("Fri 10:00", True), ("Thu 10:00", False)])
+def test_a_weekday_must_be_that_of_the_day_of_the_batch(time: str, is_read: bool) -> None:
+    assert ("@timestamp" in ran(date("EEE HH:mm"), {"t": time})[0]) == is_read
+
+
+def test_hours_of_half_a_day_without_the_half_are_refused_with_their_place() -> None:
+    with pytest.raises(SettingsErrors, match="which half"):
+        plugins(date("yyyy-MM-dd hh:mm:ss"))

@@ -1,125 +1,190 @@
-"""Reads dates and times by Java's date patterns, e.g. `dd/MMM/yyyy:HH:mm:ss Z`; nothing is rounded."""
+"""Reads dates and times by Java's date patterns, e.g. `dd/MMM/yyyy:HH:mm:ss Z`; nothing is rounded.
+
+A text is read as by Java's `DateTimeFormatter` (SMART, English names), with three exceptions: names are read in any
+case; a day that its month lacks matches nothing (Java takes the month's last day); an abbreviated zone such as `EDT` is
+its own offset on every day. Parts that contradict each other, such as a wrong weekday, match nothing.
+"""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
+from calve.convert.date_fields import FIELDS, Fields, nanoseconds
+from calve.convert.time_zones import named_zone, offset_seconds, zone_regex
+from calve.date_patterns import PatternError, PatternPart, pattern_parts
 from calve.errors import SettingsError
 
-__all__ = ["PIECES", "date_format", "date_regex", "nanoseconds"]
+__all__ = ["date_format"]
 
-PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'\[\]{}#]")
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-           "december")  # fmt: skip
-_SHORT_MONTHS = [name[:3] for name in _MONTHS]
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_OFFSET = r"(?P<offset>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)"
-_ONE, _TWO = "[0-9]{1,2}", "[0-9]{2}"
-
-
-def _names(names: tuple[str, ...], length: int | None) -> str:
-    return "|".join(name[:length] for name in names)
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_HINT = "Allowed: y u M L d D E a H k h K m s S, X x Z for the offset, z VV for the zone, [optional] and 'text'"
+_MOST_DIGITS = 19
+"""Of a number without a width."""
 
 
-_LETTERS = {
-    **dict.fromkeys(("yyyy", "uuuu", "y", "u"), "(?P<year>[0-9]{4})"),
-    **dict.fromkeys(("yy", "uu"), f"(?P<short_year>{_TWO})"),
-    **dict.fromkeys("ML", f"(?P<month>{_ONE})"),
-    **{letter * 2: f"(?P<month>{_TWO})" for letter in "ML"},
-    **{letter * 3: f"(?P<name>{_names(_MONTHS, 3)})" for letter in "ML"},
-    **{letter * 4: f"(?P<name>{_names(_MONTHS, None)})" for letter in "ML"},
-    **{"E" * count: f"(?:{_names(_DAYS, 3)})" for count in (1, 2, 3)},
-    "EEEE": f"(?:{_names(_DAYS, None)})",
-    "a": "(?P<half>am|pm)",
-    **{"S" * count: f"(?P<fraction>[0-9]{{{count}}})" for count in range(1, 10)},
-    **{letter * count: _OFFSET for letter in "XxZ" for count in (1, 2, 3, 5)},
-}
-for _letter, _name in {"d": "day", "H": "hour", "h": "hour_of_half", "m": "minute", "s": "second"}.items():
-    _LETTERS |= {_letter: f"(?P<{_name}>{_ONE})", _letter * 2: f"(?P<{_name}>{_TWO})"}
-_HINT = "Allowed: y u M L d E a H h m s S, X x Z for the offset, and 'text'"
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
+class _Part(NamedTuple):
+    """A field of a text: its regular expression, how it becomes a value, and of a number the least and most digits."""
+
+    field: str
+    regex: str
+    read: Callable[[str], Any] = int
+    least: int = 0
+    most: int = 0
+
+
+def _number(field: str, least: int, most: int = _MOST_DIGITS) -> _Part:
+    return _Part(field, f"[0-9]{{{least},{most}}}+", int, least, most)
+
+
+def _words(field: str, names: Iterable[str], start: int) -> _Part:
+    numbers = {name.lower(): number for number, name in enumerate(names, start)}
+    return _Part(field, f"(?>{'|'.join(numbers)})", lambda text: numbers[text.lower()])
+
+
+def _offset(regex: str) -> _Part:
+    return _Part("offset", f"(?>{regex})", offset_seconds)
+
+
+def _letters() -> dict[str, _Part]:
+    parts = {
+        **{letter * count: _number("year", count) for letter in "yu" for count in (1, 3, 4)},
+        **dict.fromkeys(("yy", "uu"), _Part("year", "[0-9]{2}", lambda text: 2000 + int(text), 2, 2)),
+        **{letter * 3: _words("month", (name[:3] for name in _MONTHS), 1) for letter in "ML"},
+        **{letter * 4: _words("month", _MONTHS, 1) for letter in "ML"},
+        **{"E" * count: _words("weekday", (name[:3] for name in _DAYS), 0) for count in (1, 2, 3)},
+        "EEEE": _words("weekday", _DAYS, 0),
+        "a": _words("half", ("AM", "PM"), 0),
+        **{"D" * count: _number("day_of_year", count, 3 if count > 1 else _MOST_DIGITS) for count in (1, 2, 3)},
+        **{"S" * count: _Part("nano", f"[0-9]{{{count}}}", _nanos, count, count) for count in range(1, 10)},
+    }
+    for letter, field in FIELDS.items():
+        parts |= {letter: _number(field, 1), letter * 2: _number(field, 2, 2)}
+    hours, sixty = "[+-][0-9]{2}", "[0-5][0-9]"
+    forms = [
+        (r"\+00", f"{hours}(?:{sixty})?"), (r"\+0000", f"{hours}{sixty}"), (r"\+00:00", f"{hours}:{sixty}"),
+        (r"\+0000", f"{hours}{sixty}(?:{sixty})?"), (r"\+00:00", f"{hours}:{sixty}(?::{sixty})?"),
+    ]  # fmt: skip
+    for count, (zero, form) in enumerate(forms, 1):
+        parts |= {"X" * count: _offset(f"Z|{form}"), "x" * count: _offset(f"{zero}|{form}")}
+    parts |= {"Z" * count: _offset(forms[1][1]) for count in (1, 2, 3)}
+    return parts | {"ZZZZZ": parts["XXXXX"]}
+
+
+def _nanos(digits: str) -> int:
+    return int(digits.ljust(9, "0"))
+
+
+_LETTERS = _letters()
+_ZONES = {"VV": False, "z": True, "zz": True, "zzz": True}
+"""The letters of zones, and whether these may be abbreviated."""
 
 
 @lru_cache(256)
-def date_format(pattern: str) -> Callable[[str], int | None]:
-    """Compile a pattern to a function from text to nanoseconds since the epoch, or None; without an offset in UTC.
+def date_format(
+    pattern: str, zone: datetime.tzinfo = datetime.UTC, today: datetime.date | None = None
+) -> Callable[[str], int | None]:
+    """Compile a pattern to a function from text to nanoseconds since the epoch, or None.
 
-    Names of days and months are English, in any case; years of two digits are 2000 to 2099.
+    Args:
+        pattern: The pattern; years of two digits are 2000 to 2099.
+        zone: The zone of texts without an offset or a zone.
+        today: The year, month and day of texts whose pattern has none; None: the pattern must have all three.
 
     Raises:
-        SettingsError: The pattern cannot be read, or has no year, month and day.
+        SettingsError: The pattern cannot be read, or texts would not tell the date or the half of the day.
     """
-    regex = date_regex(pattern)
-    groups = set(regex.groupindex)
-    if not ({"year", "short_year"} & groups and {"month", "name"} & groups and "day" in groups):
-        raise SettingsError(f"The date pattern {pattern!r} needs a year, a month and a day")
+    parts = [_part(pattern, part) for part in _parts(pattern)]
+    groups = [part for part in parts if isinstance(part, _Part)]
+    _check(pattern, {part.field for part in groups}, is_date_needed=today is None)
+    regex = re.compile(_regex(parts), re.IGNORECASE)
+    resolve = partial(nanoseconds, zone=zone, today=today, has_year=any(part.field == "year" for part in groups))
 
     def read(text: str) -> int | None:
-        found = regex.fullmatch(text)
+        match = regex.fullmatch(text)
+        if match is None:
+            return None
+        fields: Fields = {}
         try:
-            return None if found is None else nanoseconds(found.groupdict())
-        except ValueError:
+            for (field, _, read_part, _, _), value in zip(groups, match.groups(), strict=True):
+                if value is not None and fields.setdefault(field, number := read_part(value)) != number:
+                    return None
+            return resolve(fields)
+        except (ValueError, OverflowError):
             return None
 
     return read
 
 
-def date_regex(pattern: str, more: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
-    """Compile a pattern to a regular expression, whose groups `nanoseconds` reads.
-
-    Args:
-        pattern: The pattern.
-        more: The regular expressions of further letters.
-
-    Raises:
-        SettingsError: The pattern cannot be read.
-    """
+def _parts(pattern: str) -> list[PatternPart]:
     try:
-        return re.compile(_regex(pattern, {**_LETTERS, **more}), re.IGNORECASE | re.ASCII)
-    except re.error:
-        raise SettingsError(f"The date pattern {pattern!r} has a duplicate part") from None
+        parts, depth = pattern_parts(pattern), 0
+        for part in parts:
+            depth += {"[": 1, "]": -1}[part.text] if part.is_bracket else 0
+            if depth < 0:
+                raise PatternError("]")
+    except PatternError as error:
+        raise _unreadable(pattern, str(error)) from None
+    return parts
 
 
-def _regex(pattern: str, letters: Mapping[str, str]) -> str:
-    parts, at = [], 0
-    while at < len(pattern):
-        token = PIECES.match(pattern, at)
-        if token is None or (token[2] and token[0] not in letters):
-            bad = token[0] if token else pattern[at]
-            raise SettingsError(f"The date pattern {pattern!r} cannot be read: {bad!r} is unknown", hint=_HINT)
-        if token[1] is not None:
-            parts.append(re.escape(token[1].replace("''", "'") or "'"))
-        else:
-            parts.append(letters[token[0]] if token[2] else re.escape(token[0]))
-        at = token.end()
-    return "".join(parts)
+def _part(pattern: str, part: PatternPart) -> _Part | PatternPart:
+    if not part.is_letters:
+        return part
+    if part.text in _ZONES:
+        return _Part("zone", zone_regex(_ZONES[part.text]), named_zone)
+    if part.text not in _LETTERS:
+        raise _unreadable(pattern, part.text)
+    return _LETTERS[part.text]
 
 
-def nanoseconds(found: Mapping[str, str | None]) -> int:
-    """Return the nanoseconds since the epoch, without an offset those in UTC, given the groups of a match.
+def _unreadable(pattern: str, bad: str) -> SettingsError:
+    return SettingsError(f"The date pattern {pattern!r} cannot be read: {bad!r} is unknown", hint=_HINT)
 
-    Raises:
-        ValueError: There is no such day or time.
+
+def _check(pattern: str, fields: set[str], is_date_needed: bool) -> None:
+    """Refuse a pattern whose texts are never a time."""
+    if is_date_needed and not ("year" in fields and ("day_of_year" in fields or {"month", "day"} <= fields)):
+        raise SettingsError(f"The date pattern {pattern!r} needs a year, a month and a day")
+    if fields & {"hour_to_12", "hour_of_half"} and "half" not in fields and not fields & {"hour", "hour_to_24"}:
+        hint = "Write HH (or H) for hours from 0 to 23, or add a for AM and PM"
+        raise SettingsError(f"The date pattern {pattern!r} has hours of half a day, and not which half", hint=hint)
+
+
+def _regex(parts: list[_Part | PatternPart]) -> str:
+    """Return the regular expression of a whole text, with a group for each part of the time.
+
+    As in Java, a number takes all digits, but leaves those of numbers with a fixed width that follow directly.
     """
-    year = int(found.get("year") or 2000 + int(found.get("short_year") or 0))
-    month = int(found.get("month") or 0) or 1 + _SHORT_MONTHS.index((found.get("name") or "")[:3].lower())
-    days = datetime.date(year, month, int(found["day"] or 0)).toordinal() - _EPOCH
-    hour = int(found.get("hour") or 0)
-    if found.get("hour_of_half"):
-        hour = int(found["hour_of_half"] or 0) % 12 + (12 if (found.get("half") or "").lower() == "pm" else 0)
-    clock = datetime.time(hour, int(found.get("minute") or 0), int(found.get("second") or 0))
-    seconds = days * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second - _offset(found.get("offset"))
-    return seconds * 10**9 + int((found.get("fraction") or "").ljust(9, "0"))
+    found = []
+    for index, part in enumerate(parts):
+        if isinstance(part, _Part):
+            found.append(f"({part.regex if not part.most else _digits(part, parts[index + 1 :])})")
+        elif part.is_bracket:
+            found.append("(?>(?:" if part.text == "[" else ")?)")
+        else:
+            found.append(re.escape(part.text))
+    opened = sum(part == "(?>(?:" for part in found) - sum(part == ")?)" for part in found)
+    return "".join(found) + ")?)" * opened
 
 
-def _offset(text: str | None) -> int:
-    if not text or text in "Zz":
-        return 0
-    seconds = int(text[1:3]) * 3600 + int(text[3:].lstrip(":") or 0) * 60
-    if seconds > 18 * 3600:
-        raise ValueError("no offset is so large")
-    return -seconds if text[0] == "-" else seconds
+def _digits(part: _Part, following: list[_Part | PatternPart]) -> str:
+    if part.least == part.most:
+        return part.regex
+    left = 0
+    for each in following:
+        if not isinstance(each, _Part) or not each.most:
+            break
+        if each.least < each.most:
+            left = 0
+            break
+        left += each.most
+    end = f"(?=[0-9]{{{left}}}(?![0-9]))"
+    if part.field == "year" and part.least == 4:  # more digits need a sign, and are years that no reader supports
+        return f"[0-9]{{4}}{end}"
+    return f"(?>[0-9]{{{part.most}}}(?=[0-9]{{{left}}})|[0-9]{{{part.least},{part.most}}}{end})" if left else part.regex

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from calve.date_patterns import PatternError, PatternPart, pattern_parts
 from calve.expression import value
 from calve.expression.probe import knows
 from calve.expression.scope import ArgumentError
@@ -13,7 +14,6 @@ from calve.sql import duckdb_text
 
 __all__ = ["format_date_time"]
 
-_PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'\[\]{}#]")
 _CODES = {
     "yyyy": "%Y", "uuuu": "%Y", "yyy": "%Y", "uuu": "%Y", "y": "%-Y", "u": "%-Y", "yy": "%y", "uu": "%y",
     "M": "%-m", "MM": "%m", "MMM": "%b", "MMMM": "%B", "L": "%-m", "LL": "%m", "LLL": "%b", "LLLL": "%B",
@@ -52,30 +52,27 @@ def format_date_time(time: Value, pattern: str, destination: str = "UTC", source
 
 
 def _shown(pattern: str, zone: str, to_local: Callable[[str], str]) -> str:
-    local, parts, at = to_local("__utc"), [], 0
-    while at < len(pattern):
-        token = _PIECES.match(pattern, at)
-        part = None if token is None else _part(token, zone, local)
-        if token is None or part is None:
-            raise ArgumentError(f"Date pattern [{pattern}] is invalid", 1, _HINT)
-        parts.append(part)
-        at = token.end()
+    local = to_local("__utc")
+    try:
+        parts = [_part(part, zone, local) for part in pattern_parts(pattern) if not part.is_bracket]
+    except PatternError:
+        raise ArgumentError(f"Date pattern [{pattern}] is invalid", 1, _HINT) from None
     return " || ".join(parts) or "''"
 
 
-def _part(token: re.Match[str], zone: str, local: str) -> str | None:
-    text = token[0]
-    if token[1] is not None:
-        return duckdb_text(token[1].replace("''", "'") or "'")
+def _part(part: PatternPart, zone: str, local: str) -> str:
+    text = part.text
+    if not part.is_letters:
+        return duckdb_text(text)
     if text in _CODES:
         return f"strftime({local}, '{_CODES[text]}')"
-    if token[2] == "S" and len(text) <= 9:
+    if text[0] == "S" and len(text) <= 9:
         return f"rpad(left(strftime({local}, '%f'), {len(text)}), {len(text)}, '0')"
     if text in _OFFSETS:
         return _offset(text, local)
     if text == "VV":
         return duckdb_text(zone)
-    return None if token[2] else duckdb_text(text)
+    raise PatternError(text)
 
 
 def _offset(text: str, local: str) -> str:

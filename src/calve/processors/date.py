@@ -6,11 +6,13 @@ import datetime
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 
-from calve.convert.date_formats import date_regex, nanoseconds
+from calve.convert.date_formats import date_format
+from calve.convert.time_zones import time_zone
 from calve.errors import SettingsError
-from calve.processors.date_output import EPOCHS, local_time, time_format, time_zone
+from calve.processors.date_output import EPOCHS, iso_format, local_time, time_format
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import Event, Key, opened
 from calve.processors.step import Change, EventError, Step
@@ -18,15 +20,20 @@ from calve.settings.option import option
 
 __all__ = ["Date", "DateMatch"]
 
-_ZONES = {"VV": "(?P<zone>[A-Za-z0-9_+/:-]+)", **dict.fromkeys(("z", "zz", "zzz"), "(?P<zone>[A-Za-z0-9_+/:-]+)")}
 _MOST_DIGITS = {"epoch_second": 10, "epoch_milli": 13, "epoch_micro": 16, "epoch_nano": 19}
-_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_NUMBER = re.compile(r"-?([0-9]{1,19})(?:\.[0-9]{1,9})?")
+_ANY_DAY = datetime.date(2000, 1, 1)
 Reader = Callable[[str], int | None]
 
 
 def _zone(name: str) -> object:
     """Check a time zone of the settings."""
     return time_zone(name) and None
+
+
+def _output(pattern: str | None) -> object:
+    """Check a pattern of the settings for texts that are written."""
+    return time_format(pattern) if pattern else None
 
 
 def _locale(name: str | None) -> object:
@@ -58,10 +65,11 @@ class Date:
         False, "Take the time at which the event's batch was begun, instead of `match`; it stays the same over retries."
     )
     destination: str = option("@timestamp", "The key of the result.", check=Key.checked)
-    output_format: str = option(
-        "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
-        "The date pattern of the result, or `epoch_second`, `epoch_milli`, `epoch_micro`, `epoch_nano`.",
-        check=time_format,
+    output_format: str | None = option(
+        None,
+        "The date pattern of the result, or `epoch_second`, `epoch_milli`, `epoch_micro`, `epoch_nano`. Without it "
+        "`yyyy-MM-dd'T'HH:mm:ss.SSSXXX`, with six or nine digits of a second for a time that has them.",
+        check=_output,
     )
     source_timezone: str = option("UTC", "The time zone of times without one.", check=_zone)
     destination_timezone: str = option("UTC", "The time zone of the result.", check=_zone)
@@ -82,13 +90,14 @@ class Date:
         for number, text in enumerate(self.match[0].patterns if self.match else ()):
             try:
                 if text not in EPOCHS:
-                    date_regex(text, _ZONES)
+                    date_format(text, today=_ANY_DAY)
             except SettingsError as error:
                 yield f"match[0].patterns[{number}]", str(error)
 
     def steps(self, compiler: Compiler) -> list[Step]:
         """Build the step."""
-        write, into = time_format(self.output_format), time_zone(self.destination_timezone)
+        write = time_format(self.output_format) if self.output_format else iso_format
+        into = time_zone(self.destination_timezone)
         put = partial(_put, Key(self.destination), lambda time: write(time, into))
         when = compiler.condition(self.date_when)
         if not self.match:
@@ -119,32 +128,16 @@ def _read(readers: list[Reader], value: object) -> int | None:
 
 def _reader(pattern: str, zone: datetime.tzinfo, now: datetime.datetime) -> Reader:
     """Compile a pattern to a function from text to nanoseconds since the epoch, or None."""
-    if unit := EPOCHS.get(pattern):
-        most, least = _MOST_DIGITS[pattern], _MOST_DIGITS[pattern] - 3 if pattern != "epoch_second" else 0
+    unit = EPOCHS.get(pattern)
+    if unit is None:
+        return date_format(pattern, zone, now.astimezone(zone).date())
+    most, least = _MOST_DIGITS[pattern], _MOST_DIGITS[pattern] - 3 if pattern != "epoch_second" else 0
 
-        def read_number(text: str) -> int | None:
-            is_of_unit = _NUMBER.fullmatch(text) and least < len(text.lstrip("-")) <= most
-            return int(text) * unit if is_of_unit else None
-
-        return read_number
-    regex = date_regex(pattern, _ZONES)
-    today = now.astimezone(zone)
-    known = {"year": str(today.year), "month": str(today.month), "day": str(today.day)}
-
-    def read(text: str) -> int | None:
-        found = regex.fullmatch(text)
-        if found is None:
+    def read_number(text: str) -> int | None:
+        number = _NUMBER.fullmatch(text)
+        if number is None or not least < len(number[1]) <= most:
             return None
-        groups = {name: value for name, value in found.groupdict().items() if value is not None}
-        unknown = {"day", *(() if "short_year" in groups else ("year",)), *(() if "name" in groups else ("month",))}
-        try:
-            time = nanoseconds({**{name: known[name] for name in unknown}, **groups})
-            if "offset" in groups:
-                return time
-            used = time_zone(groups["zone"]) if "zone" in groups else zone
-            offset = local_time(time, datetime.UTC).replace(tzinfo=used).utcoffset()
-        except (ValueError, OverflowError, SettingsError):
-            return None
-        return time - int((offset or datetime.timedelta()).total_seconds()) * 10**9
+        time = Decimal(text) * unit
+        return int(time) if time == int(time) else None
 
-    return read
+    return read_number

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from calve.convert.date_formats import PIECES
+from calve.date_patterns import PatternError, PatternPart, pattern_parts
 from calve.errors import SettingsError
 
-__all__ = ["EPOCHS", "local_time", "time_format", "time_zone"]
+__all__ = ["EPOCHS", "iso_format", "local_time", "time_format"]
 
 EPOCHS = {"epoch_second": 10**9, "epoch_milli": 10**6, "epoch_micro": 10**3, "epoch_nano": 1}
 """The nanoseconds of a unit, by the pattern of numbers of this unit since the epoch."""
@@ -47,23 +46,6 @@ _WRITERS: dict[str, str | Callable[[Local], str]] = {
 _HINT = "Allowed: y u M L d E a H h m s S, X x Z for the offset, VV for the zone, and 'text'"
 
 
-def time_zone(name: str) -> datetime.tzinfo:
-    """Return a time zone: `UTC`, `+02:00` or `Europe/Berlin`.
-
-    Raises:
-        SettingsError: It is unknown.
-    """
-    if name in ("UTC", "Z", "GMT"):
-        return datetime.UTC
-    try:
-        if name[:1] in "+-":
-            return datetime.datetime.strptime(name, "%z").tzinfo or datetime.UTC
-        return ZoneInfo(name)
-    except (ValueError, ZoneInfoNotFoundError, OSError):
-        hint = "Write UTC, +02:00 or Europe/Berlin"
-        raise SettingsError(f"the time zone {name!r} is unknown", step="settings", hint=hint) from None
-
-
 def local_time(nanoseconds: int, zone: datetime.tzinfo) -> Local:
     """Return a time since the epoch in a zone, without what is finer than a microsecond."""
     return (_START + datetime.timedelta(microseconds=nanoseconds // 1000)).astimezone(zone)
@@ -77,30 +59,45 @@ def time_format(pattern: str) -> Callable[[int, datetime.tzinfo], str | int]:
     """
     if pattern in EPOCHS:
         return lambda nanoseconds, zone: nanoseconds // EPOCHS[pattern]
-    template, functions, at = "", list[Callable[[Local], str]](), 0
-    while at < len(pattern):
-        token = PIECES.match(pattern, at)
-        if token is None or (token[2] not in (None, "S") and token[0] not in _WRITERS):
-            bad = token[0] if token else pattern[at]
-            raise SettingsError(f"the date pattern {pattern!r} cannot be written: {bad!r}", step="settings", hint=_HINT)
-        writer = _WRITERS.get(token[0])
-        if token[2] == "S":
-            template += f"{{1:.{min(len(token[0]), 9)}}}"
-        elif token[2] is None:
-            text = token[0] if token[1] is None else token[1].replace("''", "'") or "'"
-            template += text.replace("{", "{{").replace("}", "}}")
+    template, functions = "", list[Callable[[Local], str]]()
+    for text, is_letters, is_bracket in _parts(pattern):
+        writer = _WRITERS.get(text)
+        if not is_letters:
+            template += "" if is_bracket else text.replace("{", "{{").replace("}", "}}")
+        elif text[0] == "S":
+            template += f"{{1:.{len(text)}}}"
         elif isinstance(writer, str):
             template += writer
         elif writer is not None:
             template += f"{{{len(functions) + 2}}}"
             functions.append(writer)
-        at = token.end()
 
     def write(nanoseconds: int, zone: datetime.tzinfo) -> str:
         local, fraction = local_time(nanoseconds, zone), f"{nanoseconds % 10**9:09}"
         return template.format(local, fraction, *[function(local) for function in functions])
 
     return write
+
+
+def _parts(pattern: str) -> list[PatternPart]:
+    try:
+        parts = pattern_parts(pattern)
+        for text, is_letters, _ in parts:
+            if is_letters and text not in _WRITERS and not (text[0] == "S" and len(text) <= 9):
+                raise PatternError(text)
+    except PatternError as error:
+        message = f"the date pattern {pattern!r} cannot be written: {str(error)!r}"
+        raise SettingsError(message, step="settings", hint=_HINT) from None
+    return parts
+
+
+_ISO = [time_format(f"yyyy-MM-dd'T'HH:mm:ss.{'S' * digits}XXX") for digits in (3, 6, 9)]
+
+
+def iso_format(nanoseconds: int, zone: datetime.tzinfo) -> str | int:
+    """Return an ISO 8601 date-time with three digits of a second, or as many more as keep the time exact."""
+    write = _ISO[0 if nanoseconds % 10**6 == 0 else 1 if nanoseconds % 10**3 == 0 else 2]
+    return write(nanoseconds, zone)
 
 
 def _offset(at: Local, zero: str, colon: str, may_be_short: bool = False) -> str:

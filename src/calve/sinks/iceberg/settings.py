@@ -167,7 +167,7 @@ class IcebergSettings(SinkSettings):
     timestamp_formats: list[str] = option(
         [],
         "Java date patterns for texts in timestamp and date columns that are not ISO 8601, e.g. "
-        "`dd/MMM/yyyy:HH:mm:ss Z`, tried in order. A text without an offset is in UTC.",
+        "`dd/MMM/yyyy:HH:mm:ss Z`, tried in order. A text without an offset or a zone is in UTC.",
         check=lambda patterns: [date_format(pattern) for pattern in patterns],
     )
     partition_by: list[str] = option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from calve.date_patterns import PatternError, pattern_parts
 from calve.errors import SettingsError
 from calve.expression import compile_format
 
@@ -12,7 +13,6 @@ __all__ = ["check_index", "dated", "fault", "normal", "normal_sql", "pattern"]
 
 _DATE = re.compile(r"%\{([^}]*)\}")
 _BAD = re.compile(r'[\\/*?"<>| ,#:\x00-\x1f\x7f]')
-_PIECE = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']")
 _CODES = {
     "yyyy": "{:%Y}", "uuuu": "{:%Y}", "yy": "{:%y}", "MM": "{:%m}", "M": "{0.month}", "dd": "{:%d}", "d": "{0.day}",
     "DDD": "{:%j}", "HH": "{:%H}", "H": "{0.hour}",
@@ -80,13 +80,10 @@ def normal_sql(name: str) -> str:
 
 
 def _shown(date: str, at: datetime) -> str:
-    shown, position = "", 0
-    while piece := _PIECE.match(date, position):
-        position = piece.end()
-        if piece[2] and piece[0] not in _CODES:
-            break
-        shown += piece[1] if piece[1] is not None else _CODES[piece[0]].format(at) if piece[2] else piece[0]
-    else:
-        if date and position == len(date):
-            return shown
+    try:
+        parts = pattern_parts(date)
+        if parts:
+            return "".join(_CODES[part.text].format(at) if part.is_letters else part.text for part in parts)
+    except (PatternError, KeyError):
+        pass
     raise SettingsError(f"the date pattern %{{{date}}} may have only yyyy, yy, MM, M, dd, d, DDD, HH, H and 'text'")

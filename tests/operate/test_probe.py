@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import Result
-from pyarrow import parquet
+from pyarrow import fs, parquet
 from pyiceberg.catalog import load_catalog
 
 from running import Calve
-from services.objects import ObjectStore
+from services.objects import WAREHOUSE, ObjectStore
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark
@@ -98,6 +98,12 @@ def sqlite_rows(place: Path) -> list[Any]:
         return [database.execute(f"SELECT * FROM {name}").fetchall() for name in sorted(names)]
 
 
+def stored(store: ObjectStore, namespace: str) -> list[str]:
+    """Return all objects and folders of a namespace in the catalog's warehouse."""
+    below = fs.FileSelector(f"{WAREHOUSE}/{namespace}", recursive=True, allow_not_found=True)
+    return sorted(each.path for each in fs.S3FileSystem(**store.s3()).get_file_info(below))
+
+
 @pytest.mark.services
 def test_a_store_that_refuses_is_told_and_one_that_does_not_has_no_trace(object_store: ObjectStore, calve) -> None:
     rest = object_store.rest_catalog()
@@ -105,9 +111,16 @@ def test_a_store_that_refuses_is_told_and_one_that_does_not_has_no_trace(object_
     job = calve(json.dumps({"one": pipeline(source, catalog=rest, auto_create=True, table_identifier="never.made")}))
     catalog = load_catalog("theirs", **rest)
     before = catalog.list_namespaces()
-    done = connect(job)
-    assert done.exit_code == 0, done.stderr
-    assert catalog.list_namespaces() == before
+    for _ in range(2):
+        done = connect(job)
+        assert done.exit_code == 0, done.stderr
+        assert catalog.list_namespaces() == before
+        assert stored(object_store, "never") == []
+    (job.folder / "a.ndjson").write_text('{"id": 1}\n')
+    assert job.once() == 0, "a run after the check: " + job.said()
+    made = stored(object_store, "never")
+    assert connect(job).exit_code == 0
+    assert stored(object_store, "never") == made
     wrong = rest | {"s3.secret-access-key": "wrong"}
     job.configure(json.dumps({"one": pipeline(source, catalog=wrong, auto_create=True)}))
     done = connect(job)

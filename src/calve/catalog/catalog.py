@@ -20,7 +20,7 @@ from calve.catalog import namespaces
 from calve.catalog.attempt import Attempt, table_of
 from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
-from calve.catalog.probe import try_storing
+from calve.catalog.probe import Storage, try_storing
 from calve.catalog.retry import retried
 from calve.catalog.steady import Steady
 from calve.catalog.trust import Trust
@@ -238,7 +238,7 @@ class Catalog:
 
     def try_storing(
         self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
-    ) -> dict[str, str]:
+    ) -> Storage:
         """Check that a table could be created in a namespace; see `probe.try_storing`."""
         return try_storing(self, namespace, properties, location)
 

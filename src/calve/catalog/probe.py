@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calve.catalog.diagnose import disk_explained
 from calve.durable import local_path, try_folder
@@ -14,16 +14,33 @@ from calve.engine.jvm import java_errors
 if TYPE_CHECKING:
     from calve.catalog.catalog import Catalog
 
-__all__ = ["try_storing"]
+__all__ = ["Storage", "try_storing"]
 
 _SCHEMA = json.dumps(
     {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 )
 
 
+class Storage(NamedTuple):
+    """Where a table would be stored, what its writers' FileIO gets, and Java's FileIO."""
+
+    location: str
+    io_properties: dict[str, str]
+    io: Any
+
+    def delete(self, path: str) -> None:
+        """Delete a file.
+
+        Raises:
+            CalveError: It cannot be deleted.
+        """
+        with java_errors("try the storage", self.location):
+            self.io.deleteFile(path)
+
+
 def try_storing(
     catalog: Catalog, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
-) -> dict[str, str]:
+) -> Storage:
     """Check that a table could be created in a namespace and its files written; nothing remains of it.
 
     Args:
@@ -31,9 +48,6 @@ def try_storing(
         namespace: An existing namespace.
         properties: The properties of new tables.
         location: Where they are stored; None: the catalog decides.
-
-    Returns:
-        The properties with which executors write the files of such a table, and its `location`.
 
     Raises:
         CalveError: It could not be created or written.
@@ -48,7 +62,7 @@ def try_storing(
             try_folder(folder)
         else:
             _write_and_delete(staged.io(), f"{location_uri}/metadata/{name}.metadata.json")
-        return catalog.io_properties(staged) | {"location": location_uri}
+        return Storage(location_uri, catalog.io_properties(staged), staged.io())
 
 
 def _write_and_delete(io: Any, path: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -229,8 +229,14 @@ def remove(path: str, io_properties: dict[str, str]) -> None:
         io.delete(path)
 
 
-def try_writing(location: str, io_properties: Mapping[str, str]) -> None:
+def try_writing(location: str, io_properties: Mapping[str, str], delete: Callable[[str], None]) -> None:
     """Check that a task could write files to a table's location; nothing remains of the check.
+
+    Args:
+        location: The table's location.
+        io_properties: What a task's FileIO gets.
+        delete: Deletes the file again. Arrow's FileIO would leave an object for its folder, which some catalogs take
+            for a broken namespace.
 
     Raises:
         SetupError: It cannot, and a retry cannot help.
@@ -245,9 +251,9 @@ def try_writing(location: str, io_properties: Mapping[str, str]) -> None:
         io = load_file_io(dict(io_properties), probe)
         with io.new_output(probe).create(overwrite=True) as stream:
             stream.write(b"calve")
-        io.delete(probe)
     except (OSError, pa.ArrowException) as error:
         raise storage_error(location, error) from error
+    delete(probe)
 
 
 def _dictionary_columns(rows: pa.Table, requested: Mapping[str, bool], paths: Mapping[str, str]) -> list[str]:

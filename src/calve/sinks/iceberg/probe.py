@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
+from calve.catalog.probe import Storage
 from calve.catalog.sqlite import sqlite_file
 from calve.dead_letters.open_table import check_letters
 from calve.durable import try_folder
@@ -42,7 +43,7 @@ def probe(settings: IcebergSettings, spark: SparkSession) -> None:
     if letters := catalog.load(settings.dlq_table) if settings.dlq_table else None:
         check_letters(letters)
     if found is not None:
-        try_writing(found.location, found.io_properties)
+        _try_writing(Storage(found.location, found.io_properties, catalog.load_java(found.identifier).io()))
     elif settings.auto_create:
         _try_creating(catalog, settings)
     elif not settings.dynamic:
@@ -61,8 +62,11 @@ def _try_creating(catalog: Catalog, settings: IcebergSettings) -> None:
     namespace = _namespace(settings) or f"calve_probe_{uuid.uuid4().hex}"
     table = settings.table_properties, settings.table_location
     try:
-        stored = catalog.try_storing(namespace, *table)
+        _try_writing(catalog.try_storing(namespace, *table))
     except NoTargetError:
         with catalog.namespace(namespace):
-            stored = catalog.try_storing(namespace, *table)
-    try_writing(stored["location"], stored)
+            _try_writing(catalog.try_storing(namespace, *table))
+
+
+def _try_writing(storage: Storage) -> None:
+    try_writing(storage.location, storage.io_properties, storage.delete)

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 mod avro;
+mod bodies;
 mod envelope;
 mod kafka;
 mod mysql;
@@ -21,7 +22,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 15;
+const VERSION: i32 = 16;
 const PANICKED: i32 = -1;
 /// Of the processor's cache; and how many of an event are fetched.
 #[cfg(target_arch = "x86_64")]

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod avro;
+pub mod bodies;
 mod border;
 pub mod check;
 pub mod column;

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from calve.sources.file.codec import Part, read_part
 from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
 from calve.sources.http import body as body_module
-from calve.sources.http.body import NOT_AN_ARRAY, gunzip, split, split_text
+from calve.sources.http.body import NOT_AN_ARRAY, gunzip, split, split_exactly, split_text
 from calve.sources.http.message import RefusedError
 from calve.sources.log.record import Events
+from compiled_core import needs_core
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -21,6 +23,13 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 ARRAYS = st.lists(st.dictionaries(st.text(), VALUES, max_size=4), max_size=5)
+
+
+SPLITS = pytest.mark.parametrize("split", [split, split_exactly])
+"""By the compiled core, and without it."""
+Split = Callable[..., Events]
+_TOKENS = '{ } [ ] , : " \\ \\u d800 \\udc00 0 1 - . e + true null "a" {"a":1} {} [] é'
+PIECES = st.sampled_from([*_TOKENS.split(), " ", "\n", "\r", "\t", "\x00", "\x7f"])
 
 
 def texts(events: Events) -> list[bytes]:
@@ -41,11 +50,13 @@ def test_every_event_keeps_its_bytes(array: list[dict[str, object]], indent: int
     assert events.rows == len(array)
 
 
-def test_half_a_surrogate_pair_does_not_spoil_its_neighbours() -> None:
+@SPLITS
+def test_half_a_surrogate_pair_does_not_spoil_its_neighbours(split: Split) -> None:
     events = split(b' [ {"a":"\\ud800"} ,{"b":[1.50]}\n] ')
     assert texts(events) == [b'{"a":"\\ud800"}', b'{"b":[1.50]}']
 
 
+@SPLITS
 @pytest.mark.parametrize(
     "body",
     [
@@ -76,7 +87,7 @@ def test_half_a_surrogate_pair_does_not_spoil_its_neighbours() -> None:
         b'[{"a":"\\ud800"},' + b"[" * 100_000,
     ],
 )
-def test_anything_but_objects_is_400_in_data_preppers_words(body: bytes) -> None:
+def test_anything_but_objects_is_400_in_data_preppers_words(split: Split, body: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
         split(body)
     assert refused.value.response.status == 400
@@ -98,18 +109,75 @@ def test_lines_of_objects_are_events(array: list[dict[str, object]], between: st
         assert texts(split(body)) == [line.encode() for line in lines]
 
 
-def test_lines_with_half_a_surrogate_pair_are_events() -> None:
+@SPLITS
+def test_lines_with_half_a_surrogate_pair_are_events(split: Split) -> None:
     assert texts(split(b'{"a":"\\ud800"}\n{"b":1}\n')) == [b'{"a":"\\ud800"}', b'{"b":1}']
     assert texts(split(b'{"b":1}\n{"a":"\\uDC00"}\n{}')) == [b'{"b":1}', b'{"a":"\\uDC00"}', b"{}"]
 
 
+@SPLITS
 @pytest.mark.parametrize("number", [0, 1, 7, 99])
-def test_the_first_line_that_is_wrong_is_named(number: int) -> None:
+def test_the_first_line_that_is_wrong_is_named(split: Split, number: int) -> None:
     lines = [b'{"a":%d}' % n for n in range(100)]
     lines[number], lines[99] = b'{"a":1', b'{"a":1},{"a":2}'
     with pytest.raises(RefusedError) as refused:
         split(b"\n".join(lines))
     assert f"Line {number} of those with text" in refused.value.response.text
+
+
+@needs_core
+@given(st.lists(PIECES, max_size=12).map("".join), st.sampled_from(["", "{", "[", "[{},", '{"a":']), st.booleans())
+def test_the_core_splits_as_the_exact_splitter_does(text: str, start: str, ends: bool) -> None:
+    body = (start + text + ("]" if start.startswith("[") else "}") * ends).encode()
+
+    def outcome(split: Split) -> object:
+        try:
+            return texts(split(body, 3))
+        except RefusedError as error:
+            return error.response.status
+
+    assert outcome(split) == outcome(split_exactly)
+
+
+@needs_core
+def test_no_body_of_a_request_is_split_by_python_value_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_module, "split_exactly", None)
+    monkeypatch.setattr(body_module, "_split_slowly", None)
+    half = b'{"a":"\\ud800"}'
+    assert split(b"[%b]" % b",".join([half] * 1000)).rows == 1000
+    assert split(b"\n".join([half] * 1000)).rows == 1000
+    assert split(b'{"a":%b%b}' % (b"[" * 10_000, b"]" * 10_000)).rows == 1
+    with pytest.raises(RefusedError):
+        split(b"\n".join([half] * 1000) + b"x")
+
+
+@pytest.mark.parametrize("split", [split, split_exactly, split_text])
+@pytest.mark.parametrize("between", [b"\n", b",\n"])
+def test_more_events_than_a_request_may_have_are_413(split: Split, between: bytes) -> None:
+    body = between.join([b"{}"] * 10)
+    body = b"[%b]" % body if between == b",\n" and split is not split_text else body + b"\n"
+    assert split(body, 10).rows == 10
+    with pytest.raises(RefusedError) as refused:
+        split(body, 9)
+    assert refused.value.response.status == 413
+    assert "max_request_events: 9" in refused.value.response.text
+
+
+def test_a_body_unpacks_to_so_many_times_its_length_only_if_it_is_short() -> None:
+    short, long = gzip.compress(b" " * (1 << 20)), gzip.compress(b" " * (4 << 20))
+    assert len(gunzip(short, 1 << 30, 200)) == 1 << 20
+    assert len(gunzip(long, 1 << 30)) == 4 << 20
+    with pytest.raises(RefusedError) as refused:
+        gunzip(long, 1 << 30, 200)
+    assert refused.value.response.status == 413
+    assert "max_compression_ratio" in refused.value.response.text
+
+
+def test_gzip_that_unpacks_slowly_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_module, "_GZIP_SECONDS", 0.0)
+    with pytest.raises(RefusedError) as refused:
+        gunzip(gzip.compress(b"") * 1000 + gzip.compress(b"[]"), 100)
+    assert refused.value.response.status == 413
 
 
 def test_gzip_of_several_members_is_one_body() -> None:

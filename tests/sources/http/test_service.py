@@ -3,13 +3,18 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from calve.settings import Size
+from calve.sources.http import body
 from calve.sources.http.settings import Authentication, HttpBasic
+from calve.sources.log.record import Events
+from running import PATIENCE_SECONDS
 from sources.http.serving import Serve, read, stalled, until
 
 BASIC = Authentication(http_basic=HttpBasic(username="ann", password="pass:wörd"))
@@ -211,3 +216,46 @@ def test_too_many_pending_requests_are_429_in_data_preppers_words(serve: Serve) 
     assert (status, headers["retry-after"]) == (429, "1")
     assert "max_pending_requests:1. Please retry later" in text
     assert serving.events() == [{"a": "first"}]
+
+
+def test_no_bomb_is_unpacked_or_split_on_the_event_loop(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving, go_on, begun = serve(), threading.Event(), threading.Semaphore(0)
+    split = body.split
+
+    def slow(data: bytes, most: int) -> Events:
+        if len(data) > 1 << 15:
+            begun.release()
+            assert go_on.wait(PATIENCE_SECONDS)
+        return split(data, most)
+
+    monkeypatch.setattr(body, "split", slow)
+    bomb = b'{"a":"\\ud800"}\n' * 4000
+    packed = {"content_encoding": "gzip"}
+    with ThreadPoolExecutor(6) as clients:
+        sent = [clients.submit(serving.post, bomb) for _ in range(3)]
+        sent += [clients.submit(serving.post, gzip.compress(bomb), **packed) for _ in range(3)]
+        assert begun.acquire(timeout=PATIENCE_SECONDS)
+        assert [serving.post([{"b": number}]) for number in range(20)] == [200] * 20  # while the bombs are split
+        assert not any(each.done() for each in sent)
+        go_on.set()
+        assert [each.result() for each in sent] == [200] * 6
+    assert serving.source.counts["events"] == 6 * 4000 + 20
+
+
+def test_requests_that_wait_to_be_split_are_limited_and_end_in_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = serve(max_pending_requests=3, request_timeout=timedelta(seconds=1))
+    go_on, split = threading.Event(), body.split
+
+    def slow(data: bytes, most: int) -> Events:
+        assert go_on.wait(PATIENCE_SECONDS)
+        return split(data, most)
+
+    monkeypatch.setattr(body, "split", slow)
+    bomb = b"[" + b" " * (1 << 16) + b"{}]"
+    with ThreadPoolExecutor(5) as clients:
+        answers = list(clients.map(serving.post, [bomb] * 5))
+    go_on.set()
+    assert sorted(answers) == [408, 408, 408, 429, 429]
+    assert serving.source.counts.get("events", 0) == 0

@@ -6,16 +6,21 @@ import codecs
 import contextlib
 import json
 import re
+import time
 import zlib
 from array import array
 from typing import Any
 
 import msgspec
 
+from calve.compiled.bodies import Refusal, split_body
 from calve.sources.http.message import RefusedError, Response
 from calve.sources.log.record import MAX_EVENTS_BYTES, Events
 
-__all__ = ["NOT_AN_ARRAY", "gunzip", "split", "split_text"]
+__all__ = ["MAX_EVENTS", "NOT_AN_ARRAY", "gunzip", "split", "split_exactly", "split_text"]
+
+MAX_EVENTS = 1 << 30
+"""The events of an entry of the log, which has four bytes for their number."""
 
 NOT_AN_ARRAY = "Bad request data format. Needs to be json array."
 """Data Prepper's text, which clients may check; Calve also accepts one object and NDJSON."""
@@ -28,36 +33,65 @@ _GZIP_BYTES = 4 << 10
 """Bytes unpacked at a time: zlib copies what is left behind each member, and a body may have very many."""
 _SURROGATE = re.compile(rb"\\u[dD]")
 """Half of a pair, perhaps: msgspec refuses one that stands alone, and looking closely is slow."""
+_GZIP_SECONDS = 5.0
+"""The time for a body to be unpacked: one of very many empty members needs longer than its length suggests."""
+_DEFLATE_RATIO = 1032
+"""More than any body can have."""
+_RATIO_BYTES = 1 << 20
+"""So much may unpack from any number of bytes."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def split(body: bytes) -> Events:
+def split(body: bytes, most: int = MAX_EVENTS) -> Events:
     """Split a JSON array of objects, one object, or objects in lines (NDJSON) without decoding them.
 
     Their bytes stay as they are.
 
+    Args:
+        body: What the client sent, unpacked.
+        most: The most events that it may have.
+
     Raises:
-        RefusedError: The body is something else (400); nothing of it is accepted.
+        RefusedError: The body is something else (400), or has too many events (413); nothing of it is accepted.
+    """
+    found = split_body(body, most)
+    if found is None:
+        return split_exactly(body, most)
+    if isinstance(found, Refusal):
+        raise _too_many(most) if found.is_too_large else _bad(found.reason)
+    return Events(*found)
+
+
+def split_exactly(body: bytes, most: int = MAX_EVENTS) -> Events:
+    """Split a body as `split` does, without the compiled core; deep nesting is refused.
+
+    Raises:
+        RefusedError: As `split`.
     """
     try:
         body.decode()  # msgspec ignores bytes that are not UTF-8
     except UnicodeDecodeError as error:
         raise _bad(f"Byte {error.start} is not UTF-8.") from error
     objects = _objects(body) if body.lstrip(_BLANK)[:1] == b"{" else _elements(body)
+    if len(objects) > most:
+        raise _too_many(most)
     if not all(element.startswith(b"{") for element in objects):
         number = next(i for i, element in enumerate(objects) if not element.startswith(b"{"))
         raise _bad(f"Element {number} is not an object.")
     return _events(objects)
 
 
-def split_text(body: bytes) -> Events:
+def split_text(body: bytes, most: int = MAX_EVENTS) -> Events:
     r"""Split a text into lines as the codec `newline` of files does; each becomes an object with the field `message`.
 
     A line ends at `\n` or `\r\n`. Empty lines are skipped.
 
     Raises:
-        RefusedError: The body is not UTF-8 (400), or too long as JSON (413); nothing of it is accepted.
+        RefusedError: The body is not UTF-8 (400), or too long as JSON or of too many lines (413); nothing of it is
+            accepted.
     """
+    if body.count(b"\n") > most:
+        raise _too_many(most)
     try:
         text = body.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
@@ -113,14 +147,20 @@ def _are_values(lines: list[bytes]) -> bool:
     return False
 
 
-def gunzip(body: bytes, limit: int) -> bytes:
+def gunzip(body: bytes, limit: int, ratio: int = _DEFLATE_RATIO) -> bytes:
     """Unpack gzip, of one or more members.
 
+    Args:
+        body: What the client sent.
+        limit: The most bytes that it may unpack to.
+        ratio: How many times its own length, if that is more than a megabyte.
+
     Raises:
-        RefusedError: It is broken (400), or unpacks to more than `limit` bytes (413).
+        RefusedError: It is broken (400), or unpacks to too many bytes, or too slowly (413).
     """
     parts: list[bytes] = []
-    left, at = limit, 0
+    most = min(limit, max(_RATIO_BYTES, ratio * len(body)))
+    left, at, ends = most, 0, time.monotonic() + _GZIP_SECONDS
     member = zlib.decompressobj(_GZIP)
     try:
         while at < len(body):
@@ -128,9 +168,10 @@ def gunzip(body: bytes, limit: int) -> bytes:
             parts.append(member.decompress(part, left + 1))
             left -= len(parts[-1])
             if left < 0:
-                raise RefusedError(
-                    Response(413, f"The unpacked body is longer than max_request_length: {limit} bytes.")
-                )
+                name = "max_request_length" if most == limit else "max_compression_ratio"
+                raise RefusedError(Response(413, f"The unpacked body is longer than {name} allows: {most} bytes."))
+            if time.monotonic() > ends:
+                raise RefusedError(Response(413, "The body takes too long to unpack; send fewer gzip members."))
             at += len(part) - len(member.unused_data)
             if member.eof and at < len(body):
                 member = zlib.decompressobj(_GZIP)
@@ -171,6 +212,10 @@ def _pass(text: str, at: int, expected: str) -> int:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"JSON is malformed: {name} is not a number")
+
+
+def _too_many(most: int) -> RefusedError:
+    return RefusedError(Response(413, f"The body has more than max_request_events: {most} events."))
 
 
 def _bad(why: str) -> RefusedError:

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 
 import httptools
 
-from calve.sources.http.message import Request, Response
+from calve.sources.http.message import BUG, Request, Response
 from calve.sources.http.service import Service
 
 __all__ = ["Connection", "Host"]
@@ -17,7 +17,6 @@ _MAX_HEAD_BYTES = 64 << 10
 _IDLE_SECONDS = 75.0
 _LINGER_SECONDS = 1.0
 """After an early refusal the server still reads for this time: closing at once could destroy the answer."""
-_BUG = Response(500, "Calve failed on this request; see its log.")
 
 
 class Host(Protocol):
@@ -91,7 +90,7 @@ class Connection(asyncio.Protocol):
             return self._without_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as error:
             self._service.lines.warning(f"http request failed: {error.__context__ or error!r}")
-            self._refuse(_BUG)
+            self._refuse(BUG)
         except httptools.HttpParserError:
             self._refuse(Response(400, "This is not HTTP/1.1."))
         return b""
@@ -249,7 +248,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # a bug must not leave the client without an answer
             self._service.lines.warning(f"http request failed: {error!r}")
             if request is self._current:
-                self._answer(request, _BUG)
+                self._answer(request, BUG)
 
     def _answer(self, request: Request, response: Response) -> None:
         self._current = None

@@ -6,7 +6,7 @@ import http
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["RefusedError", "Request", "Response"]
+__all__ = ["BUG", "RefusedError", "Request", "Response"]
 
 _REASONS = {status.value: status.phrase for status in http.HTTPStatus}
 
@@ -31,6 +31,9 @@ class Response:
             *(["connection: close"] if close else []),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + (b"" if head else body)
+
+
+BUG = Response(500, "Calve failed on this request; see its log.")
 
 
 class RefusedError(Exception):

@@ -104,6 +104,7 @@ class Server:
         try:
             self._loop.run_until_complete(self._serve())
         finally:
+            self._service.close()
             self._loop.close()
 
     async def _serve(self) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 
 from calve.observe.log import Log as LogLines
 from calve.sources.http import body
-from calve.sources.http.message import RefusedError, Request, Response
+from calve.sources.http.message import BUG, RefusedError, Request, Response
 from calve.sources.http.settings import HttpSettings
 from calve.sources.log.log import Entry, Log, Outcome
 from calve.sources.log.record import Events
@@ -20,6 +23,9 @@ __all__ = ["Service"]
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,255}")
 _HEALTH = b"/health"
+_SMALL_BYTES = 32 << 10
+"""Bodies up to this length are split on the event loop; others, and all that are packed, on the threads."""
+_THREADS = 2
 _CODINGS = {b"": False, b"identity": False, b"gzip": True, b"x-gzip": True}
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 _SOON = ("retry-after", "1")
@@ -37,6 +43,8 @@ class Service:
         self._log = log
         self._pending: dict[Entry, Request] = {}
         self._entries: dict[Request, Entry] = {}
+        self._splitting: dict[Request, asyncio.Future[Events | Response]] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, "calve-http-split")
         basic = settings.authentication.http_basic if settings.authentication else None
         self._credentials = f"{basic.username}:{basic.password}".encode() if basic else None
         self.stopping = False
@@ -50,8 +58,12 @@ class Service:
 
     @property
     def pending(self) -> int:
-        """Requests that wait for the disk."""
-        return len(self._pending)
+        """Requests that wait to be split, or for the disk."""
+        return len(self._pending) + len(self._splitting)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(cancel_futures=True)
 
     def look(self, request: Request) -> Response | None:
         """Return the refusal of a request by its head, or None."""
@@ -79,7 +91,10 @@ class Service:
             self._ingest(request)
 
     def expire(self, request: Request) -> None:
-        """Refuse a request that has waited for the disk too long, unless it is being written right now."""
+        """Refuse a request that has waited too long, unless it is being written right now."""
+        if request in self._splitting:
+            self._splitting.pop(request).cancel()
+            self._answer(request, Response(408, "The request waited too long; nothing of it is kept.", (_SOON,)))
         entry = self._entries.get(request)
         if entry and self._log.withdraw(entry):
             self._settle(entry, Response(408, "The disk was too slow; nothing of the request is kept.", (_SOON,)))
@@ -98,13 +113,38 @@ class Service:
         request.answer(request, response)
 
     def _ingest(self, request: Request) -> None:
+        data = bytes(request.body)
+        request.body.clear()
+        coding = request.headers.get(b"content-encoding", b"").strip().lower()
+        is_packed = _CODINGS[coding] or self._settings.compression == "gzip"
+        split = partial(self._split, data, is_packed, request.is_text)
+        if is_packed or len(data) > _SMALL_BYTES:
+            work = asyncio.get_running_loop().run_in_executor(self._threads, split)
+            self._splitting[request] = work
+            work.add_done_callback(lambda done: self._split_done(request, done))
+        else:
+            self._submit(request, split())
+
+    def _split_done(self, request: Request, done: asyncio.Future[Events | Response]) -> None:
+        if self._splitting.pop(request, None):  # else it waited too long
+            self._submit(request, done.result())
+
+    def _split(self, data: bytes, is_packed: bool, is_text: bool) -> Events | Response:
+        """Return the events of a body, or its refusal; on any thread."""
+        most = self._settings.max_request_events
         try:
-            events = self._events(request)
+            if is_packed:
+                data = body.gunzip(data, self.max_body, self._settings.max_compression_ratio)
+            return body.split_text(data, most) if is_text else body.split(data, most)
         except RefusedError as error:
-            self._answer(request, error.response)
-            return
-        if not events.rows:
-            self._answer(request, Response(200))
+            return error.response
+        except Exception as error:  # a bug must not leave the client without an answer
+            self.lines.warning(f"http request failed: {error!r}")
+            return BUG
+
+    def _submit(self, request: Request, events: Events | Response) -> None:
+        if isinstance(events, Response) or not events.rows:
+            self._answer(request, events if isinstance(events, Response) else Response(200))
             return
         entry = Entry(events, request.headers.get(b"idempotency-key", b""), self._headers(request))
         self._pending[entry], self._entries[request] = request, entry
@@ -116,14 +156,6 @@ class Service:
         if response.status == 200:
             self.counts["events"] += entry.events.rows
         self._answer(request, response)
-
-    def _events(self, request: Request) -> Events:
-        data = bytes(request.body)
-        request.body.clear()
-        coding = request.headers.get(b"content-encoding", b"").strip().lower()
-        if _CODINGS[coding] or self._settings.compression == "gzip":
-            data = body.gunzip(data, self.max_body)
-        return body.split_text(data) if request.is_text else body.split(data)
 
     def _headers(self, request: Request) -> bytes:
         kept = {

@@ -81,6 +81,15 @@ class HttpSettings:
         minimum=1,
         maximum=1 << 30,
     )
+    max_request_events: int = option(
+        200_000, "Maximum number of events of a request; one with more is answered with 413.", minimum=1
+    )
+    max_compression_ratio: int = option(
+        200,
+        "How many times its own length a body of gzip may unpack to, if that is more than 1 MB; otherwise the answer "
+        "is 413.",
+        minimum=1,
+    )
     thread_count: int = option(
         200,
         "Accepted for compatibility with Data Prepper; no effect, because one thread serves all requests.",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.columns.infer import infer
+from calve.sources.file import csv_records
 from calve.sources.file.delimited import read_csv
 from calve.sources.file.rows import Rows
 from calve.sources.file.settings import CsvCodec
@@ -83,6 +84,83 @@ def test_a_cut_stream_gives_its_whole_rows_and_one_reject() -> None:
     rows = table(read_csv(Pieces([b"a,b\n1,2\n3,"], "is cut"), Rows("f"), CsvCodec()))
     assert rows["event"] == [b'{"a":"1","b":"2"}', b"3,"]
     assert rows["malformed"] == [None, "The file f is cut"]
+
+
+UNCLOSED = "Line 3 has a quote that is never closed"
+BEHIND = "Line 3 has text after a closing quote; a quote inside a quoted cell must be written twice"
+
+
+@pytest.mark.parametrize(
+    ("lines", "reject", "reason", "others"),
+    [
+        (['2,"unclosed', "3,def", "4,ghi"], '2,"unclosed', UNCLOSED, [["3", "def"], ["4", "ghi"]]),
+        (['2,"unclosed', '3,"def"', "4,ghi", ""], '2,"unclosed', UNCLOSED, [["3", "def"], ["4", "ghi"]]),
+        (['2,"half a cell'], '2,"half a cell', UNCLOSED, []),
+        (['2,"half a cell, of', "two lines"], '2,"half a cell, of{end}two lines', UNCLOSED, []),
+        (['2,"12" pipe', "3,def"], '2,"12" pipe', BEHIND, [["3", "def"]]),
+        (['2,"12" pipe", long', "3,def"], '2,"12" pipe", long', BEHIND, [["3", "def"]]),
+        (['2,"a cell', 'of "two" lines"', "3,def"], '2,"a cell{end}of "two" lines"', BEHIND, [["3", "def"]]),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_a_record_with_a_wrong_quote_is_rejected_alone_with_its_line(
+    lines: list[str], reject: str, reason: str, others: list[list[str]], end: str, size: int
+) -> None:
+    text = end.join(["id,descr", "1,ok", *lines]).encode()
+    rows = read(*(text[at : at + size] for at in range(0, len(text), size)))
+    found = sorted(zip(rows["file_row"], rows["event"], rows["malformed"], strict=True))
+    assert [number for number, _, _ in found] == list(range(2, len(found) + 2))
+    assert [list(json.loads(event).values()) for _, event, why in found if why is None] == [["1", "ok"], *others]
+    assert (found[1][1].decode(), found[1][2]) == (reject.format(end=end), reason)
+
+
+def test_a_damaged_record_of_one_column_is_rejected_alone() -> None:
+    rows = read(b'id\n1\n"a"b\n3\n"c')
+    assert sorted(zip(rows["file_row"], rows["event"], strict=True)) == [
+        (2, b'{"id":"1"}'),
+        (3, b'"a"b'),
+        (4, b'{"id":"3"}'),
+        (5, b'"c'),
+    ]
+
+
+def test_a_quote_in_the_middle_of_an_unquoted_cell_is_a_character() -> None:
+    assert read(b'a,b\n5" pipe,x"",y\n'.replace(b",y", b""))["event"] == [b'{"a":"5\\" pipe","b":"x\\"\\""}']
+
+
+@given(st.lists(st.text(st.sampled_from('a",\n\r'), max_size=12), max_size=3), st.integers(1, 9))
+def test_what_the_csv_module_takes_strictly_is_the_same_and_nothing_else_is_a_row(parts: list[str], size: int) -> None:
+    text = "\n".join(["x,y", *parts]).encode()
+    rows = read(*(text[at : at + size] for at in range(0, len(text), size)))
+    whole = [
+        list(json.loads(event).values()) for event, why in zip(rows["event"], rows["malformed"], strict=True) if not why
+    ]
+    try:
+        strict = list(csv.reader(io.StringIO(text.decode(), newline=""), strict=True))
+    except csv.Error:
+        assert any(rows["malformed"])
+        return
+    expected = [[cell or None for cell in row] for row in strict[1:] if len(row) == 2]
+    assert [[cell or None for cell in row] for row in whole] == expected
+
+
+@pytest.mark.parametrize("cut", ["3,", '3,"', '3,"half', '3,"half\na"", b\nc', '3,"whole"', "", "3,half"])
+def test_of_a_cut_stream_the_last_record_is_one_reject(cut: str) -> None:
+    rows = table(read_csv(Pieces([f"a,b\n1,2\n{cut}".encode()], "is cut"), Rows("f"), CsvCodec()))
+    assert rows["event"] == [b'{"a":"1","b":"2"}', cut.encode() or None]
+    assert rows["malformed"] == [None, "The file f is cut"]
+
+
+def test_a_quote_that_stays_open_ends_the_file_at_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_records, "RECORD_BYTES", 100)
+    rows = read(b'a,b\n1,2\n3,"', *[b"some text\n"] * 20, b'"\n5,6\n')
+    assert rows["event"][0] == b'{"a":"1","b":"2"}'
+    assert len(rows["event"]) == 2
+    assert rows["malformed"][1].startswith("The file f has a record of more than")
+    rows = read(b'a,b\n1,2\n3,"', *[b"\nsome,text"] * 20)
+    assert len([why for why in rows["malformed"] if why]) == 1
+    assert len(rows["event"]) == 22
 
 
 def test_a_header_that_is_cut_is_one_reject() -> None:

@@ -8,14 +8,14 @@ from calve.sources.file.rows import REMAINS_BYTES, Rows
 from calve.sources.file.stream import Lines
 from sources.file.texts import Pieces, events, table
 
-TEXTS = st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b"{}", b"\xef\xbb\xbf", b'{"a":"\xc3\xa9"}', b" "])).map(
-    b"".join
-)
+TEXTS = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"\r", b"\t", b"{}", b"\xef\xbb\xbf", b'{"a":"\xc3\xa9"}', b" "])
+).map(b"".join)
 
 
 def expected(text: bytes) -> list[tuple[int, bytes]]:
     found = [line.removesuffix(b"\r") for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
-    return [(number, line) for number, line in enumerate(found, 1) if line]
+    return [(number, line) for number, line in enumerate(found, 1) if line.strip(b" \t\r")]
 
 
 @given(st.lists(TEXTS))
@@ -43,6 +43,14 @@ def test_what_was_appended_after_the_listing_is_not_read(text: bytes, data: st.D
     parts = [Lines(BufferReader(text), start, min(start + 5, size), size) for start in range(0, size, 5)]
     found = [event for part in parts for event in events(read_lines(part, Rows("f"), numbered=False))]
     assert b"".join(found) == b"".join(line for _, line in expected(text[:size])) or text[:3] == b"\xef\xbb\xbf"
+
+
+def test_a_line_of_blanks_is_skipped_and_counts_as_a_line_unless_spaces_are_data() -> None:
+    text = b'{"a":1}\n \t \n\r\n \r\n{"a":2}\n   '
+    rows = table(read_lines(Pieces([text]), Rows("f"), numbered=True))
+    assert (rows["event"], rows["file_row"]) == ([b'{"a":1}', b'{"a":2}'], [1, 5])
+    rows = table(read_lines(Pieces([text]), Rows("f"), numbered=True, is_text=True))
+    assert (rows["event"], rows["file_row"]) == ([b'{"a":1}', b" \t ", b" ", b'{"a":2}', b"   "], [1, 2, 4, 5, 6])
 
 
 def test_a_file_that_was_cut_after_its_listing_gives_its_lines_and_one_reject() -> None:

@@ -68,7 +68,7 @@ def test_an_array_under_a_key_is_found_at_the_top_only() -> None:
 
 def test_a_missing_key_is_one_reject() -> None:
     rows = table(read_values(Pieces([b'{"a": []}']), Rows("f"), "k"))
-    assert rows["malformed"] == ["The file f has no array under the key k"]
+    assert rows["malformed"] == ["The object has no array under the key k"]
 
 
 def test_lines_in_a_json_file_fail_alone() -> None:
@@ -81,10 +81,14 @@ def test_nothing_gives_nothing(text: bytes) -> None:
     assert events(read_values(Pieces([text]), Rows("f"))) == []
 
 
-def test_text_behind_the_array_is_one_reject() -> None:
-    rows = table(read_values(Pieces([b'[{"a":1}] [2]']), Rows("f")))
-    assert rows["event"] == [b'{"a":1}', b"[2]"]
-    assert rows["malformed"][1] == "The file f continues after the end of its array (after element 1)"
+def test_arrays_one_after_another_give_all_their_elements() -> None:
+    rows = table(read_values(Pieces([b'[{"a":1}] [{"a":2},{"a":3}]\n[]\n{"a":4} [{"a":5}] x']), Rows("f")))
+    assert rows["event"] == [b'{"a":1}', b'{"a":2}', b'{"a":3}', b'{"a":4}', b'{"a":5}', b"x"]
+
+
+def test_text_that_is_no_value_is_an_event_of_its_own() -> None:
+    rows = table(read_values(Pieces([b'{\n"a":1} 5, {"a":2}} {"a":{"b":[3]}}] x']), Rows("f")))
+    assert rows["event"] == [b'{\n"a":1}', b"5,", b'{"a":2}', b"}", b'{"a":{"b":[3]}}', b"] x"]
 
 
 def test_a_value_beyond_the_bound_ends_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +97,64 @@ def test_a_value_beyond_the_bound_ends_the_file(monkeypatch: pytest.MonkeyPatch)
     assert rows["event"][0] == b'{"a":1}'
     assert len(rows["event"]) == 2
     assert "has a value of more than" in rows["malformed"][1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"k":[{"id":1}]}{"k":[{"id":2},{"id":3}]}',
+        b'{"k":[{"id":1}]}\n{"k":[{"id":2},{"id":3}]}\n',
+        b'{"k":[]}{"k":[{"id":1},{"id":2}]}{"k":[{"id":3}]}',
+        b'{"k":[{"id":1}], "k":[{"id":2},{"id":3}]}',
+        b'{"k":[{"id":1}],"x":{"k":[{"id":9}]},"\\u006b":[{"id":2},{"id":3}],"z":[4]}',
+        b'{"k":[{"id":1}]}\n{\n  "x": [1],\n  "k": [\n    {"id":2},\n    {"id":3}\n  ]\n}\n',
+        b'\xef\xbb\xbf \n{"x":"]}","k" : [ {"id":1} , {"id":2},{"id":3} ] }',
+        b'{"k":null,"k":[{"id":1}]} {"k":[{"id":2},{"id":3}]}',
+    ],
+)
+@pytest.mark.parametrize("size", [3, 7, 1000])
+def test_each_objects_array_under_a_key_is_read(text: bytes, size: int) -> None:
+    blocks = [text[at : at + size] for at in range(0, len(text), size)]
+    rows = table(read_values(Pieces(blocks), Rows("f"), "k"))
+    assert [json.loads(event)["id"] for event in rows["event"]] == [1, 2, 3]
+    assert (set(rows["malformed"]), rows["file_row"]) == ({None}, [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "reject"),
+    [
+        (b'{"k":[{"id":1}]}{"k":[{"id":2}]}garbage', (b"garbage", "The text is not a JSON object")),
+        (b'{"k":[{"id":1}]}\n{"k":[{"id":2}]}\ngarbage\n', (b"garbage", "The text is not a JSON object")),
+        (b'{"k":[{"id":1}]}[{"k":[3]}]{"k":[{"id":2}]}', (b'[{"k":[3]}]', "The value is an array and not an object")),
+        (b'{"k":[{"id":1}]}{"x":[{"id":3}]}{"k":[{"id":2}]}', (b'{"x":[{"id":3}]}', "The object has no array under")),
+        (b'{"k":[{"id":1}]}\n{"k":{"id":3}}\n{"k":[{"id":2}]}', (b'{"k":{"id":3}}', "The object has no array under")),
+        (b'{"k":[{"id":1},{"id":2},{"id"', (b'{"id"', "The file f ends in the middle of its array, after element 2")),
+        (b'{"k":[{"id":1},{"id":2}],', (b"", "The file f ends in the middle of an object, after element 2")),
+        (
+            b'{"k":[{"id":1}]}\n{"k":[{"id":3}\n{"k":[{"id":2}]}\n',
+            (b'{"id":3}', "The object ends in the middle of its"),
+        ),
+    ],
+)
+def test_what_is_no_object_with_an_array_under_the_key_is_one_reject(text: bytes, reject: tuple[bytes, str]) -> None:
+    rows = table(read_values(Pieces([text]), Rows("f"), "k"))
+    found = list(zip(rows["event"], rows["malformed"], strict=True))
+    assert sorted(event for event, reason in found if not reason) == [b'{"id":1}', b'{"id":2}']
+    [(event, reason)] = [row for row in found if row[1]]
+    assert (event or b"") == reject[0]
+    assert reason.startswith(reject[1])
+
+
+def test_values_of_several_lines_come_among_lines_and_a_bad_line_fails_alone() -> None:
+    text = b'{"a":1}\n{\n  "a": [\n    {"b":1}\n  ]\n}\n{"a":\n{"a":3} {"a":4}\nxyz\n{"a":5}\n{\n  "c": [\n  {"a":6}'
+    for size in (8, 11, 1000):
+        rows = table(read_values(Pieces([text[at : at + size] for at in range(0, len(text), size)]), Rows("f")))
+        assert [json.loads(event) for event in rows["event"][:2]] == [{"a": 1}, {"a": [{"b": 1}]}]
+        assert rows["event"][2:] == [b'{"a":', b'{"a":3}', b'{"a":4}', b"xyz", b'{"a":5}', b'{\n  "c": [\n  {"a":6}']
+        assert rows["file_row"] == [1, 2, 7, 8, 8, 9, 10, 11]
+
+
+def test_a_cut_value_of_several_lines_is_one_reject_with_the_reason() -> None:
+    rows = table(read_values(Pieces([b'{"a":1}\n{\n "a":\n  {"b":1},\n  "c'], "is cut"), Rows("f")))
+    assert rows["event"] == [b'{"a":1}', b'{\n "a":\n  {"b":1},\n  "c']
+    assert rows["malformed"] == [None, "The file f is cut"]

@@ -108,8 +108,9 @@ def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterat
         events = Events(rows, codec.multiline.begins_with, is_first=part.start == 0)
         yield from _messages(read_events(stream, _following(file, part, stream), events), "event")
     else:
-        batches = read_lines(_stream(file, part, settings), rows, numbered=part.start == 0)
-        yield from _messages(batches, "line") if codec.newline else batches
+        is_text = codec.newline is not None
+        batches = read_lines(_stream(file, part, settings), rows, numbered=part.start == 0, is_text=is_text)
+        yield from _messages(batches, "line") if is_text else batches
 
 
 def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:

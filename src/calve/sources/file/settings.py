@@ -41,7 +41,7 @@ class NdjsonCodec:
 class JsonCodec:
     """A JSON array of objects, or JSON objects one after another."""
 
-    key_name: str | None = option(None, "The key of a top-level object whose array contains the events.")
+    key_name: str | None = option(None, "The key under which each top-level object has the array of its events.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,133 @@
+"""Joins the lines of JSON values that have several, among lines with one value each.
+
+A line that is no JSON affects no other one: it is an event that the converter rejects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.arrays import Mask, text_buffers
+from calve.event.columns import EVENT, MALFORMED
+from calve.sources.file.lines import BLANK, LINE_BYTES
+from calve.sources.file.rows import Rows
+
+__all__ = ["joined_lines"]
+
+_SEVERAL = r"\}[ \t]*[\[{]"
+"""Where one value may end and another begin."""
+_GROWTH = 8
+_scan = json.JSONDecoder(object_pairs_hook=len, parse_int=len, parse_float=len).raw_decode
+Line = tuple[bytes, int | None, bool]
+"""A line, its number, and whether it looks like one object."""
+
+
+def joined_lines(batches: Iterator[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of `read_lines`, with one row for each value; it has the number of its first line."""
+    held: list[Line] = []
+    for batch in batches:
+        if batch[MALFORMED].null_count < len(batch):
+            yield from _broken(held, batch, rows)
+            held = []
+            continue
+        are_objects = _are_objects(batch[EVENT])
+        if not held and are_objects.all():
+            yield batch
+            continue
+        lines = zip(batch[EVENT].to_pylist(), batch["file_row"].to_pylist(), are_objects.tolist(), strict=True)
+        values, held = _join([*held, *lines], is_last=False)
+        yield from _batches(values, rows)
+    yield from _batches(_join(held, is_last=True)[0], rows)
+
+
+def _are_objects(lines: pa.Array) -> Mask:
+    """Return which lines, none of them empty, look like one object."""
+    ends, data = text_buffers(lines)
+    characters = np.frombuffer(data, np.uint8)
+    mask: Mask = (characters[ends[:-1]] == ord("{")) & (characters[ends[1:] - 1] == ord("}"))
+    mask &= pc.invert(pc.match_substring_regex(lines, _SEVERAL)).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _join(lines: list[Line], is_last: bool) -> tuple[list[Line], list[Line]]:
+    """Return the values in some lines, and the lines that wait for more."""
+    values, at = list[Line](), 0
+    while at < len(lines):
+        if lines[at][2]:
+            values.append(lines[at])
+            at += 1
+            continue
+        is_final = is_last or sum(len(text) for text, *_ in lines[at:]) > LINE_BYTES
+        end, text, rest = _value_at(lines, at)
+        if end == at or (end > len(lines) and is_final):
+            end, text = _damage_at(lines, at)
+        if end > len(lines):
+            if not is_final:
+                return values, lines[at:]
+            end = len(lines)
+        values.append((text, lines[at][1], False))
+        at = end
+        if rest:
+            at -= 1
+            lines[at] = (rest, lines[at][1], False)
+    return values, []
+
+
+def _value_at(lines: list[Line], at: int) -> tuple[int, bytes, bytes]:
+    """Find the end of the JSON value that begins with a line.
+
+    Returns:
+        The line after it (`at`: no value begins there; more than there are: it does not end in them), the value, and
+        what its last line has after it.
+    """
+    size = 1
+    while True:
+        text = b"\n".join(line for line, *_ in lines[at : at + size]).lstrip(BLANK) + b"\n"
+        try:
+            _, end = _scan(text.decode("latin-1"))  # a character for each byte
+        except json.JSONDecodeError as error:
+            if error.pos < len(text.rstrip(BLANK)) - 1:
+                return at, b"", b""
+            if at + size >= len(lines):
+                return len(lines) + 1, b"", b""
+            size *= _GROWTH
+        except RecursionError:
+            return at, b"", b""
+        else:
+            rest = text[end:].partition(b"\n")[0].strip(BLANK)
+            return at + text.count(b"\n", 0, end) + 1, text[:end], rest
+
+
+def _damage_at(lines: list[Line], at: int) -> tuple[int, bytes]:
+    """Find the end of a damaged value: if it has brackets, before the next line that begins an object as it does.
+
+    Returns:
+        The line after it (more than there are: it may continue), and the text.
+    """
+    first, end = lines[at][0], at + 1
+    if first.lstrip(BLANK).startswith((b"{", b"[")):
+        indent = first[: len(first) - len(first.lstrip(BLANK))]
+        while end < len(lines) and not lines[end][0].removeprefix(indent).startswith(b"{"):
+            end += 1
+        text = b"\n".join(line for line, *_ in lines[at:end])
+        return end + (end == len(lines)), text
+    return end, first
+
+
+def _batches(values: list[Line], rows: Rows) -> Iterator[pa.RecordBatch]:
+    events = pa.array([text for text, *_ in values], pa.binary())
+    return rows.batches(events, pa.array([number for _, number, _ in values], pa.int64()))
+
+
+def _broken(held: list[Line], batch: pa.RecordBatch, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the row with the reason of an early end; what was held belongs to it."""
+    if not held:
+        yield batch
+        return
+    texts = [text for text, *_ in held] + [rest for rest in batch[EVENT].to_pylist() if rest]
+    yield from rows.rejects([(b"\n".join(texts), batch[MALFORMED][0].as_py(), held[0][1])])

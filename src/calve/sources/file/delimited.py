@@ -34,20 +34,20 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
     A row with more or fewer cells than columns, with a wrong quote, or with bytes that are not text, is rejected alone.
     A file whose first row is not a header is rejected completely, with one row that has the reason.
     """
-    splitter, table = RecordSplitter(codec), None
+    splitter, header, table = RecordSplitter(codec), Header([]), None
     for pieces in _blocks(stream, splitter, codec):
         block = _Block(codec)
         for piece in pieces:
-            if table is None:
-                header = _header(piece, codec)
-                if header.fault:
-                    yield from rows.broken(header.fault, header.text)
-                    return
-                if not header.names:
-                    continue
-                table, splitter.width = _Table(rows, header, codec), len(header.names)
+            header = header if header.names else _header(piece, codec)
+            if header.fault:
+                break
+            splitter.width = len(header.names)
             block.add(piece, splitter.width)
-        if table:
+        if header.fault:
+            yield from rows.broken(header.fault, header.text)
+            return
+        if header.names:
+            table = table or _Table(rows, header, codec)
             yield from table.events(block)
     if splitter.is_lost:
         yield from rows.broken(f"has a record of more than {RECORD_BYTES >> 20} MiB (an open quote?)", splitter.rest)

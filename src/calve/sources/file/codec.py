@@ -15,6 +15,7 @@ from calve.sources.file.lines import read_lines
 from calve.sources.file.multiline import AHEAD_BYTES, Events, read_events
 from calve.sources.file.orc import read_orc
 from calve.sources.file.parquet import read_parquet
+from calve.sources.file.paths import readable
 from calve.sources.file.rows import Rows
 from calve.sources.file.settings import (
     AvroCodec,
@@ -90,7 +91,7 @@ def ranges(size_bytes: int, part_bytes: int) -> list[tuple[int, int]]:
 
 def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterator[pa.RecordBatch]:
     """Yield the events of a part of an open file, then at most one row with the reason of an early end."""
-    rows, codec = Rows(part.path), codec_of(part.path, settings)
+    rows, codec = Rows(readable(part.path)), codec_of(part.path, settings)
     if codec is None:
         yield from rows.broken("has a name without a known extension; set `codec`")
     elif codec.parquet:

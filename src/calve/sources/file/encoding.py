@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 
-__all__ = ["MARKED", "has_marks", "is_utf8", "marked", "to_utf8", "unmarked"]
+__all__ = ["MARKED", "has_marks", "is_utf8", "marked", "marked_byte", "to_utf8", "unmarked"]
 
 _PRIVATE = 0x10FE00
 MARKED = f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0xFF)}]"
@@ -42,6 +42,11 @@ def to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 def marked(text: bytes) -> bytes:
     """Return a text with each byte that is not UTF-8 marked."""
     return text.decode("utf-8", _HANDLER).encode()
+
+
+def marked_byte(mark: str) -> int:
+    """Return the byte for which a character of `MARKED` stands."""
+    return ord(mark) - _PRIVATE
 
 
 def has_marks(text: str) -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 from calve.errors import SourceError, SourceUnavailableError
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of
+from calve.sources.file.links import links_in
+from calve.sources.file.paths import local_path, shown
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage, absolute
 
@@ -54,7 +56,11 @@ class Listing:
             if not matches:
                 self._warn_once(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
             found |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
-        self._ready = [file for file in found.values() if self._is_new(file, taken) and self._is_readable(file)]
+        links = links_in(found.values(), taken)
+        for link, path in links.items():
+            self._warn_once(link, f"{shown(link)} is another path of {shown(path)}, which is read once")
+        files = [file for file in found.values() if file.path not in links and self._is_new(file, taken)]
+        self._ready = [file for file in files if self._is_readable(file)]
         if not once:
             self._ready = self._settled(self._ready)
 
@@ -73,12 +79,13 @@ class Listing:
         """
         for pattern in self._patterns:
             if not glob.has_magic(pattern) and not self._find(pattern) and not Path(pattern).is_dir():
+                why = "is not a regular file" if os.path.lexists(pattern) else "does not exist"
                 hint = "Check `path`; a relative path starts at the folder in which calve was started"
-                raise SourceError(f"The file {pattern} does not exist", step="read", target=pattern, hint=hint)
+                raise SourceError(f"The file {pattern} {why}", step="read", target=pattern, hint=hint)
 
     def _find(self, pattern: str) -> list[Found]:
         try:
-            return list(self._storage.find(pattern))
+            return list(self._storage.find(pattern, self._skip))
         except OSError as error:
             kind = SourceError if any(code in str(error) for code in _LASTING) else SourceUnavailableError
             raise kind(
@@ -88,18 +95,23 @@ class Listing:
                 hint="Check `s3` (endpoint, region, keys), and that the store answers",
             ) from error
 
+    def _skip(self, path: str, why: str) -> None:
+        self._warn_once((path, why), f"{shown(path)} is not read: it {why}")
+
     def _is_new(self, file: Found, taken: Mapping[str, Found]) -> bool:
         known = taken.get(file.path)
         if known is not None and known != file:
-            self._warn_once(file, f"{file.path} has changed since it was read and is not read again; use a new name")
+            text = f"{shown(file.path)} has changed since it was read and is not read again; use a new name"
+            self._warn_once(file, text)
         return known is None
 
     def _is_readable(self, file: Found) -> bool:
         if codec_of(file.path, self._settings) is None:
-            self._warn_once(file.path, f"{file.path} is not read: its name has no known extension; set `codec`")
+            self._warn_once(file.path, f"{shown(file.path)} is not read: its name has no known extension; set `codec`")
             return False
-        if not file.path.startswith("s3://") and not os.access(file.path, os.R_OK):
-            self._warn_once(file.path, f"{file.path} is not readable for this user; Calve reads it as soon as it is")
+        if file.identity and not os.access(local_path(file.path), os.R_OK):
+            text = f"{shown(file.path)} is not readable for this user; Calve reads it as soon as it is"
+            self._warn_once(file.path, text)
             return False
         return True
 

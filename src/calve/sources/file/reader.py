@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
 from calve.sources.file.codec import Part, read_part
+from calve.sources.file.paths import readable
 from calve.sources.file.rows import Rows
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Storage
@@ -40,10 +41,10 @@ class FileReader:
         except (FileNotFoundError, PermissionError) as error:
             if part.start == 0:
                 why = "was not readable" if isinstance(error, PermissionError) else "was gone"
-                yield from Rows(part.path).broken(f"{why} when its turn came")
+                yield from Rows(readable(part.path)).broken(f"{why} when its turn came")
         except OSError as error:
             raise SourceUnavailableError(
-                f"The file {part.path} cannot be read: {error}",
+                f"The file {readable(part.path)} cannot be read: {error}",
                 step="read",
                 target=part.path,
                 hint="Calve tries again; check the storage of the file",

@@ -7,8 +7,8 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,11 +17,13 @@ import pyarrow as pa
 from pyarrow import fs
 
 from calve.errors import SourceError
+from calve.sources.file.paths import local_path, portable
 from calve.sources.file.settings import S3Settings
 
 __all__ = ["Found", "Storage", "absolute"]
 
 _S3 = re.compile(r"s3a?://")
+Skipped = Callable[[str, str], None]
 _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 60.0
 
@@ -31,14 +33,16 @@ class Found:
     """A listed file; a changed file has another size or time.
 
     Attributes:
-        path: An absolute local path or `s3://bucket/key`.
+        path: An absolute local path (`paths.portable`) or `s3://bucket/key`.
         size_bytes: Its length.
         modified: When it was written, in nanoseconds since 1970.
+        identity: Device and inode of a local file: two paths may lead to one file.
     """
 
     path: str
     size_bytes: int
     modified: int
+    identity: tuple[int, int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,17 @@ class Storage:
 
     s3: S3Settings | None = None
 
-    def find(self, pattern: str) -> Iterator[Found]:
+    def find(self, pattern: str, skipped: Skipped = lambda path, why: None) -> Iterator[Found]:
         """Return the files that match an absolute pattern, unordered; hidden ones (`_…`, `.…`) only if named in full.
+
+        Args:
+            pattern: The pattern.
+            skipped: Gets the path of what matches and is no file, and what it is.
 
         Raises:
             OSError: The storage does not answer.
         """
-        return self._find_remote(pattern) if _S3.match(pattern) else _find_local(pattern)
+        return self._find_remote(pattern) if _S3.match(pattern) else _find_local(pattern, skipped)
 
     def open(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position.
@@ -62,7 +70,7 @@ class Storage:
             OSError: It does not exist, cannot be read, or the storage does not answer.
         """
         if not _S3.match(path):
-            return fs.LocalFileSystem().open_input_file(path)
+            return fs.LocalFileSystem().open_input_file(os.fsencode(local_path(path)))
         return _remote(self.s3).open_input_file(_S3.sub("", path))
 
     def _find_remote(self, pattern: str) -> Iterator[Found]:
@@ -89,8 +97,8 @@ def absolute(pattern: str) -> str:
     return os.path.abspath(Path(pattern.removeprefix("file://")).expanduser())  # noqa: PTH100 - keeps symbolic links
 
 
-def _find_local(pattern: str) -> Iterator[Found]:
-    if Path(pattern).is_file():
+def _find_local(pattern: str, skipped: Skipped) -> Iterator[Found]:
+    if os.path.lexists(pattern) and not Path(pattern).is_dir():
         paths, root = iter([pattern]), None
     elif glob.has_magic(pattern) and not Path(pattern).is_dir():
         paths, root = glob.iglob(pattern, recursive=True), _root(pattern)  # noqa: PTH207 - Path.glob is slower
@@ -102,9 +110,14 @@ def _find_local(pattern: str) -> Iterator[Found]:
         try:
             status = os.stat(path)  # noqa: PTH116 - once for each of thousands of files
         except OSError:
-            continue  # deleted after it was listed
+            if Path(path).is_symlink():  # else it was deleted after it was listed
+                skipped(portable(path), "is a link that leads to no file")
+            continue
         if stat.S_ISREG(status.st_mode):
-            yield Found(path, status.st_size, status.st_mtime_ns)
+            identity = (status.st_dev, status.st_ino)
+            yield Found(portable(path), status.st_size, status.st_mtime_ns, identity)
+        elif not stat.S_ISDIR(status.st_mode):
+            skipped(portable(path), "is not a regular file")
 
 
 def _root(pattern: str) -> str:

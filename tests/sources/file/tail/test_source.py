@@ -281,3 +281,15 @@ def test_only_codecs_that_read_lines_are_followed(log: Path, caplog: pytest.LogC
         text = f"p:\n  source: {{file: {{{'' if 'path' in options else 'path: a.log, '}tail: true, {options}}}}}\n  sink: [{{iceberg: {{table_identifier: a.b}}}}]"
         with pytest.raises(SettingsError, match="tail"):
             parse_text(text, PLUGINS)
+
+
+def test_a_file_whose_name_is_not_utf8_is_followed_over_a_restart_and_a_rotation(log: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(log.parent) + b"/caf\xe9.log"))
+    append(path, "a\nb\n")
+    tail = Tail(log.parent, "*.log")
+    assert tail.rows() == [("a", "caf\\xe9.log", 1), ("b", "caf\\xe9.log", 2)]
+    append(path, "c\n")
+    tail.start()
+    path.rename(path.with_name(path.name + ".1"))
+    append(path, "d\n")
+    assert sorted(tail.lines()) == ["c", "d"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of
+from calve.sources.file.paths import local_path, portable, real_path, shown
 from calve.sources.file.settings import CodecSettings, FileSettings
 from calve.sources.file.storage import Storage, absolute
 from calve.sources.file.tail.followed import Followed
@@ -50,10 +51,10 @@ class Discovery:
             file.is_matched = file.identity in matches
             file.now = matches.get(file.identity) or siblings.get(file.identity, "")
             if file.now:
-                file.real, file.is_gone = os.path.realpath(file.now), False
+                file.real, file.is_gone = real_path(file.now), False
         known = {file.identity for file in followed}
         return [
-            Followed(path, *identity, now=path, real=os.path.realpath(path))
+            Followed(path, *identity, now=path, real=real_path(path))
             for identity, path in matches.items()
             if identity not in known and self._is_followable(path)
         ]
@@ -62,7 +63,7 @@ class Discovery:
         """Warn once about each key."""
         if key not in self._warned:
             self._warned.add(key)
-            self._log.warning(text)
+            self._log.warning(shown(text))
 
     def _matches(self, known: set[str]) -> dict[Identity, str]:
         """Return the path of each file that matches; of two paths the first."""
@@ -76,7 +77,7 @@ class Discovery:
                 self.warn_once(pattern, f"Nothing matches {pattern} yet")
             for path in paths:
                 try:
-                    status = Path(path).stat()
+                    status = Path(local_path(path)).stat()
                 except OSError:
                     continue  # deleted after it was listed
                 found.setdefault((status.st_dev, status.st_ino), path)
@@ -108,11 +109,11 @@ def _siblings(moved: list[Followed]) -> dict[Identity, str]:
     inodes = {file.inode for file in moved}
     for folder in {str(Path(path).parent) for file in moved for path in (file.path, file.real)}:
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(local_path(folder)) as entries:
                 paths = [entry.path for entry in entries if entry.inode() in inodes]
             for path in paths:
                 status = Path(path).lstat()
-                found[status.st_dev, status.st_ino] = path
+                found[status.st_dev, status.st_ino] = portable(path)
         except OSError:
             continue  # the folder, or a file in it, is gone
     return found

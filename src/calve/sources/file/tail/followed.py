@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from calve.sources.file.paths import local_path, real_path
 from calve.sources.file.stream import compression_of
 from calve.sources.file.tail.cut import Cutter
 
@@ -108,7 +109,7 @@ class Followed:
     def of(entry: list[Any]) -> Followed:
         """Return a file of a position; it is compared with its content when it is opened."""
         path, device, inode, offset, lines, mark, is_gone = entry
-        return Followed(path, device, inode, real=os.path.realpath(path), known=(offset, lines, mark), is_gone=is_gone)
+        return Followed(path, device, inode, real=real_path(path), known=(offset, lines, mark), is_gone=is_gone)
 
     @property
     def entry(self) -> list[Any]:
@@ -152,7 +153,7 @@ class Followed:
         Raises:
             OSError: It is gone, or its path has another file now.
         """
-        status = os.fstat(self._file) if self.is_open else Path(self.now).stat()
+        status = os.fstat(self._file) if self.is_open else Path(local_path(self.now)).stat()
         if (status.st_dev, status.st_ino) != self.identity:
             raise FileNotFoundError(self.now)
         self._set(status)
@@ -176,7 +177,7 @@ class Followed:
         """
         if self.is_open:
             return
-        file = os.open(self.now, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = os.open(local_path(self.now), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         status = os.fstat(file)
         if (status.st_dev, status.st_ino) != self.identity:
             os.close(file)

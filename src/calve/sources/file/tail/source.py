@@ -15,6 +15,7 @@ from calve.object_store import StateFolder
 from calve.observe.humanize import size
 from calve.observe.log import Log
 from calve.sources.file.listing import Listing
+from calve.sources.file.paths import shown
 from calve.sources.file.processed_files import finished_in
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.tail.cut import Cutter
@@ -221,7 +222,7 @@ class TailSource:
                 return
             file.path = file.now or file.path
             unread = f"; {size(lost)} of it had not been read" if lost else ""
-            self._log.warning(f"{file.path} was cut or replaced, and is read from its start{unread}")
+            self._log.warning(f"{shown(file.path)} was cut or replaced, and is read from its start{unread}")
         if file.is_compressed:
             text = f"{file.path} is compressed and is not followed; read it with a pipeline without `tail`"
             self._discovery.warn_once((file.path, "compressed"), text)
@@ -231,7 +232,8 @@ class TailSource:
         if file.is_open and (file.unread > 0 or not file.idle_for(self._settings.rotate_wait.total_seconds())):
             return
         if not file.is_open and (file.known or file.unread > 0):
-            self._log.warning(f"{file.path} is gone; what was written to it after byte {file.entry[3]:,} is not read")
+            where = f"after byte {file.entry[3]:,}"
+            self._log.warning(f"{shown(file.path)} is gone; what was written to it {where} is not read")
         file.close()
         file.is_gone = True
 

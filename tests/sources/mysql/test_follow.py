@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.errors import CalveError, PositionLostError, SourceUnavailableError
+from calve.errors import PositionLostError, SourceUnavailableError
 from calve.sources.database import anew, overview
 from calve.sources.database.connection import ClosedError
 from calve.sources.mysql import source
@@ -134,7 +134,6 @@ STOPS = [
     (["set session binlog_format = statement", "insert into t values (3, 3)"], "binlog_format = STATEMENT"),
     (["set session binlog_row_image = minimal", "update t set n = 9"], "all columns"),
 ]
-XA = ["xa start 'x'", "insert into t values (3, 3)", "xa end 'x'", "xa prepare 'x'", "xa rollback 'x'"]
 
 
 @pytest.fixture
@@ -167,15 +166,6 @@ def test_what_cannot_be_followed_stops_its_table_alone_after_everything_before_i
         assert why in stopped_in(tmp_path)["stops.t"]
     server.run("update stops.other set n = 3")
     assert {key: row["n"] for key, row in follower.read()["other"].items()} == {"1": 3, "2": 3}
-
-
-def test_a_log_without_the_rows_of_any_table_stops_after_everything_before_it(
-    server: MySql, follower: Follower
-) -> None:
-    server.run("insert into t values (2, 2)", *XA, database="stops")
-    with pytest.raises(CalveError, match="XA"):
-        follower.read()
-    assert set(follower.rows["t"]) == {"1", "2"}
 
 
 @pytest.mark.parametrize("change", ["drop column n", "change n m int, change m n int"])

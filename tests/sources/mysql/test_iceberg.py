@@ -44,13 +44,11 @@ FIRST_MISSING = (
     "the server does not describe columns in its log (binlog_row_metadata is MINIMAL)",
     "binlog_row_image is MINIMAL, not FULL",
     "SET GLOBAL binlog_row_image = 'FULL'",
-    "GRANT REPLICATION CLIENT ON *.* TO 'reader'@'%'",
-    "GRANT RELOAD ON *.* TO 'reader'@'%'",
+    "GRANT REPLICATION CLIENT, REPLICATION SLAVE, RELOAD ON *.* TO 'reader'@'%'",
     "GRANT SELECT ON `shop`.`no_key` TO 'reader'@'%'",
     "shop.no_key has no primary key",
 )
 THEN_MISSING = (
-    "GRANT REPLICATION SLAVE ON *.* TO 'reader'@'%'",
     "f of shop.float_key is a double, which cannot be a key in Iceberg",
     "shop.slow has the engine MyISAM",
     "the foreign key child_ibfk_1 of shop.child changes rows without a trace in the log",
@@ -80,9 +78,9 @@ def test_tables_are_loaded_and_followed_and_what_is_missing_is_told_with_its_sql
         yaml = YAML.format(port=server.port, user="reader", password=PASSWORD)
         running = calve(yaml)
         _tells(running, FIRST_MISSING)
-        server.run("set global binlog_row_image = 'FULL'", "grant replication client, reload, select on *.* to reader")
+        server.run("set global binlog_row_image = 'FULL'", "grant select on *.* to reader")
         _tells(running, THEN_MISSING)
-        server.run("grant replication slave on *.* to reader")
+        server.run("grant replication client, replication slave, reload on *.* to reader")
         server.run("drop table no_key, float_key, slow, child", database="shop")
         assert running.once() == 0, running.said()[-4000:]
         server.run(*CHANGES, database="shop")

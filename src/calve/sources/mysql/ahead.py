@@ -12,12 +12,10 @@ from calve.sources.mysql.ddl import effects_of
 from calve.sources.mysql.events import Event
 from calve.sources.mysql.wire import connect
 
-__all__ = ["EVERY", "Ahead"]
+__all__ = ["Ahead"]
 
 _WAIT_SECONDS = 30.0
 """The server sends a heartbeat every second when nothing else comes."""
-EVERY = ("", "")
-"""Stands for every table: what is in the log there cannot be read."""
 
 
 class Ahead:
@@ -75,9 +73,7 @@ class Ahead:
         """Note what an event does, and that it was read."""
         if event.kind in events.BEGINS:
             self._transaction = file << 32 | (event.end - event.size)
-        elif event.kind == events.QUERY:
+        elif event.kind in events.QUERIES:
             effects = effects_of(events.query(event), self._charsets)
             self._found += [(self._transaction, table) for effect in effects for table in effect.describes]
-        elif event.kind in events.REFUSED:
-            self._found.append((self._transaction, EVERY))
         self._until = max(self._until, file << 32 | (event.end if event.kind != events.ROTATE else 0))

@@ -16,11 +16,11 @@ from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.gtids import encoded
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["begin_dump", "first_after", "first_place", "may_lock", "probe_id"]
+__all__ = ["FIRST_POSITION", "begin_dump", "first_after", "first_place", "may_lock", "probe_id"]
 
 _HEARTBEAT_NANOSECONDS = 1_000_000_000
 _WAIT_SECONDS = 30.0
-_FIRST_POSITION = 4
+FIRST_POSITION = 4
 _PROBE_IDS = (1 << 30, 1 << 31)
 
 
@@ -116,7 +116,7 @@ def _first_missing(log: Connection, gtids: bytes | None, end: LogPlace, server_i
     """Return the position of the first transaction in the log that a set lacks (None: the session's), or the end."""
     is_checked = begin_dump(log, f"begin {server_id}")
     if gtids is None:
-        log.dump("", _FIRST_POSITION, server_id, waits=False)
+        log.dump("", FIRST_POSITION, server_id, waits=False)
     else:
         log.dump_missing(gtids, server_id)
     file = end.file

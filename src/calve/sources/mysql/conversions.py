@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.alter import Alteration, Definition
-from calve.sources.mysql.events import ENUM, SET, YEAR
+from calve.sources.mysql.table_map import ENUM, SET, YEAR
 
 __all__ = ["unlogged"]
 

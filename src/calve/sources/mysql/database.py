@@ -8,16 +8,16 @@ from functools import cached_property
 
 from calve.sources.database.connection import ServerError
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql.declared import charset_of, kind_of, labels_of, log_type
+from calve.sources.mysql.declared import charset_of, compressed_log_type, kind_of, labels_of, log_type
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.quote import literal, quoted
 from calve.sources.mysql.wire import Connection, Row
 
-__all__ = ["Database", "Found", "LogPlace"]
+__all__ = ["SEQUENCE", "VERSIONED", "Database", "Found", "LogPlace"]
 
 _TABLES = """
 select table_schema, table_name, table_type, engine, coalesce(data_length, 0)
-from information_schema.tables where table_type <> 'VIEW' and table_schema not in
+from information_schema.tables where table_type not in ('VIEW', 'SEQUENCE') and table_schema not in
   ('mysql', 'information_schema', 'performance_schema', 'sys') order by 1, 2
 """
 _COLUMNS = """
@@ -35,6 +35,7 @@ _CASCADES = """
 select constraint_schema, table_name, constraint_name from information_schema.referential_constraints
 where delete_rule in ('CASCADE', 'SET NULL') or update_rule in ('CASCADE', 'SET NULL')
 """
+SEQUENCE, VERSIONED = "SEQUENCE", "SYSTEM VERSIONED"
 _HIDDEN = frozenset(("1146", "1049")) | NO_RIGHTS
 """Codes of errors for a table or database that does not exist, or that the user may not read."""
 _LOCK_SECONDS = 10
@@ -195,6 +196,18 @@ class Database:
         """Return tables with foreign keys that change rows, each with the name of one."""
         return {(row[0] or "", row[1] or ""): row[2] or "" for row in self._connection.query(_CASCADES)}
 
+    def table_type(self, schema: str, table: str) -> str:
+        """Return `BASE TABLE`, `SEQUENCE` or `VERSIONED`; empty if there is no such table."""
+        which = _one(schema, table)
+        rows = self._connection.query(f"select table_type from information_schema.tables where {which}")
+        return (rows[0][0] or "") if rows else ""
+
+    def hashes(self, schema: str, table: str) -> int:
+        """Return how many hidden columns a table of MariaDB has for UNIQUE on long texts."""
+        sql = "select count(distinct index_name) from information_schema.statistics where index_type = 'HASH' and "
+        [[count]] = self._connection.query(sql + _one(schema, table))
+        return int(count or 0)
+
     def charsets(self) -> dict[int, str]:
         """Return the character set of each collation."""
         if self.is_mariadb:
@@ -268,6 +281,8 @@ def _column(row: Row, number: int, is_key: bool) -> Column:
     iceberg = kind_of(kind, declared, precision, scale)
     labels = labels_of(row[4] or "") if kind in ("enum", "set") else ()
     logged = log_type(kind, octets, precision, scale, digits, len(labels))
+    if not labels and declared.endswith(" compressed*/"):
+        logged = compressed_log_type(*logged)
     return Column(row[2] or "", number, iceberg, declared, *logged, is_key, charset, labels, "unsigned" in declared)
 
 

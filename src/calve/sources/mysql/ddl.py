@@ -23,7 +23,8 @@ class Effect(NamedTuple):
     """What a statement does to a table.
 
     Attributes:
-        kind: `truncate`, `drop`, `drop database`, `replace`, `rename`, `columns` (they may be others) or `rows`.
+        kind: `truncate`, `drop`, `drop database`, `replace`, `rename`, `columns` (they may be others), `versioned` (it
+            is new, with system versioning) or `rows`.
         database: The table's database.
         table: Its name; empty for `drop database`.
         to: Of `rename`: the new database and name.
@@ -93,7 +94,10 @@ def effects(text: str, database: str, sql_mode: int = 0) -> list[Effect]:
         return list(_renamed(reader))
     if words[0] == "CREATE" and "TABLE" in words[1:5] and "TEMPORARY" not in words[1:4]:
         reader.skip("CREATE", "OR", "REPLACE", "TABLE", "IF", "NOT", "EXISTS")
-        return [Effect("replace", *reader.table())] if "REPLACE" in words[1:3] else []
+        is_versioned, table = reader.has("SYSTEM VERSIONING"), reader.table()
+        if "REPLACE" in words[1:3]:
+            return [Effect("replace", *table)]
+        return [Effect("versioned", *table)] if is_versioned else []
     if words[0] == "ALTER" and "TABLE" in words[1:5]:
         reader.skip("ALTER", "ONLINE", "OFFLINE", "IGNORE")
         reader.take()

@@ -6,7 +6,7 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
-from calve.sources.mysql.events import ENUM, SET
+from calve.sources.mysql.table_map import BLOB_COMPRESSED, ENUM, SET, VARCHAR_COMPRESSED
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -15,6 +15,7 @@ __all__ = [
     "CODECS",
     "REFUSED_TYPES",
     "charset_of",
+    "compressed_log_type",
     "decoded",
     "in_charset",
     "kind_of",
@@ -99,6 +100,7 @@ _LOG_TYPES = {
     "longtext": (252, 4),
     "longblob": (252, 4),
 }
+_VARCHAR = 15
 _MOMENTS = {"timestamp": 17, "datetime": 18, "time": 19}
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)|''")
@@ -135,7 +137,7 @@ def log_type(name: str, octets: int, precision: int, scale: int, digits: int, la
         labels: How many an enumeration or set has.
     """
     if name in ("varchar", "varbinary"):
-        return 15, octets
+        return _VARCHAR, octets
     if name in ("char", "binary"):
         return 254, 254 ^ (octets & 0x300) >> 4 | (octets & 0xFF) << 8
     if name == "decimal":
@@ -150,6 +152,11 @@ def log_type(name: str, octets: int, precision: int, scale: int, digits: int, la
     if name in _MOMENTS:
         return _MOMENTS[name], digits
     return (255, 4) if name in _SHAPES else _LOG_TYPES.get(name, (0, 0))
+
+
+def compressed_log_type(kind: int, extra: int) -> tuple[int, int]:
+    """Return the same as `log_type` for a COMPRESSED column of MariaDB, of whose type this is the one without that."""
+    return (VARCHAR_COMPRESSED, extra + 1) if kind == _VARCHAR else (BLOB_COMPRESSED, extra)
 
 
 def charset_of(name: str) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from calve.errors import SourceUnavailableError
 from calve.sources.database.follow import conflict
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql.ahead import EVERY, Ahead
+from calve.sources.mysql.ahead import Ahead
 from calve.sources.mysql.database import Database, LogPlace
-from calve.sources.mysql.events import Mapped
 from calve.sources.mysql.follow import Describer, same
+from calve.sources.mysql.table_map import Mapped
 
 __all__ = ["Descriptions"]
 
@@ -88,4 +88,4 @@ class Descriptions:
         fold = self._catalog.folded
         database, name = map(fold, table)
         found = {(fold(one), fold(other)) for one, other in self._ahead.described(start, until, after)}
-        return not found.isdisjoint({(database, name), (database, ""), EVERY})
+        return not found.isdisjoint({(database, name), (database, "")})

@@ -12,9 +12,17 @@ from calve.sources.database.follow import check, conflict
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.alter import Alteration
 from calve.sources.mysql.declared import CODECS, REFUSED_TYPES, decoded, kind_of
-from calve.sources.mysql.events import ENUM, SET, YEAR, Mapped, MappedColumn
+from calve.sources.mysql.table_map import (
+    BLOB_COMPRESSED,
+    ENUM,
+    SET,
+    VARCHAR_COMPRESSED,
+    YEAR,
+    Mapped,
+    MappedColumn,
+)
 
-__all__ = ["Describer", "altered", "renumbered", "same", "unreadable"]
+__all__ = ["Describer", "altered", "is_sequence", "renumbered", "same", "unreadable"]
 
 _NAMES = {
     1: "tinyint",
@@ -36,7 +44,12 @@ _NAMES = {
     SET: "set",
     255: "geometry",
 }
-_TEXTS = frozenset({15, 252, 253, 254})
+_TEXTS = frozenset({15, 252, 253, 254, BLOB_COMPRESSED, VARCHAR_COMPRESSED})
+_SEQUENCE = (
+    *("next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size"),
+    *("cycle_option", "cycle_count"),
+)
+"""The columns of a SEQUENCE of MariaDB, which is a table in its log."""
 _WITH_CHARSET = _TEXTS | {ENUM, SET}
 _BINARY = "binary"
 
@@ -113,6 +126,12 @@ class Describer:
         logged = column.kind, int.from_bytes(column.meta, "little")
         is_unsigned = bool(column.is_unsigned)
         return Column(column.name, number, kind, name, *logged, column.is_key, charset, labels, is_unsigned)
+
+
+def is_sequence(mapped: Mapped) -> bool:
+    """Return whether the log describes a sequence, if it has the names of columns."""
+    names = tuple(column.name for column in mapped.columns)
+    return names == _SEQUENCE and not any(column.is_key for column in mapped.columns)
 
 
 def same(columns: Sequence[Column], others: Sequence[Column]) -> bool:

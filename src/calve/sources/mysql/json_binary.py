@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from typing import Any
 
 from calve.sources.mysql.packed import date_time_text, decimal_text, double_text, time_text
 
-__all__ = ["json_text"]
+__all__ = ["Value", "json_text", "parsed", "text_of"]
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _INTEGERS = {5: "<h", 6: "<H", 7: "<i", 8: "<I", 9: "<q", 10: "<Q"}
@@ -23,8 +24,21 @@ _INLINE_LARGE = _INLINE | {7, 8}
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
+Value = str | dict[str, Any] | list[Any]
+"""The text of a scalar, or values by key or position."""
+
+
 def json_text(data: bytes) -> str:
     """Return the text of a value; an empty one is a JSON null, as MySQL reads it.
+
+    Raises:
+        ValueError: It is no value.
+    """
+    return text_of(parsed(data))
+
+
+def parsed(data: bytes) -> Value:
+    """Return a value with the texts of its scalars.
 
     Raises:
         ValueError: It is no value.
@@ -32,7 +46,16 @@ def json_text(data: bytes) -> str:
     return _value(data[0], data, 1) if data else "null"
 
 
-def _value(kind: int, data: bytes, at: int) -> str:
+def text_of(value: Value) -> str:
+    """Return the text of a value; keys are in MySQL's order, by their size first."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return f"[{', '.join(map(text_of, value))}]"
+    return f"{{{', '.join(f'{_quoted(key)}: {text_of(each)}' for key, each in value.items())}}}"
+
+
+def _value(kind: int, data: bytes, at: int) -> Value:
     if kind <= _LARGE_ARRAY:
         return _container(kind, data[at:])
     if kind == _LITERAL:
@@ -51,7 +74,7 @@ def _value(kind: int, data: bytes, at: int) -> str:
     raise ValueError(f"a JSON value of an unknown kind {kind}")
 
 
-def _container(kind: int, data: bytes) -> str:
+def _container(kind: int, data: bytes) -> Value:
     """Return an object or array; its offsets count from its own beginning."""
     is_object, is_large = kind <= _LARGE_OBJECT, kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     size, form = (4, "<I") if is_large else (2, "<H")
@@ -59,17 +82,16 @@ def _container(kind: int, data: bytes) -> str:
     keys_at = 2 * size
     values_at = keys_at + (count * (size + 2) if is_object else 0)
     inline = _INLINE_LARGE if is_large else _INLINE
-    parts = []
+    keys, values = [], []
     for index in range(count):
         at = values_at + index * (size + 1)
         own = data[at]
-        text = _value(own, data, at + 1 if own in inline else struct.unpack_from(form, data, at + 1)[0])
+        values.append(_value(own, data, at + 1 if own in inline else struct.unpack_from(form, data, at + 1)[0]))
         if is_object:
             key_at = keys_at + index * (size + 2)
             start, length = struct.unpack_from(form, data, key_at)[0], struct.unpack_from("<H", data, key_at + size)[0]
-            text = f"{_quoted(data[start : start + length].decode())}: {text}"
-        parts.append(text)
-    return ("{%s}" if is_object else "[%s]") % ", ".join(parts)
+            keys.append(data[start : start + length].decode())
+    return dict(zip(keys, values, strict=True)) if is_object else values
 
 
 def _opaque(kind: int, data: bytes) -> str:

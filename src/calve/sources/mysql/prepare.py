@@ -10,7 +10,7 @@ from calve.sources.database.connection import ServerError
 from calve.sources.database.preparation import SHOWN, Preparation
 from calve.sources.database.table import KEYS, Table
 from calve.sources.database.target_names import names_fault
-from calve.sources.mysql.begin import begin_dump, may_lock, probe_id
+from calve.sources.mysql.begin import FIRST_POSITION, begin_dump, may_lock, probe_id
 from calve.sources.mysql.database import Database, Found, LogPlace
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.follow import unreadable
@@ -22,12 +22,7 @@ __all__ = ["chosen", "look", "require_logged", "warn"]
 
 _OLDEST_MYSQL, _OLDEST_MARIADB = (5, 7), (10, 5)
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
-_WANTED_IF_THERE = {
-    "binlog_row_value_options": "",
-    "binlog_transaction_compression": "OFF",
-    "log_bin_compress": "OFF",
-    "binlog_alter_two_phase": "OFF",
-}
+_WANTED_IF_THERE = {"binlog_alter_two_phase": "OFF"}
 """Variables that not every server has."""
 _ENGINE = "InnoDB"
 
@@ -40,20 +35,26 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
         ServerError: The server refuses.
     """
     database = Database(connection)
-    faults, sql = _versions(database), list[str]()
+    faults, sql, rights = _versions(database), list[str](), dict[str, str]()
     if not faults:
-        for fault, fix in [*_variables(database), *_rights(database, connection, settings)]:
+        rights = dict(_rights(database, connection, settings))
+        for fault, fix in _variables(database):
             faults.append(fault)
             sql += [fix] if fix else []
+    faults += rights.values()
     selected = chosen(database, settings)
     tables = database.described(selected, database.name)
+    user = _user(connection)
+    hidden = [] if selected else _databases(settings)
     if not selected:
         include = ", ".join(settings.selected.include)
         faults.append(f"no table that the user may see matches `tables` (include: {include})")
-        sql.append(f"GRANT SELECT ON *.* TO {_user(connection)}")
+    global_rights = [*rights, *(["SELECT"] if "*" in hidden else [])]
+    sql += [f"GRANT {', '.join(global_rights)} ON *.* TO {user}"] if global_rights else []
+    sql += [f"GRANT SELECT ON {quoted(name)}.* TO {user}" for name in hidden if name != "*"]
     if unreadable_tables := [each for each in selected if not each.readable]:
         faults.append(f"the user {settings.username} may not read {_shown(unreadable_tables)}")
-        sql += [f"GRANT SELECT ON {_sql(each)} TO {_user(connection)}" for each in unreadable_tables]
+        sql += [f"GRANT SELECT ON {_sql(each)} TO {user}" for each in unreadable_tables]
     cascades = database.cascades() if settings.on_cascade == "fail" else {}
     faults += _unlogged(database, (each.schema for each in selected))
     for found, table in zip(selected, tables, strict=True):
@@ -128,22 +129,28 @@ def _variables(database: Database) -> Iterator[tuple[str, str]]:
 
 
 def _rights(database: Database, connection: Connection, settings: MysqlSettings) -> Iterator[tuple[str, str]]:
-    user = _user(connection)
+    """Yield the rights on the whole server that the user lacks, each with what it is needed for."""
     try:
-        place = database.place()
+        place = database.place() or LogPlace("", FIRST_POSITION)
     except ServerError as error:
         if error.code not in NO_RIGHTS:
             raise
         right = "BINLOG MONITOR" if database.is_mariadb else "REPLICATION CLIENT"
-        yield f"the user {settings.username} may not see the place in the log", f"GRANT {right} ON *.* TO {user}"
-        place = None
-    if place is not None and not _may_read_log(settings, place):
-        yield f"the user {settings.username} may not read the log", f"GRANT REPLICATION SLAVE ON *.* TO {user}"
+        yield right, f"the user {settings.username} may not see the place in the log"
+        place = LogPlace("", FIRST_POSITION)
+    if database.variable("log_bin") == "ON" and not _may_read_log(settings, place):
+        yield "REPLICATION SLAVE", f"the user {settings.username} may not read the log"
     if not may_lock(database, connection):
         yield (
+            "RELOAD",
             "gtid_mode is not ON, so the first position needs a lock of a moment, for which the user lacks RELOAD",
-            f"GRANT RELOAD ON *.* TO {user}",
         )
+
+
+def _databases(settings: MysqlSettings) -> list[str]:
+    """Return the databases of the selected tables; `*`: any."""
+    names = dict.fromkeys(pattern.split(".", 1)[0] for pattern in settings.selected.include)
+    return list(dict.fromkeys("*" if set(name) & set("*?[") else name for name in names))
 
 
 def _may_read_log(settings: MysqlSettings, place: LogPlace) -> bool:

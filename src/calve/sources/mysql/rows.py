@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from calve.compiled import mysql as core
-from calve.sources.database.change import DELETE, INSERT, Change, Row, Values
+from calve.sources.database.change import DELETE, INSERT, UPDATE, Change, Row, Values
 from calve.sources.database.changes import Decoded
 from calve.sources.database.table import Column, Table
+from calve.sources.mysql.compressed import inflated_value
 from calve.sources.mysql.core_spec import core_columns, value_type
 from calve.sources.mysql.declared import decoded
-from calve.sources.mysql.events import ENUM, SET, YEAR, layout_columns
+from calve.sources.mysql.events import PARTIAL
 from calve.sources.mysql.json_binary import json_text
+from calve.sources.mysql.json_diff import patched
 from calve.sources.mysql.packed import (
     date_text,
     date_time_text,
@@ -25,6 +27,8 @@ from calve.sources.mysql.packed import (
     time_text,
     timestamp_text,
 )
+from calve.sources.mysql.table_map import BLOB_COMPRESSED, ENUM, HIDDEN, SET, VARCHAR_COMPRESSED, YEAR, layout_columns
+from calve.sources.mysql.wire import read_length
 
 __all__ = ["arrays", "changes", "decoded_rows", "message"]
 
@@ -38,6 +42,7 @@ _FLOATS = {4: "f", 5: "d"}
 _LENGTHS = {1: "B", 2: "H", 3: "3s", 4: "I"}
 _ODD_BYTES = 3
 _MOST_PARTS = 10_000
+_PARTIAL_JSON = 1
 _DATE, _TIMESTAMP, _DATE_TIME, _TIME, _BIT, _JSON, _DECIMAL = 10, 17, 18, 19, 16, 245, 246
 _VARCHAR, _VAR_STRING, _BLOB, _STRING, _GEOMETRY = 15, 253, 252, 254, 255
 _UTF8 = frozenset({"utf8mb4", "utf8mb3", "utf8"})
@@ -58,6 +63,10 @@ def changes(data: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
     end = len(data)
     while at < end:
         old = new = None
+        if kind == PARTIAL:
+            old, new, at = _partial(data, at, layout)
+            yield Change(UPDATE, oid, old, new)
+            continue
         if kind != INSERT:
             old, at = _row(data, at, layout)
             _convert(old, layout.of_key)
@@ -106,7 +115,31 @@ def _row(data: bytes, at: int, layout: _Layout) -> tuple[Values, int]:
     if nulls:
         for index in layout.absent(nulls):
             row.insert(index, None)
+    for index in layout.hidden:
+        del row[index]
     return row, at
+
+
+def _partial(data: bytes, at: int, layout: _Layout) -> tuple[Values, Values, int]:
+    """Return the old and the new row of an update that may have only changes of JSON values, and where it ends."""
+    old, at = _row(data, at, layout)
+    options, at = read_length(data, at)
+    bits = 0
+    if options & _PARTIAL_JSON:
+        size = (len(layout.json) + 7) // 8
+        bits = int.from_bytes(data[at : at + size], "little")
+        at += size
+    new, at = _row(data, at, layout)
+    values = {
+        index: patched(old[index], new[index])
+        for number, index in enumerate(layout.json)
+        if bits >> number & 1 and new[index] is not None
+    }
+    _convert(old, layout.of_key)
+    _convert(new, [(index, convert) for index, convert in layout.converters if index not in values])
+    for index, text in values.items():
+        new[index] = text
+    return old, new, at
 
 
 def _convert(row: Values, converters: Sequence[tuple[int, Convert]]) -> None:
@@ -130,6 +163,9 @@ class _Stored(NamedTuple):
     convert: Convert | None = None
 
 
+_HASH = _Stored("8s")
+
+
 class _Layout:
     """How rows of a table are stored.
 
@@ -138,13 +174,18 @@ class _Layout:
         parts: By these bits: values of fixed size that follow each other, and whether the last is a length.
         converters: What makes values of what is stored, by column.
         of_key: The same for the columns of the key.
+        hidden: The places of values that belong to no column, the last one first.
+        json: The columns with JSON.
     """
 
-    def __init__(self, stored: Sequence[_Stored], columns: Sequence[Column]) -> None:
+    def __init__(self, stored: Sequence[_Stored], hidden: Sequence[int], columns: Sequence[Column]) -> None:
         self._stored = stored
         self.null_bytes = (len(stored) + 7) // 8
         self.parts: dict[int, list[tuple[struct.Struct, int]]] = {}
-        self.converters = [(index, each.convert) for index, each in enumerate(stored) if each.convert]
+        self.hidden = sorted(hidden, reverse=True)
+        shown = [each for index, each in enumerate(stored) if index not in hidden]
+        self.json = [index for index, each in enumerate(shown) if each.convert is json_text]
+        self.converters = [(index, each.convert) for index, each in enumerate(shown) if each.convert]
         self.of_key = [(index, convert) for index, convert in self.converters if columns[index].is_key]
 
     def parts_of(self, nulls: int) -> list[tuple[struct.Struct, int]]:
@@ -171,8 +212,13 @@ class _Layout:
 
 @functools.lru_cache(512)
 def _layout(layout: bytes, columns: tuple[Column, ...]) -> _Layout:
-    found = zip(layout_columns(layout), columns, strict=True)
-    return _Layout([_stored(kind, meta, column) for (kind, meta), column in found], columns)
+    logged = layout_columns(layout)
+    hidden = [index for index, (kind, _) in enumerate(logged) if kind == HIDDEN]
+    own = iter(columns)
+    stored = [_HASH if kind == HIDDEN else _stored(kind, meta, next(own)) for kind, meta in logged]
+    if len(stored) != len(columns) + len(hidden):
+        raise ValueError(f"rows with {len(stored)} columns, and a table with {len(columns)}")
+    return _Layout(stored, hidden, columns)
 
 
 def _stored(kind: int, meta: bytes, column: Column) -> _Stored:
@@ -180,6 +226,8 @@ def _stored(kind: int, meta: bytes, column: Column) -> _Stored:
         return _integer(_INTEGERS[kind], column)
     if kind in _FLOATS:
         return _Stored(_FLOATS[kind])
+    if kind in (BLOB_COMPRESSED, VARCHAR_COMPRESSED):
+        return _compressed(kind, meta, column)
     if kind in (_VARCHAR, _VAR_STRING):
         return _text(1 if int.from_bytes(meta, "little") < 256 else 2, column)
     if kind == _STRING:
@@ -213,6 +261,13 @@ def _integer(size: int, column: Column) -> _Stored:
 def _text(size: int, column: Column) -> _Stored:
     charset = "" if column.kind == "binary" or column.charset in _UTF8 else column.charset
     return _Stored(_LENGTHS[size], size, (lambda data: decoded(data, charset)) if charset else None)
+
+
+def _compressed(kind: int, meta: bytes, column: Column) -> _Stored:
+    """Return how a text or bytes of a COMPRESSED column are stored."""
+    stored = _stored(_BLOB if kind == BLOB_COMPRESSED else _VARCHAR, meta, column)
+    convert = stored.convert
+    return stored._replace(convert=lambda data: convert(inflated_value(data)) if convert else inflated_value(data))
 
 
 def _fixed(meta: bytes, column: Column) -> _Stored:

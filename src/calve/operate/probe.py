@@ -17,9 +17,10 @@ from calve.catalog.catalog import Catalog
 from calve.engine import session
 from calve.errors import CalveError, InvariantError, SourceError
 from calve.event.columns import MALFORMED
-from calve.pipeline.plugins import open_source, probe_sink, reads_tables, serde_of
+from calve.pipeline.plugins import open_source, probe_sink, reads_tables, serde_of, targets_of
 from calve.pipeline.run import Catalogs
 from calve.pipeline.spark_needs import needs_s3
+from calve.route.shared_targets import SharedTargets
 from calve.serde import decoder
 from calve.settings import PipelineSettings
 from calve.sources.http.server import try_port
@@ -34,7 +35,7 @@ __all__ = ["check"]
 _PATIENCE_SECONDS = 60.0
 """The time limit of all checks together; a system without an answer is a problem."""
 
-_DATABASES: dict[str, Callable[[Any, str], None]] = {"mysql": mysql.check, "postgres": postgres.check}
+_DATABASES: dict[str, Callable[[Any, str, SharedTargets], None]] = {"mysql": mysql.check, "postgres": postgres.check}
 """The checks of databases, which change nothing there."""
 Probe = tuple[str, Callable[[], None]]
 """The name of a check, and the check; it raises the problem."""
@@ -102,7 +103,7 @@ def _source_probe(settings: PipelineSettings) -> Callable[[], None]:
     if settings.source.name == "http":
         return lambda: try_port(settings.source.value)
     if check := _DATABASES.get(settings.source.name):
-        return lambda: check(settings.source.value, settings.name)
+        return lambda: check(settings.source.value, settings.name, targets_of(settings))
     if settings.source.name == "s3" and settings.source.value.sqs:
         return lambda: s3.check(settings.source.value)
     return lambda: _opens(settings)

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from calve.expression import compile_condition
+from calve.expression import compile_condition, compile_format
 from calve.object_store import StateFolder
 from calve.pipeline.faults import faults
 from calve.processors.registry import PROCESSORS, REFUSED
+from calve.route.gates import gates
+from calve.route.route import SinkRoute
+from calve.route.shared_targets import SharedTargets, shared_targets
 from calve.serde.sample import values_of
 from calve.serde.settings import Serde
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
@@ -57,7 +60,12 @@ __all__ = [
     "sample_of",
     "serde_of",
     "source_kind",
+    "targets_of",
 ]
+
+
+Opened = Callable[[PipelineSettings, Any, "CatalogOf"], Source]
+"""Creates a source from its pipeline, its folder, and the function that opens catalogs."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class _Kind:
 
     Attributes:
         settings: Its settings class.
-        open: Creates it from settings, folder, pipeline name, and the function that opens catalogs.
+        open: Creates it.
         metadata: Returns the metadata attributes of its events, and their types, for its settings.
         accepts: Whether it accepts events from clients, into a log; then a run writes them before it ends.
         origin: The metadata attributes that identify the parts that are read in parallel, each in order.
@@ -75,7 +83,7 @@ class _Kind:
     """
 
     settings: type
-    open: Callable[[Any, Any, str, CatalogOf], Source]
+    open: Opened
     metadata: Callable[[Any], Mapping[str, pa.DataType]]
     accepts: bool = False
     origin: tuple[str, ...] = ()
@@ -100,20 +108,35 @@ def _http(settings: HttpSettings) -> dict[str, pa.DataType]:
     return {"headers": pa.struct([(name, pa.string()) for name in names])} if names else {}
 
 
-def _alone(name: str) -> Callable[[Any, Path, str, CatalogOf], Source]:
-    """Return the opener of a source that needs no catalog, by its folder name."""
+def _alone(
+    name: str, *parts: Callable[[PipelineSettings], Any]
+) -> Callable[[PipelineSettings, Any, CatalogOf], Source]:
+    """Return the opener of a source that needs no catalog, by its folder name; `parts` make more of its arguments."""
 
-    def opened(settings: Any, folder: StateFolder, pipeline: str, catalog_of: CatalogOf) -> Source:
-        source: Source = importlib.import_module(f"calve.sources.{name}.source").open(settings, folder, pipeline)
+    def opened(settings: PipelineSettings, folder: StateFolder, catalog_of: CatalogOf) -> Source:
+        module, more = importlib.import_module(f"calve.sources.{name}.source"), [part(settings) for part in parts]
+        source: Source = module.open(settings.source.value, folder, settings.name, *more)
         return source
 
     return opened
 
 
-def _open_iceberg(settings: IcebergSourceSettings, folder: StateFolder, pipeline: str, catalog_of: CatalogOf) -> Source:
+def _open_iceberg(settings: PipelineSettings, folder: StateFolder, catalog_of: CatalogOf) -> Source:
     from calve.sources.iceberg.source import IcebergSource
 
-    return IcebergSource(settings, folder, pipeline, lambda properties: catalog_of(properties)[1])
+    value: IcebergSourceSettings = settings.source.value
+    return IcebergSource(value, folder, settings.name, lambda properties: catalog_of(properties)[1])
+
+
+def targets_of(settings: PipelineSettings) -> SharedTargets:
+    """Return what finds the targets of a pipeline that get rows of several source tables."""
+    metadata = metadata_of(settings)
+    routes = [
+        SinkRoute(compile_format(name, metadata), gates(sink, metadata))
+        for sink in settings.sinks
+        if (name := sink.value.target_name) is not None
+    ]
+    return partial(shared_targets, routes)
 
 
 _SOURCES = {
@@ -141,14 +164,14 @@ _SOURCES = {
     ),
     "mysql": _Kind(
         MysqlSettings,
-        _alone("mysql"),
+        _alone("mysql", targets_of),
         lambda mysql: MYSQL,
         narrow=lambda reader, used: replace(reader, metadata=used),
         changes=True,
     ),
     "postgres": _Kind(
         PostgresSettings,
-        _alone("postgres"),
+        _alone("postgres", targets_of),
         lambda postgres: POSTGRES,
         narrow=lambda reader, used: replace(reader, metadata=used),
         changes=True,
@@ -267,7 +290,7 @@ def open_source(settings: PipelineSettings, folder: StateFolder, catalog_of: Cat
     """
     name = settings.source.name
     own = local_log(settings) or folder / name
-    return _SOURCES[name].open(settings.source.value, own, settings.name, catalog_of)
+    return _SOURCES[name].open(settings, own, catalog_of)
 
 
 def open_sink(opening: Opening) -> Sink:

@@ -22,7 +22,7 @@ from calve.route.joined import joined, operations_of
 from calve.route.names import fault
 from calve.sources.source import SourceTable
 
-__all__ = ["Gate", "Routed", "Router", "SinkRoute", "certain_targets", "names_by_table"]
+__all__ = ["Gate", "Routed", "Router", "SinkRoute", "certain_targets", "names_by_table", "passing"]
 
 DEFAULT_ROUTE = "_default"
 _TABLE_NAME = "iceberg_table_name"
@@ -126,17 +126,22 @@ def names_by_table(text: Format, tables: Sequence[SourceTable]) -> dict[str, str
 
 def certain_targets(route: SinkRoute, tables: Sequence[SourceTable]) -> list[str]:
     """Return the targets that get all rows of a source table, whatever these are."""
-    names = names_by_table(route.table, tables)
-    if route.gates:
-        conditions = [condition for gate in route.gates for condition in gate.conditions.values()]
-        used = frozenset[str]().union(*(condition.metadata for condition in conditions))
-        reads_fields = any(condition.fields is None or condition.fields for condition in conditions)
-        if reads_fields or (events := _shared(tables, used)) is None:
-            return []
-        taken = duck.run(f"select {' and '.join(gate.sql for gate in route.gates)} as taken from events", events=events)
-        tables = [table for table, is_taken in zip(tables, taken["taken"].to_pylist(), strict=True) if is_taken]
-    found = dict.fromkeys(names[table.name] for table in tables if table.name in names)
+    names, taken = names_by_table(route.table, tables), passing(route, tables)
+    found = dict.fromkeys(names[table.name] for table in taken or [] if table.name in names)
     return [name for name in found if not route.fault(name)]  # rows of a bad name are rejected
+
+
+def passing(route: SinkRoute, tables: Sequence[SourceTable]) -> list[SourceTable] | None:
+    """Return the source tables all of whose rows pass a sink's gates; None: the fields of a row decide it."""
+    if not route.gates:
+        return list(tables)
+    conditions = [condition for gate in route.gates for condition in gate.conditions.values()]
+    used = frozenset[str]().union(*(condition.metadata for condition in conditions))
+    reads_fields = any(condition.fields is None or condition.fields for condition in conditions)
+    if reads_fields or (events := _shared(tables, used)) is None:
+        return None
+    taken = duck.run(f"select {' and '.join(gate.sql for gate in route.gates)} as taken from events", events=events)
+    return [table for table, is_taken in zip(tables, taken["taken"].to_pylist(), strict=True) if is_taken]
 
 
 def _shared(tables: Sequence[SourceTable], used: frozenset[str]) -> pa.Table | None:

@@ -55,6 +55,11 @@ class SinkSettings:
         return None
 
     @property
+    def target_name(self) -> str | None:
+        """The name of the tables or indexes that rows go to, with its `${…}`; None: no rows of one replace others."""
+        return None
+
+    @property
     def evaluates(self) -> bool:
         """Whether tasks probably evaluate SQL, so that it is loaded before they need it."""
         return True

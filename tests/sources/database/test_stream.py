@@ -15,7 +15,7 @@ class Ending(DatabaseStream):
     def __init__(self, folder: Path) -> None:
         epochs = Epochs(folder)
         epochs.begin([OTHER])
-        target = Target(SimpleNamespace(shown="shop"), "p", None, None, epochs, {})  # type: ignore[arg-type]
+        target = Target(SimpleNamespace(shown="shop"), "p", None, None, epochs, {}, None)  # type: ignore[arg-type]
         super().__init__(target, until=7)
         self.asked = threading.Event()
 

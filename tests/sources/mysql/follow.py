@@ -10,6 +10,7 @@ from typing import Any
 
 from calve.event.columns import SCHEMA, TYPED
 from calve.sources.database.epochs import Epochs
+from calve.sources.database.own_targets import Shared, nothing_shared
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql import source
 from calve.sources.mysql.settings import MysqlSettings
@@ -70,8 +71,8 @@ class Follower:
         rows: By table and key, with the names that columns had when the row came.
     """
 
-    def __init__(self, settings: DatabaseSettings, folder: Path) -> None:
-        self.settings, self.folder = settings, folder
+    def __init__(self, settings: DatabaseSettings, folder: Path, shared: Shared = nothing_shared) -> None:
+        self.settings, self.folder, self._shared = settings, folder, shared
         self.position: Any = None
         self.rows: dict[str, dict[str, dict]] = {}
         self._numbers: dict[tuple[str, str], dict[str, int]] = {}
@@ -80,7 +81,7 @@ class Follower:
     def read(self) -> dict[str, dict[str, dict]]:
         """Read to the end; give the rows of each table, by their keys."""
         database = postgres if isinstance(self.settings, PostgresSettings) else source
-        opened = database.open(self.settings, self.folder, "p")
+        opened = database.open(self.settings, self.folder, "p", self._shared)
         opened.start(self.position, True)
         self.before_first_plan()
         try:

@@ -16,7 +16,9 @@ from sources.mysql.follow import settings_of
 pytestmark = pytest.mark.services
 
 
-@pytest.fixture(scope="module", params=[(MYSQL, "ON"), (MYSQL, "OFF"), (MARIADB, "")], ids=lambda of: of[0].name + of[1])
+@pytest.fixture(
+    scope="module", params=[(MYSQL, "ON"), (MYSQL, "OFF"), (MARIADB, "")], ids=lambda of: of[0].name + of[1]
+)
 def server(request: pytest.FixtureRequest) -> Iterator[MySql]:
     kind: Kind
     kind, gtids = request.param

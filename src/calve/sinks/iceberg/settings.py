@@ -270,6 +270,11 @@ class IcebergSettings(SinkSettings):
         return [asdict(field) for field in spec] or list(self.partition_by)
 
     @property
+    def target_name(self) -> str | None:
+        """See `SinkSettings`."""
+        return self.table_identifier
+
+    @property
     def dlq_prefix(self) -> str | None:
         """The location of dead letters in files, or None for the folder in the state."""
         return prefix(self.dlq.s3 if isinstance(self.dlq, DeadLetters) else self.dlq)

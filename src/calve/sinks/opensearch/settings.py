@@ -145,6 +145,11 @@ class OpenSearchSettings(SinkSettings):
         return (self.username, self.password or "") if self.username else None
 
     @property
+    def target_name(self) -> str | None:
+        """See `SinkSettings`; documents without an id of their own replace no other."""
+        return self.index if self.id_text else None
+
+    @property
     def id_text(self) -> str | None:
         """The document's id as a format string."""
         return self.document_id or (f"${{{self.document_id_field}}}" if self.document_id_field else None)

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
+from msgspec import structs
+
 from calve.errors import InvariantError
 from calve.object_store import state_folder_at
 from calve.sources.database.table import Table
@@ -24,10 +26,12 @@ class Epochs:
 
     Args:
         folder: The source's files.
+        is_merged: Whether tables share targets (`merge_tables`).
     """
 
-    def __init__(self, folder: FilesAt) -> None:
+    def __init__(self, folder: FilesAt, is_merged: bool = False) -> None:
         self._files = files_in(folder)
+        self._is_merged = is_merged
         self.number = -1
         self.tables: dict[int, Table] = {}
 
@@ -40,7 +44,8 @@ class Epochs:
 
     def add(self, tables: Iterable[Table], without: Collection[int] = ()) -> None:
         """Begin an epoch in which these tables are as described, and some are gone; durable on return."""
-        changed = {**self.tables, **{table.oid: table for table in tables}}
+        added = [structs.replace(table, is_merged=self._is_merged) for table in tables]
+        changed = {**self.tables, **{table.oid: table for table in added}}
         changed = {oid: table for oid, table in changed.items() if oid not in without}
         self._files.write(_name(self.number + 1), encoded(list(changed.values())))
         self.number += 1

@@ -66,7 +66,9 @@ def columns(
         elif name in shared:
             found[name] = pa.repeat(pa.scalar(shared[name], pa.string()), count)
         elif name in ("document_id", "primary_key"):
-            found[name] = _document_id([values[index] for index in table.keys])
+            found[name] = _document_id(
+                [*(pa.repeat(value, count) for value in table.merged.values()), *(values[i] for i in table.keys)]
+            )
         elif name in ("bulk_action", "opensearch_action"):
             is_delete = pc.equal(stamps.operations, _DELETE)
             found[name] = pc.if_else(is_delete, _DELETE, "index").cast(pa.string())

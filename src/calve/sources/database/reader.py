@@ -149,6 +149,7 @@ class DatabaseReader(ABC):
         attributes = columns(wanted, table, self.database_of(table), stamps, values)
         declared = pa.array([declaration(table.arrow_schema)], pa.string())
         for start, rows in self.typed(table, values):
+            rows = _with_columns(rows, table.merged)
             codes = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
             yield pa.record_batch(
                 {
@@ -157,6 +158,14 @@ class DatabaseReader(ABC):
                     SCHEMA: pa.DictionaryArray.from_arrays(codes, declared),
                 }
             )
+
+
+def _with_columns(rows: pa.StructArray, shared: Mapping[str, str]) -> pa.StructArray:
+    """Return rows with columns before their own whose values they share."""
+    if not shared:
+        return rows
+    values = [pa.repeat(value, len(rows)) for value in shared.values()]
+    return pa.StructArray.from_arrays([*values, *rows.flatten()], [*shared, *(field.name for field in rows.type)])
 
 
 def _fitted(table: Table, now: Table, rows: list[Values]) -> list[Row]:

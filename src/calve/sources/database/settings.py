@@ -62,6 +62,11 @@ class DatabaseSettings:
         "If the server no longer has the changes that follow: stop with an error, or remove all rows of the target "
         "tables and load all tables anew.",
     )
+    merge_tables: bool = option(
+        False,
+        "Let rows of several tables go to one target. Every row gets the columns `schema_name` and `table_name`, which "
+        "are a part of the key. Without it tables with one target are refused: their rows would replace each other.",
+    )
     ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = option(
         "prefer",
         "`prefer` and `require` encrypt without checking the server; `verify-ca` checks its certificate, `verify-full` "

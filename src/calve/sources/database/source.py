@@ -17,6 +17,7 @@ from calve.sources.database.anew import Anew
 from calve.sources.database.change_log import ChangeLog, Gathering, Silence
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.load import Load, check_database, chunk_of, first_of, log_position
+from calve.sources.database.own_targets import OwnTargets, Shared
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.reload import Beginning, Reloads, Request
 from calve.sources.database.stopped import condition, marked, tell, why_stopped
@@ -39,13 +40,14 @@ class DatabaseSource(ABC):
 
     Args:
         reader: The reader of splits, with the settings and the folder `<state>/<pipeline>/<source>`.
+        shared: Finds targets of several tables.
     """
 
-    system: str
-    """What the database is called."""
+    system: str  # what the database is called
 
-    def __init__(self, reader: DatabaseReader) -> None:
+    def __init__(self, reader: DatabaseReader, shared: Shared) -> None:
         self.reader = reader
+        self._own_targets = OwnTargets(shared, reader.settings, reader.database_of)
         self._settings = reader.settings
         self._folder = state_folder_at(reader.folder)
         self._files = files_in(self._folder)
@@ -59,7 +61,7 @@ class DatabaseSource(ABC):
 
     def _reset(self) -> None:
         """Set what a load begins with; nothing is opened."""
-        self._epochs = Epochs(self._files)
+        self._epochs = Epochs(self._files, self._settings.merge_tables)
         self._log = ChangeLog(self._folder, self._settings, self._pipeline, self._files)
         self._reloads = Reloads(self._files, self._epochs, self._lines)
         self._stream: DatabaseStream | None = None
@@ -90,12 +92,7 @@ class DatabaseSource(ABC):
 
     @abstractmethod
     def _begin_reload(self, settings: Any) -> Beginning:
-        """Check the tables that the settings select, and prepare to load them anew; the stream does not run.
-
-        Raises:
-            SourceError: They cannot be loaded; the hint has the SQL that mends it.
-            SourceUnavailableError: The database does not answer, or they cannot be loaded yet.
-        """
+        """Check the selected tables, and prepare to load them anew, or raise why not; the stream does not run."""
 
     @abstractmethod
     def _end_load(self) -> None:
@@ -146,7 +143,8 @@ class DatabaseSource(ABC):
 
     def _new_stream(self) -> DatabaseStream:
         log = self._log
-        target = Target(self._settings, self._pipeline, log.outbox(), log.positions, self._epochs, self._load.begun)
+        known = self._epochs, self._load.begun, self._own_targets
+        target = Target(self._settings, self._pipeline, log.outbox(), log.positions, *known)
         return self._follow(target, self._until if self._once else None)
 
     def _began(
@@ -166,6 +164,7 @@ class DatabaseSource(ABC):
         """
         check_database(begun, database, self._settings.shown)
         self._epochs.load()
+        self._own_targets.go_on(self._epochs.tables.values())
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return the size of the chunks and changes after a position.

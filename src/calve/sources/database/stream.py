@@ -16,6 +16,7 @@ from calve.observe.log import Log as LogLines
 from calve.sources.database import reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.outbox import Outbox
+from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.stopped import stop
 from calve.sources.database.stream_position import DurablePositions, Transaction
 from calve.sources.database.table import Table
@@ -44,6 +45,7 @@ class Target:
     positions: DurablePositions
     epochs: Epochs
     begun: dict[str, Any]
+    own_targets: OwnTargets
 
 
 class DatabaseStream(ABC):
@@ -191,6 +193,7 @@ class DatabaseSession:
         self._lines = LogLines(target.pipeline)
         self._outbox, self._positions, self._epochs = target.outbox, target.positions, target.epochs
         self._load = target.begun.get("load", 0)
+        self._own_targets = target.own_targets
         self.transaction: Transaction | None = None
         self._ordinal = 0
         self._settled = time.monotonic()
@@ -267,6 +270,9 @@ class DatabaseSession:
             return False
         if fault := names_fault(table):
             self._stop_table(known or table, f"{fault}; rename it, and load the table anew")
+            return False
+        if conflict := self._own_targets.conflict(table, [] if known else self._epochs.tables.values()):
+            self._stop_table(table, conflict)
             return False
         if known is None:
             self._lines.warning(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from calve.event.column_names import unreserved
 from calve.sources.source import SourceTable
 
-__all__ = ["KEYS", "Column", "Table", "arrow_type", "can_widen"]
+__all__ = ["KEYS", "MERGED", "Column", "Table", "arrow_type", "can_widen"]
 
 _ARROW = {
     "boolean": pa.bool_(),
@@ -35,6 +35,10 @@ _DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)").fullmatch
 _LIST = re.compile(r"list<(.+)>").fullmatch
 _ELEMENTS = 10_000
 """The field id of a list's element is that of the column and this number; databases have at most some 4,000 columns."""
+MERGED = ("schema_name", "table_name")
+"""Columns of targets that tables share."""
+_MERGED_ID = 9_000
+"""The field id of the first of them."""
 
 
 def arrow_type(kind: str) -> pa.DataType:
@@ -104,6 +108,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         stopped: Why it is not read any more; empty: it is read.
         dropped: Columns that it had before; the target still has their values.
         mark: What the catalog had besides, where a stream has no statements.
+        is_merged: Whether its schema and its name are columns, and a part of the key, in events and targets.
     """
 
     database: str
@@ -118,6 +123,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     is_outdated: bool = False
     dropped: tuple[Column, ...] = ()
     mark: str = ""
+    is_merged: bool = False
 
     @property
     def full_name(self) -> str:
@@ -132,20 +138,31 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow types of its columns."""
-        return pa.schema([(column.field_name, arrow_type(column.kind)) for column in self.columns])
+        own = [(column.field_name, arrow_type(column.kind)) for column in self.columns]
+        return pa.schema([*((name, pa.string()) for name in self.merged), *own])
+
+    @property
+    def merged(self) -> dict[str, str]:
+        """The columns that all rows share, with their values, before those of the table."""
+        return self.attributes if self.is_merged else {}
 
     @property
     def attributes(self) -> dict[str, str]:
         """The metadata attributes that all its rows share."""
-        return {"table_name": self.name, "schema_name": self.schema}
+        return dict(zip(MERGED, (self.schema, self.name), strict=True))
 
     def source_table(self) -> SourceTable:
         """Return it as sinks take it: with Iceberg's types, and its columns' numbers as field ids."""
+        merged = [
+            {"id": number, "name": name, "required": True, "type": "string"}
+            for number, name in enumerate(self.merged, _MERGED_ID)
+        ]
+        fields = [*merged, *(_field(column) for column in self.columns)]
         schema = {
             "type": "struct",
             "schema-id": 0,
-            "fields": [_field(column) for column in self.columns],
-            "identifier-field-ids": [column.number for column in self.columns if column.is_key],
+            "fields": fields,
+            "identifier-field-ids": [field["id"] for field in fields if field["required"]],
         }
         text = json.dumps(schema, separators=(",", ":"))
         return SourceTable(self.full_name, f"{self.database}/{self.oid}", text, self.attributes)

@@ -9,6 +9,7 @@ from typing import Any
 from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.object_store import StateFolder
 from calve.observe.log import Log
+from calve.sources.database.own_targets import OwnTargets, Shared, nothing_shared
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import ANY, STEP, DatabaseSource
 from calve.sources.database.stream import Target
@@ -58,6 +59,7 @@ class MysqlSource(DatabaseSource):
             time.sleep(_MOMENT_SECONDS)
             found = prepare.look(connection, self._settings)
         found.require(self._settings, self.system)
+        self._own_targets.require(found.tables, self._epochs.tables.values())
         server_id = self._settings.server_id_of(self._pipeline)
         visible = database.variable("gtid_executed")  # the rows of the load have all of these
         start = first_place(database, connection, self._settings.address, server_id)
@@ -91,6 +93,7 @@ class MysqlSource(DatabaseSource):
             database = self._same(connection, current(self._files, self._load.begun["database"]))
             found = prepare.look(connection, settings)
             found.require(self._settings, self.system)
+            self._own_targets.require(found.tables, self._epochs.tables.values())
             start = first_place(database, connection, self._settings.address, probe_id())
             self._require_unchanged(database, found.tables, start)
             tables = renumbered(found.tables, self._epochs.tables.values())
@@ -132,8 +135,13 @@ class MysqlSource(DatabaseSource):
         """Do nothing."""
 
 
-def check(settings: MysqlSettings, pipeline: str) -> None:
+def check(settings: MysqlSettings, pipeline: str, shared: Shared = nothing_shared) -> None:
     """Check what a first start needs, and change nothing.
+
+    Args:
+        settings: The source.
+        pipeline: The pipeline's name.
+        shared: Finds targets of several tables.
 
     Raises:
         SourceError: The server is not ready; the hint has the SQL that mends it.
@@ -141,9 +149,11 @@ def check(settings: MysqlSettings, pipeline: str) -> None:
     """
     with session(settings, "connect", f"calve check {pipeline}") as connection:
         prepare.warn(Database(connection), Log(pipeline))
-        prepare.look(connection, settings).require(settings, MysqlSource.system)
+        found = prepare.look(connection, settings)
+        found.require(settings, MysqlSource.system)
+        OwnTargets(shared, settings, lambda table: table.schema).require(found.tables)
 
 
-def open(settings: MysqlSettings, folder: StateFolder, pipeline: str) -> MysqlSource:
+def open(settings: MysqlSettings, folder: StateFolder, pipeline: str, shared: Shared = nothing_shared) -> MysqlSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
-    return MysqlSource(MysqlReader(settings, str(folder.absolute()), pipeline))
+    return MysqlSource(MysqlReader(settings, str(folder.absolute()), pipeline), shared)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from calve.object_store import StateFolder, StoreFolder
+from calve.sources.database.own_targets import OwnTargets, Shared, nothing_shared
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
@@ -53,6 +54,7 @@ class PostgresSource(DatabaseSource):
         found = prepare.look(database, self._settings, self._pipeline)
         prepare.warn(found, self._settings, self._pipeline, self._lines)
         found.require(self._settings, self.system)
+        self._own_targets.require(found.tables, self._epochs.tables.values())
         prepare.publish(connection, self._settings, self._pipeline, found.tables)
         slot = prepare.take_slot(connection, self._settings, self._pipeline, self._lines)
         tables: Sequence[Table] = found.tables
@@ -88,6 +90,7 @@ class PostgresSource(DatabaseSource):
             database = Database(connection)
             found = prepare.look(database, settings, self._pipeline)
             found.require(settings, self.system)
+            self._own_targets.require(found.tables, self._epochs.tables.values())
             slot = prepare.take_position(connection, settings, self._pipeline)
             self._snapshot.close()
             self._snapshot.open(slot.snapshot)
@@ -98,17 +101,26 @@ class PostgresSource(DatabaseSource):
         self._snapshot.close()
 
 
-def check(settings: PostgresSettings, pipeline: str) -> None:
+def check(settings: PostgresSettings, pipeline: str, shared: Shared = nothing_shared) -> None:
     """Check what a first start needs, and change nothing.
+
+    Args:
+        settings: The source.
+        pipeline: The pipeline's name.
+        shared: Finds targets of several tables.
 
     Raises:
         SourceError: The database is not ready; the hint has the SQL that mends it.
         SourceUnavailableError: The database does not answer.
     """
     with explained(settings, "connect"), connect(settings.address, "calve check", replication=True) as connection:
-        prepare.look(Database(connection), settings, pipeline).require(settings, PostgresSource.system)
+        found = prepare.look(Database(connection), settings, pipeline)
+        found.require(settings, PostgresSource.system)
+        OwnTargets(shared, settings, lambda table: settings.database).require(found.tables)
 
 
-def open(settings: PostgresSettings, folder: StateFolder, pipeline: str) -> PostgresSource:
+def open(
+    settings: PostgresSettings, folder: StateFolder, pipeline: str, shared: Shared = nothing_shared
+) -> PostgresSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
-    return PostgresSource(PostgresReader(settings, str(folder.absolute()), pipeline))
+    return PostgresSource(PostgresReader(settings, str(folder.absolute()), pipeline), shared)

@@ -1,0 +1,30 @@
+"""Finds source tables whose rows would go to one target, where they replace each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from calve.route.route import SinkRoute, names_by_table, passing
+from calve.sources.source import SourceTable
+
+__all__ = ["SharedTargets", "shared_targets"]
+
+SharedTargets = Callable[[Sequence[SourceTable]], list[tuple[str, list[str]]]]
+"""Returns the targets that get rows of several of these tables, each with the names of the tables."""
+
+
+def shared_targets(routes: Sequence[SinkRoute], tables: Sequence[SourceTable]) -> list[tuple[str, list[str]]]:
+    """Return the targets that get rows of several source tables, each with their names.
+
+    A target that fields of a row decide counts for nothing; conditions on fields may be true.
+
+    Args:
+        routes: The routes of the sinks with targets.
+        tables: The source tables.
+    """
+    found: dict[tuple[int, str], list[str]] = {}
+    for number, route in enumerate(routes):
+        taken = passing(route, tables)
+        for table, target in names_by_table(route.table, tables if taken is None else taken).items():
+            found.setdefault((number, target), []).append(table)
+    return [(target, names) for (_, target), names in found.items() if len(names) > 1]

@@ -1,0 +1,94 @@
+"""Checks that no two tables have one target, where their rows would replace each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from calve.errors import SourceError
+from calve.observe.humanize import listed
+from calve.sources.database.settings import DatabaseSettings
+from calve.sources.database.table import MERGED, Table
+from calve.sources.source import SourceTable
+
+__all__ = ["OwnTargets", "Shared", "nothing_shared"]
+
+Shared = Callable[[Sequence[SourceTable]], list[tuple[str, list[str]]]]
+"""Returns the targets that get rows of several of these tables, each with the names of the tables."""
+_SHOWN = 10
+_WAY_OUT = (
+    'Put ${getMetadata("schema_name")} into the name of the target, or exclude a table. With merge_tables: true they '
+    "share it, and schema_name and table_name are in its key"
+)
+
+
+def nothing_shared(tables: Sequence[SourceTable]) -> list[tuple[str, list[str]]]:
+    """Return no target: nobody knows where rows go."""
+    return []
+
+
+class OwnTargets:
+    """What a source knows of the targets of its tables.
+
+    Args:
+        shared: Finds targets of several tables.
+        settings: The source's settings.
+        database_of: Returns the name of a table's database.
+    """
+
+    def __init__(self, shared: Shared, settings: DatabaseSettings, database_of: Callable[[Table], str]) -> None:
+        self._shared = shared
+        self._shown, self._is_merged = settings.shown, settings.merge_tables
+        self._database_of = database_of
+
+    def require(self, tables: Sequence[Table], known: Iterable[Table] = ()) -> None:
+        """Check tables that are to be read, beside those that are read already.
+
+        Raises:
+            SourceError: Some have one target, or a column that tables of one target get.
+        """
+        names = {table.full_name for table in tables}
+        others = [table for table in known if not table.stopped and table.full_name not in names]
+        faults = [
+            f"{listed(names, _SHOWN)} would all be written to {target}, and replace each other's rows"
+            for target, names in self._found([*others, *tables])
+        ]
+        faults += [fault for table in tables if (fault := self._taken(table))]
+        if faults:
+            raise self._error(f"{self._shown}: {'; '.join(faults[:_SHOWN])}", "" if self._is_merged else _WAY_OUT)
+
+    def go_on(self, tables: Collection[Table]) -> None:
+        """Check the tables of a state from before.
+
+        Raises:
+            SourceError: Some have one target by now, or `merge_tables` is another.
+        """
+        if any(table.is_merged != self._is_merged for table in tables):
+            what = f"merge_tables was {'false' if self._is_merged else 'true'} when {self._shown} was loaded"
+            raise self._error(what, "Set it back, or use a new --state and an empty target")
+        self.require([], tables)
+
+    def _error(self, what: str, hint: str) -> SourceError:
+        return SourceError(what, step="start", target=self._shown, hint=hint)
+
+    def conflict(self, table: Table, known: Iterable[Table]) -> str:
+        """Return why a new table cannot be read beside those that are known; empty: it can."""
+        others = [other for other in known if other.oid != table.oid and other.columns]
+        for target, names in self._found([*others, table]):
+            if table.full_name in names:
+                shown = listed([name for name in names if name != table.full_name], _SHOWN)
+                return (
+                    f"it would be written to {target}, as {shown}, and their rows would replace each other. {_WAY_OUT}"
+                )
+        return self._taken(table)
+
+    def _taken(self, table: Table) -> str:
+        """Return why a table cannot share a target, or nothing."""
+        names = [column.name for column in table.columns if column.name.lower() in MERGED] if self._is_merged else []
+        return f"{names[0]} of {table.full_name} has the name of a column that merge_tables adds" if names else ""
+
+    def _found(self, tables: Sequence[Table]) -> list[tuple[str, list[str]]]:
+        return [] if self._is_merged else self._shared([self._source_table(table) for table in tables])
+
+    def _source_table(self, table: Table) -> SourceTable:
+        attributes = {**table.attributes, "database_name": self._database_of(table)}
+        return SourceTable(table.full_name, "", "", attributes)

@@ -46,6 +46,19 @@ def test_a_process_is_ready_once_all_of_its_pipelines_run(tmp_path: Path) -> Non
         assert ask(metrics, "healthz") == (200, {"status": "ok"})
 
 
+def test_a_process_whose_source_refuses_clients_is_not_ready_until_it_accepts_them(tmp_path: Path) -> None:
+    with Watch() as watch, Metrics(watch.reports, 0, health=watch.health) as metrics:
+        watch.expect(["a"])
+        status = watch.pipeline("a", str(tmp_path / "a"))
+        status.set_state("waiting")
+        status.lag(0, 0, "all 500 connections are open")
+        code, answer = ask(metrics, "readyz")
+        assert (code, answer["pipelines"]["a"]["refusing"]) == (503, "all 500 connections are open")
+        assert ask(metrics, "healthz")[0] == 200
+        status.lag(0, 0)
+        assert ask(metrics, "readyz")[0] == 200
+
+
 def test_a_pipeline_that_failed_is_named_whether_it_began_or_not(tmp_path: Path) -> None:
     with Watch() as watch, Metrics(watch.reports, 0, health=watch.health) as metrics:
         watch.expect(["a", "b", "c"])

@@ -11,9 +11,9 @@ from calve.dashboard.app import App
 from calve.dashboard.history import SAMPLE_SECONDS
 from calve.errors import CalveError, SettingsError
 from calve.observe.log import Log
-from calve.observe.metrics import Quiet, server_class
 from calve.observe.status_file import read_all
 from calve.observe.ticker import Ticker
+from calve.observe.web_server import Quiet, server_class
 
 __all__ = ["Dashboard", "history_file"]
 

@@ -22,12 +22,14 @@ class Health:
         quiet_seconds: Time since its last activity; a pipeline that waits for events polls several times a second.
         held: Why tables cannot be committed, by table.
         error: What ended it, or what it is retrying.
+        refusing: Why its source refuses new events at the moment.
     """
 
     state: State = "starting"
     quiet_seconds: float = 0.0
     held: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    refusing: str = ""
 
     @property
     def is_stuck(self) -> bool:
@@ -42,9 +44,9 @@ def alive(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
 
 
 def ready(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
-    """Return the HTTP status and the answer of `/readyz`: 503 unless every pipeline runs and no table is held."""
+    """Return the HTTP status and the answer of `/readyz`: 503 unless all pipelines run and accept events."""
     is_ready = bool(pipelines) and all(
-        one.state in ("running", "waiting") and not one.held for one in pipelines.values()
+        one.state in ("running", "waiting") and not (one.held or one.refusing) for one in pipelines.values()
     )
     states = {name: _summary(one) for name, one in pipelines.items()}
     return 200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "pipelines": states}
@@ -61,4 +63,5 @@ def _summary(one: Health) -> dict[str, Any]:
         "state": one.state,
         **({"held": dict(one.held)} if one.held else {}),
         **({"error": one.error} if one.error else {}),
+        **({"refusing": one.refusing} if one.refusing else {}),
     }

@@ -5,22 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
-from socket import AF_INET6
 from types import TracebackType
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.simple_server import make_server
 
 import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport, TableFiles
+from calve.observe.web_server import Quiet, server_class
 
-__all__ = ["Metrics", "Quiet", "StatusCollector", "server_class"]
+__all__ = ["Metrics", "StatusCollector"]
 
 Sample = tuple[list[str], float | int | None]
 Samples = Callable[[PipelineReport], Iterable[Sample]]
@@ -272,21 +271,3 @@ class Metrics:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()
-
-
-class Quiet(WSGIRequestHandler):
-    """A handler that logs no requests, and ends idle connections."""
-
-    timeout = 30
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Log nothing."""
-
-
-class _Version6(ThreadingWSGIServer):
-    address_family = AF_INET6
-
-
-def server_class(host: str) -> type[ThreadingWSGIServer]:
-    """Return the server for an address of IPv4 or IPv6."""
-    return _Version6 if ":" in host else ThreadingWSGIServer

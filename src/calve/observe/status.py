@@ -62,6 +62,7 @@ class PipelineStatus:
         self._clock = clock
         self._notices = notices
         self._last_beat = clock()
+        self._refusing = ""
         self._report = (totals or Totals()).report(name)
         self._report.pid, self._report.host = os.getpid(), socket.gethostname()
         self._report.process_started = process_started(self._report.pid)
@@ -211,10 +212,11 @@ class PipelineStatus:
         with self._lock:
             self._report.staged_batches, self._report.staged_bytes = batches, size_bytes
 
-    def lag(self, rows: int, size_bytes: int) -> None:
-        """Record what waits in the source (-1 rows: unknown)."""
+    def lag(self, rows: int, size_bytes: int, refusing: str = "") -> None:
+        """Record what waits in the source (-1 rows: unknown), and why it refuses new events, if it does."""
         self.beat()
         with self._lock:
+            self._refusing = refusing
             self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
 
     def source(self, condition: str, stopped: Iterable[str] = ()) -> None:
@@ -274,7 +276,7 @@ class PipelineStatus:
         with self._lock:
             held = {name: table.error.message for name, table in self._report.tables.items() if table.error}
             error = self._report.errors[-1].sentence() if self._report.errors else ""
-            return Health(self._report.state, self._clock() - self._last_beat, held, error)
+            return Health(self._report.state, self._clock() - self._last_beat, held, error, self._refusing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

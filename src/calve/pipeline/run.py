@@ -26,6 +26,7 @@ from calve.engine.master import check_master
 from calve.engine.pyspark_private import has_stopped
 from calve.errors import CalveError, EngineError, InvariantError
 from calve.object_store import StateFolder, StoreFolder
+from calve.observe.descriptors import raise_limit
 from calve.observe.log import Log
 from calve.observe.watch import Watch
 from calve.pipeline.plugins import local_log
@@ -103,6 +104,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     Raises:
         CalveError: Nothing could start.
     """
+    raise_limit()
     check_master(options.master or MASTER)
     state = state_folder(options).absolute()
     check_sources(pipelines, state, options.standby)

@@ -22,8 +22,8 @@ _LINGER_SECONDS = 1.0
 class Host(Protocol):
     """The server of a connection."""
 
-    def admit(self, connection: Connection) -> bool:
-        """Register a connection; return False if there are too many."""
+    def admit(self, connection: Connection) -> None:
+        """Register a connection."""
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection."""
@@ -41,13 +41,19 @@ class Connection(asyncio.Protocol):
     Args:
         host: The server.
         service: Answers the requests.
-        timeout: Seconds for a request to arrive, and for the disk to store it.
+        times: Seconds for a request to arrive, and for the disk to store it; and when the first head must be here.
+        closed: Gets its result when the client is gone.
+        is_served: Whether there is room for the client; otherwise it is told that there is none.
     """
 
-    def __init__(self, host: Host, service: Service, timeout: float) -> None:
+    def __init__(
+        self, host: Host, service: Service, times: tuple[float, float], closed: asyncio.Future[None], is_served: bool
+    ) -> None:
         self._host = host
         self._service = service
-        self._timeout = timeout
+        self._timeout, self.deadline = times
+        self._closed = closed
+        self._is_served = is_served
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._reading: Request | None = None
@@ -59,15 +65,14 @@ class Connection(asyncio.Protocol):
         self._deaf = False  # later bytes are discarded
         self._ended = False  # the client will send no more
         self._choked = False  # the client does not read its answers
-        self.deadline = 0.0
 
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; called by asyncio."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
-        self.deadline = self._host.now() + self._timeout
-        if not self._host.admit(self):
+        self._host.admit(self)
+        if not self._is_served:
             self._refuse(Response(429, "There are too many connections. Please retry later", (("retry-after", "1"),)))
             self._advance()
 
@@ -107,6 +112,8 @@ class Connection(asyncio.Protocol):
         self._reading = None
         self._waiting.clear()
         self._host.leave(self)
+        if not self._closed.done():
+            self._closed.set_result(None)
 
     def pause_writing(self) -> None:
         """Stop reading while answers wait; called by asyncio."""

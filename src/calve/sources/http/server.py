@@ -13,6 +13,7 @@ from typing import Any
 
 from calve.errors import SourceError
 from calve.sources.http.connection import Connection
+from calve.sources.http.gate import Admission, Gate
 from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
 from calve.sources.log.log import Entry
@@ -22,6 +23,10 @@ __all__ = ["Server", "try_port"]
 HELD_BYTES = 512 << 20
 """With more bytes of unanswered bodies, new requests are answered 429; checked a few times per second."""
 _BACKLOG = 1024
+_GOODBYE_SECONDS = 1.0
+"""For the last word of TLS: a client that is silent must not keep its connection."""
+_PAUSE_SECONDS = 0.25
+"""Between attempts to accept while the system gives no descriptors."""
 
 
 class Server:
@@ -31,7 +36,10 @@ class Server:
         self._settings = settings
         self._service = service
         self._timeout = settings.request_timeout.total_seconds()
+        most = settings.max_connection_count
+        self._gate = Gate(most, settings.max_connections_per_address or most - most // 5)
         self._connections: set[Connection] = set()
+        self._accepted: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
         self._socket: socket.socket
@@ -75,12 +83,16 @@ class Server:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._service.answered, entries)
 
+    @property
+    def refusing(self) -> str:
+        """Why further clients are refused; empty while they are served."""
+        return self._gate.refusing
+
     # --- Host
 
-    def admit(self, connection: Connection) -> bool:
-        """Register a connection; False when there are too many."""
+    def admit(self, connection: Connection) -> None:
+        """Register a connection."""
         self._connections.add(connection)
-        return len(self._connections) <= self._settings.max_connection_count
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection."""
@@ -108,21 +120,53 @@ class Server:
             self._loop.close()
 
     async def _serve(self) -> None:
-        listener = await self._loop.create_server(
-            lambda: Connection(self, self._service, self._timeout),
-            sock=self._socket,
-            ssl=self._tls,
-            backlog=_BACKLOG,
-            ssl_handshake_timeout=self._timeout if self._tls else None,
-        )
+        accepting = self._loop.create_task(self._accept())
         while not self._stopped.is_set():
             self._sweep()
             try:
                 await asyncio.wait_for(self._stopped.wait(), min(0.25, self._timeout / 4))
             except TimeoutError:
                 continue
-        listener.close()
+        accepting.cancel()
+        self._socket.close()
         await self._drain()
+        await asyncio.wait([accepting])
+
+    async def _accept(self) -> None:
+        while True:
+            try:
+                client, address = await self._loop.sock_accept(self._socket)
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self._gate.run_short()
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                continue  # this client has left again
+            host = address[0]
+            admission = self._gate.enter(host, client.fileno())
+            if admission is Admission.CLOSED:
+                client.close()
+                continue
+            task = self._loop.create_task(self._connect(client, host, admission))
+            self._accepted.add(task)
+            task.add_done_callback(self._accepted.discard)
+
+    async def _connect(self, client: socket.socket, host: str, admission: Admission) -> None:
+        """Serve a connection until it is lost; the handshake of TLS and the first head share their time."""
+        closed, deadline = self._loop.create_future(), self.now() + self._timeout
+        is_served = admission is Admission.SERVED
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: Connection(self, self._service, (self._timeout, deadline), closed, is_served),
+                client,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._timeout if self._tls else None,
+                ssl_shutdown_timeout=_GOODBYE_SECONDS if self._tls else None,
+            )
+            await closed
+        except (OSError, TimeoutError):  # of the handshake; ssl.SSLError is an OSError
+            client.close()
+        finally:
+            self._gate.leave(host, admission)
 
     def _sweep(self) -> None:
         """Act on deadlines, and refuse requests while bodies fill the memory."""
@@ -142,6 +186,7 @@ class Server:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.abort()
+        await asyncio.gather(*self._accepted, return_exceptions=True)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -72,6 +72,12 @@ class HttpSettings:
     max_connection_count: int = option(
         500, "Maximum number of open connections; further ones are answered with 429 and closed.", minimum=1
     )
+    max_connections_per_address: int | None = option(
+        None,
+        "Maximum number of open connections from one address, or one network of IPv6 (/64); further ones are answered "
+        "with 429 and closed. Default: four fifths of `max_connection_count`. Behind a proxy all have its address.",
+        minimum=1,
+    )
     max_pending_requests: int = option(
         1024, "Maximum number of requests that wait for the disk; further ones are answered with 429.", minimum=1
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
@@ -101,7 +102,7 @@ class HttpSource:
             raise self._log.overtaken
         if self._serving and not (self._server.alive and self._log.alive):
             raise InvariantError("the http source has ended by itself", step="read", hint="Start the pipeline again")
-        return self._index.backlog(position)
+        return replace(self._index.backlog(position), refusing=self._server.refusing)
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Return the next splits after a position."""

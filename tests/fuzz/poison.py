@@ -30,11 +30,11 @@ KINDS: dict[str, Code] = {
     '{"k": "plain", "v": 1, "p": @}': Code.REQUIRED_MISSING,
     '{"k": "plain", "id": @, "v": "n/a"}': Code.NOT_COERCIBLE,
     '{"k": "keyed", "op": "up and down", "id": @, "v": 1}': Code.UNKNOWN_OPERATION,
-    '{"k": "named", "t": "", "id": @, "v": 1}': Code.BAD_TABLE_NAME,
+    '{"k": "named", "t": "a/b", "id": @, "v": 1}': Code.BAD_TABLE_NAME,
     '{"k": "missing", "id": @, "v": 1}': Code.NO_SUCH_TABLE,
     '{"k": "keyed", "op": "delete", "v": 1, "p": @}': Code.NO_KEY,
     '{"k": "plain", "id": @, "NAME": "x", "Name": "y"}': Code.AMBIGUOUS_FIELD,
-    '{"k": "named", "id": @, "v": 1}': Code.EXPRESSION_ERROR,
+    '{"k": "named", "id": @, "v": 1}': Code.NO_FIELD,
     '{"k": "plain", "id": @, "v": 1, "j": "no json"}': Code.PROCESSOR_FAILED,
 }
 GOOD = (
@@ -44,7 +44,7 @@ GOOD = (
 )
 MANY = '{"k": "wide", "id": @, ' + ", ".join(f'"f{each}": 1' for each in range(1_050)) + "}"
 CODES = {*KINDS.values(), Code.TOO_MANY_COLUMNS}
-ELSEWHERE = {Code.SINK_REFUSED, Code.UNDECODABLE, Code.UNKNOWN_SCHEMA, Code.UNPROCESSABLE}
+ELSEWHERE = {Code.EXPRESSION_ERROR, Code.SINK_REFUSED, Code.UNDECODABLE, Code.UNKNOWN_SCHEMA, Code.UNPROCESSABLE}
 """They need an OpenSearch, a schema registry, or a bug; tests of these have them."""
 _NUMBER = re.compile(rb'"(?:id|p)": (\d+)')
 _YAML = """

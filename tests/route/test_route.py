@@ -65,13 +65,19 @@ def test_of_a_repeated_key_the_table_and_the_column_are_made_of_the_same_value_w
 def test_an_empty_or_malformed_name_is_a_reject_with_its_reason():
     routed = router(("db.${/t}", ())).route(batch({}, {"t": "a/b"}, {"t": "ok"}, {"t": None}))
     rejects = routed.rejects[0].to_pylist()
-    assert {(each["row"], each["code"]) for each in rejects} == {(row, "BAD_TABLE_NAME") for row in (0, 1, 3)}
+    lacking = "the name needs a value of t, which is missing, null or empty"
+    assert {(each["row"], each["code"]) for each in rejects} == {
+        (0, "NO_FIELD"),
+        (1, "BAD_TABLE_NAME"),
+        (3, "NO_FIELD"),
+    }
+    assert {each["reason"] for each in rejects if each["code"] == "NO_FIELD"} == {lacking}
     assert parts(routed) == {(0, "db.ok"): [2]}
 
 
-def test_a_bare_name_that_an_event_lacks_cannot_be_evaluated():
+def test_a_bare_name_that_an_event_lacks_is_no_field():
     routed = router(("db.${t}", ())).route(batch({"t": "x"}, {"u": 1}))
-    assert [(each["row"], each["code"]) for each in routed.rejects[0].to_pylist()] == [(1, "EXPRESSION_ERROR")]
+    assert [(each["row"], each["code"]) for each in routed.rejects[0].to_pylist()] == [(1, "NO_FIELD")]
 
 
 def test_routes_share_events_out_and_default_takes_what_is_left():

@@ -73,6 +73,16 @@ class SinkRoute:
     field: str = "table_identifier"
     fault: Callable[[str], str | None] = fault
 
+    def refusal(self, name: str) -> tuple[Code, str, str]:
+        """Return code, field and reason of events with a name that is not valid; empty: it cannot be evaluated."""
+        fields = [part for kind, part in self.table.pieces if kind in ("field", "attribute")]
+        if fields and any(not part.strip() for part in name.split(".")):
+            which = f"one of {', '.join(fields)}" if len(fields) > 1 else fields[0]
+            return Code.NO_FIELD, self.field, f"the name needs a value of {which}, which is missing, null or empty"
+        if not name:
+            return Code.EXPRESSION_ERROR, self.field, f"{self.field} cannot be evaluated"
+        return Code.BAD_TABLE_NAME, self.field, self.fault(name) or ""
+
     @property
     def metadata(self) -> frozenset[str]:
         """The metadata attributes that it reads."""
@@ -257,16 +267,12 @@ class Router:
         rejects = []
         missing = _positions(names.is_null())
         if len(missing):
-            rejects.append(
-                reject_rows(
-                    _back(missing, chosen), Code.EXPRESSION_ERROR, sink.field, f"{sink.field} cannot be evaluated"
-                )
-            )
+            rejects.append(reject_rows(_back(missing, chosen), *sink.refusal("")))
         for name, here in _groups(names):
             at = chosen if here is None else _back(here, chosen)
-            if wrong := sink.fault(name):
+            if sink.fault(name):
                 at = pa.array(range(len(names)), pa.int64()) if at is None else at
-                rejects.append(reject_rows(at, Code.BAD_TABLE_NAME, sink.field, wrong))
+                rejects.append(reject_rows(at, *sink.refusal(name)))
             else:
                 routed.parts.append((number, name, at))
         return rejects

@@ -136,7 +136,7 @@ class Driver:
         self._commits = TableCommits(ledger, wiring.catalogs, self._queue, self._status, hooks)
         self._committer = Committer(wiring.name, self._queue, self._commits.commit, self._commits.acknowledge)
         try:
-            self._trying("start", wiring.open, leave=True)
+            self._trying("start", lambda: wiring.open(ledger.committed.totals.tables), leave=True)
             self._trying("start", wiring.note_dead_letters, leave=True)
             left = self._recover()
             self._trying("start", self._start_source, leave=True)

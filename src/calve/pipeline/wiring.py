@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -155,8 +155,14 @@ class Wiring:
         """Whether batches of a backlog may be larger: not those of row changes, which tasks keep in memory."""
         return not self.in_order and all(sink.tables is not None and sink.tables.may_grow for sink in self._sinks)
 
-    def open(self) -> None:
-        """Reach catalogs and clusters; find or create the static tables."""
+    def open(self, written: Iterable[str] = ()) -> None:
+        """Reach catalogs and clusters; find or create the static tables.
+
+        Args:
+            written: The tables that earlier runs have written.
+        """
+        for tables in self._tables.values():
+            tables.wrote(written)
         self.open_tables()
         for sink in self._sinks:
             if sink.tables is None:

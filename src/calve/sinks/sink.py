@@ -129,6 +129,10 @@ class SinkTables(Protocol):
         """Create or evolve a table, so that events with these fields fit."""
         ...
 
+    def wrote(self, tables: Iterable[str]) -> None:
+        """Note the tables that earlier runs have written: one of them that is created again has lost its rows."""
+        ...
+
     def find(self, table: str) -> bool:
         """Load a table if it is not known and exists; return whether it is known."""
         ...

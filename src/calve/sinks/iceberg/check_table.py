@@ -1,4 +1,4 @@
-"""Checks that a table can be written as the options of its sink say; runs on the driver."""
+"""Checks that a table exists and can be written as the options of its sink say; runs on the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from calve.errors import UnsupportedError
+from calve.errors import NoTargetError, UnsupportedError
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
@@ -19,7 +19,7 @@ from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.loaded import Table
 from calve.table.schema import VariantType
 
-__all__ = ["check_table"]
+__all__ = ["check_table", "missing"]
 
 _NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
 """Spark has a type for `unknown`, but MERGE cannot write it (Iceberg 1.12)."""
@@ -81,3 +81,13 @@ def _check_key(table: Table, key: Key) -> None:
                 target=table.identifier,
                 hint="Set write_mode: merge-on-read or copy-on-write",
             )
+
+
+def missing(table: str, catalog: str) -> NoTargetError:
+    """Return the error of a missing static table that may not be created."""
+    return NoTargetError(
+        f"The table {table} does not exist in the catalog {catalog}",
+        step="start",
+        target=table,
+        hint="Create it, correct table_identifier, or set auto_create: true",
+    )

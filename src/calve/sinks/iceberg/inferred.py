@@ -25,7 +25,7 @@ from calve.observe.humanize import listed
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.definition import partition_spec_fields
 
-__all__ = ["fitted", "unclear_columns"]
+__all__ = ["absent_partitions", "fitted", "unclear_columns"]
 
 _TIMES = ("year", "month", "day", "hour")
 _NO_KEYS = (FloatType, DoubleType)
@@ -69,13 +69,18 @@ def fitted(schema: Schema, settings: IcebergSettings, types: ColumnTypes) -> Sch
         kind = _fitted(field, partitions.get(field.name, []), settings) if types.of([field.name]) is None else None
         fields.append(field.model_copy(update={"field_type": kind}) if kind else field)
     highest = schema.highest_field_id
-    for name in partitions:
-        if "." not in name and name not in schema.column_names:
-            highest += 1
-            new = NestedField(highest, name, types.of([name]) or UnknownType(), required=False)
-            kind = _fitted(new, partitions[name], settings)
-            fields.append(new.model_copy(update={"field_type": kind}) if kind else new)
+    for name in absent_partitions(schema, settings):
+        highest += 1
+        new = NestedField(highest, name, types.of([name]) or UnknownType(), required=False)
+        kind = _fitted(new, partitions[name], settings)
+        fields.append(new.model_copy(update={"field_type": kind}) if kind else new)
     return Schema(*fields)
+
+
+def absent_partitions(schema: Schema, settings: IcebergSettings) -> list[str]:
+    """Return the columns of `partition_by` that inferred columns lack: `fitted` adds them."""
+    names = dict.fromkeys(name for name, _ in partition_spec_fields(settings.partition_fields))
+    return [name for name in names if "." not in name and name not in schema.column_names]
 
 
 def _fitted(field: NestedField, transforms: list[str], settings: IcebergSettings) -> IcebergType | None:

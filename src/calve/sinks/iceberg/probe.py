@@ -14,8 +14,8 @@ from calve.dead_letters.open_table import check_letters
 from calve.durable import try_folder
 from calve.errors import NoTargetError
 from calve.settings.catalog import EMBEDDED
+from calve.sinks.iceberg.check_table import missing
 from calve.sinks.iceberg.settings import IcebergSettings
-from calve.sinks.iceberg.targets import missing
 from calve.write.parquet import try_writing
 
 __all__ = ["probe"]

@@ -168,6 +168,10 @@ class IcebergSink:
         """Create or evolve a table."""
         self._targets.fit(table, inferred)
 
+    def wrote(self, tables: Iterable[str]) -> None:
+        """Note the tables that earlier runs have written."""
+        self._targets.written = frozenset(tables)
+
     def find(self, table: str) -> bool:
         """Load a table if it is not known and exists; return whether it is known."""
         return self._targets.find(table)

@@ -29,8 +29,9 @@ from calve.observe.humanize import listed, many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
-from calve.sinks.iceberg.check_table import check_table
-from calve.sinks.iceberg.inferred import fitted, unclear_columns
+from calve.sinks.iceberg.check_table import check_table, missing
+from calve.sinks.iceberg.ignored_options import ignored_options
+from calve.sinks.iceberg.inferred import absent_partitions, fitted, unclear_columns
 from calve.sinks.iceberg.metadata_columns import NONE as NO_METADATA
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
@@ -40,7 +41,7 @@ from calve.table.definition import partition_spec_fields, schema_from_columns
 from calve.table.loaded import INFERRED, Absent, Table
 from calve.write.writer import check
 
-__all__ = ["SinkTargets", "missing"]
+__all__ = ["SinkTargets"]
 
 
 class SinkTargets:
@@ -53,6 +54,9 @@ class SinkTargets:
         log: Logs that a table was created or changed, or has invalid properties.
         mirrors: The source tables of the sink's mirrors.
         metadata: The columns that get the metadata of events.
+
+    Attributes:
+        written: The tables that earlier runs have written.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class SinkTargets:
         self._lock = threading.Lock()
         self._tables: dict[str, Table | Absent] = {}
         self._warned_time = False
+        self.written = frozenset[str]()
         self._followed: dict[str, list[SourceTable]] = {}
 
     def open(self) -> None:
@@ -302,6 +307,11 @@ class SinkTargets:
         table = self._create(name, chosen, self.settings.partition_by, marks)
         for line in unclear_columns(name, inferred, self._types):
             self._info(line)
+        for column in absent_partitions(schema, self.settings):
+            kind = chosen.find_type(column)
+            self._warn_once(
+                name, f"no event has {column} of partition_by; {name} has the column all the same, a {kind}"
+            )
         return table
 
     def _make_mirror(self, name: str, schema: Schema) -> Table | Absent:
@@ -325,6 +335,8 @@ class SinkTargets:
         settings = self.settings
         properties = {**settings.table_properties, **(marks or {})}
         table = self.catalog.create(name, schema.model_dump_json(), fields, properties, settings.table_location)
+        if name in self.written:
+            self._warn_once(name, f"{name}, which earlier runs have written, was gone: it has no row from before now")
         self._info(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
         return self._ready(table)
 
@@ -349,6 +361,8 @@ class SinkTargets:
         check_table(table, self.settings, self._metadata)
         for complaint in check(table, {**table.properties, **self.settings.write_properties}):
             self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
+        for sentence in ignored_options(table, self.settings):
+            self._warn_once(table.identifier, sentence)
 
     def _warn_once(self, table: str, message: str) -> None:
         with self._lock:
@@ -377,13 +391,3 @@ class SinkTargets:
         if bad:
             self._warn_once(table.identifier, f"{bad}; its events are rejected")
         return Absent(Code.NO_KEY.value, bad) if bad else table
-
-
-def missing(table: str, catalog: str) -> NoTargetError:
-    """Return the error of a missing static table that may not be created."""
-    return NoTargetError(
-        f"The table {table} does not exist in the catalog {catalog}",
-        step="start",
-        target=table,
-        hint="Create it, correct table_identifier, or set auto_create: true",
-    )

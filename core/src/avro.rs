@@ -222,8 +222,12 @@ impl<'a> Input<'a> {
                 match store {
                     Store::Longs(values) => values.push(number),
                     Store::Ints(values) => values.push(i32::try_from(number).map_err(|_| Left)?),
-                    Store::Doubles(values) => values.push(number as f64),
-                    Store::Floats(values) => values.push(number as f32),
+                    Store::Doubles(values) if (number as f64) as i128 == i128::from(number) => {
+                        values.push(number as f64)
+                    }
+                    Store::Floats(values) if (number as f32) as i128 == i128::from(number) => {
+                        values.push(number as f32)
+                    }
                     _ => return Err(Left),
                 }
             }

@@ -30,6 +30,8 @@ pub enum Kind {
     Timestamp {
         digits: usize,
         counts: Counts,
+        /// Whether texts may hold such numbers.
+        in_texts: bool,
     },
     String,
     Binary,
@@ -209,8 +211,8 @@ impl Column {
                 ends.push(values.len() as i64);
             }
             (Kind::Double, Store::Doubles(values)) => values.push(double(parser)?),
-            (Kind::Timestamp { digits, counts }, Store::Longs(values)) => {
-                values.push(timestamp(parser, *digits, *counts)?);
+            (Kind::Timestamp { digits, counts, in_texts }, Store::Longs(values)) => {
+                values.push(timestamp(parser, *digits, *counts, *in_texts)?);
             }
             (Kind::Nested, store) => nested(store, parser, notes)?,
             (kind, store) => plain(kind, store, parser)?,
@@ -274,14 +276,7 @@ fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Done<()> {
             let found = either(parser, |text| value::integer(text, i32::MIN.into(), i32::MAX.into()))?;
             values.push(found as i32);
         }
-        (Kind::Float, Store::Floats(values)) => {
-            let found = double(parser)?;
-            let narrow = found as f32;
-            if found.is_finite() && !narrow.is_finite() {
-                return Err(Left);
-            }
-            values.push(narrow);
-        }
+        (Kind::Float, Store::Floats(values)) => values.push(value::narrow(double(parser)?).ok_or(Left)?),
         (Kind::Decimal { precision, scale }, Store::Decimals(values)) => {
             values.push(either(parser, |text| value::decimal(text, *precision, *scale))?);
         }

@@ -2,7 +2,7 @@
 
 use crate::column::Counts;
 use crate::iso8601::{self, DAY, FIRST_DAY, LAST_DAY};
-use crate::parse::{Done, Left, Number, Parser};
+use crate::parse::{Done, Left, Parser};
 use crate::value;
 
 /// Reads a string by a function.
@@ -42,13 +42,15 @@ pub fn double(parser: &mut Parser) -> Done<f64> {
 }
 
 #[inline(always)]
-pub fn timestamp(parser: &mut Parser, digits: usize, counts: Counts) -> Done<i64> {
+pub fn timestamp(parser: &mut Parser, digits: usize, counts: Counts, in_texts: bool) -> Done<i64> {
     let second = 10i64.pow(digits as u32);
     let found = if parser.is_number() {
-        since_1970(&parser.number()?, digits, counts)
+        since_1970(parser.number()?.text, digits, counts)
     } else {
         text(parser, |text| {
-            let stamp = iso8601::stamp(text)?;
+            let Some(stamp) = iso8601::stamp(text) else {
+                return in_texts.then(|| since_1970(text, digits, counts)).flatten();
+            };
             let days = stamp.seconds.div_euclid(DAY);
             if !(FIRST_DAY..=LAST_DAY).contains(&days) {
                 return None;
@@ -61,8 +63,8 @@ pub fn timestamp(parser: &mut Parser, digits: usize, counts: Counts) -> Done<i64
 }
 
 /// A number as units since 1970, in the years 1 to 9999.
-fn since_1970(number: &Number, digits: usize, counts: Counts) -> Option<i64> {
-    let exact = value::exact(number.text)?;
+fn since_1970(number: &[u8], digits: usize, counts: Counts) -> Option<i64> {
+    let exact = value::exact(number)?;
     let scale = match counts {
         Counts::Scale(scale) => scale,
         Counts::Auto => match exact.magnitude() {

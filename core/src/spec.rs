@@ -91,7 +91,8 @@ impl<'a> Spec<'a> {
                     "auto" => Counts::Auto,
                     scale => Counts::Scale(scale.parse().ok()?),
                 };
-                (Kind::Timestamp { digits, counts }, Store::Longs(vec![]))
+                let in_texts = self.flag()?;
+                (Kind::Timestamp { digits, counts, in_texts }, Store::Longs(vec![]))
             }
             "string" => (Kind::String, Store::Bytes(vec![0], vec![])),
             "binary" => (Kind::Binary, Store::Bytes(vec![0], vec![])),

@@ -117,11 +117,22 @@ pub fn double(number: &Number) -> Option<f64> {
 fn slow_double(text: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok().filter(|value: &f64| value.is_finite())?;
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
+    if value.abs() >= SAFE as f64 && digits.contains(&b'.') && !digits.iter().any(|byte| byte | 32 == b'e') {
+        return None; // perhaps a whole number
+    }
     if value.abs() >= SAFE as f64 && digits.iter().all(u8::is_ascii_digit) {
         let whole = std::str::from_utf8(digits).ok()?.parse::<u128>().ok().filter(|&whole| whole < 1 << 127)?;
         return (value.abs() as u128 == whole).then_some(value);
     }
     Some(value)
+}
+
+/// A double as a float; a whole number that a float does not keep, or one too large, is not decided here.
+#[inline(always)]
+pub fn narrow(value: f64) -> Option<f32> {
+    let narrow = value as f32;
+    let is_changed = f64::from(narrow) != value && (value.fract() == 0.0 || narrow.is_infinite());
+    (!is_changed).then_some(narrow)
 }
 
 pub fn text_double(text: &[u8]) -> Option<f64> {

@@ -236,13 +236,16 @@ def floating(v, name, text):
         return float(v)
     numeric(v)
     result = float(v)
-    if v.lstrip("+-").isdigit() and not math.isinf(result) and int(result) != int(v):
+    whole = int(v.partition(".")[0]) if re.fullmatch(r"[+-]?[0-9]+(\.0*)?", v) else None
+    if whole is not None and not math.isinf(result) and int(result) != whole:
         raise NotCoercible
     if name == "float" and not math.isinf(result):
         try:
             result = struct.unpack("f", struct.pack("f", result))[0]
         except OverflowError:
             raise NotCoercible from None
+        if whole is not None and result != whole:
+            raise NotCoercible
     if math.isinf(result):
         raise NotCoercible
     return result

@@ -96,9 +96,9 @@ def test_a_value_that_does_not_fit_is_null_and_counted_or_rejected(kind, text):
     ("kind", "text", "reason"),
     [
         ("timestamptz", "1700000000000000", "is outside of the years 1 to 9999, the range of type timestamptz: "
-         "a number is read as epoch milliseconds, and seems to be microseconds"),
+         "a number is read as epoch milliseconds, and seems to be epoch microseconds: set timestamp_unit: us"),
         ("timestamp_ns", "1700000000000000000", "is outside of the years 1677 to 2262, the range of type timestamp_ns: "
-         "a number is read as epoch milliseconds, and seems to be nanoseconds"),
+         "a number is read as epoch milliseconds, and seems to be epoch nanoseconds: set timestamp_unit: ns"),
         ("date", "1700000000000", "is outside of the years 1 to 9999, the range of type date: "
          "a number is read as days since 1970"),
         ("timestamp", '"9999-12-31T23:59:59-01:00"', "is outside of the years 1 to 9999, the range of type timestamp"),
@@ -196,3 +196,27 @@ def test_a_map_with_variants_as_keys_is_a_clear_error():
 
 def test_no_events_are_no_rows():
     assert convert({"a": "int"}).rows.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("float", "16777216", 16777216.0), ("float", "16777217", None), ("float", '"16777217"', None), ("float", "-16777217.0", None),
+        ("float", "16777218", 16777218.0), ("float", "0.1", pytest.approx(0.1)), ("float", "1.6777217e7", 16777216.0),
+        ("float", "1.23456794E9", 1234567936.0), ("double", "16777217", 16777217.0), ("double", "9007199254740993", None),
+        ("double", "9007199254740993.0", None), ("double", "9007199254740992.0", 9007199254740992.0), ("double", "1e23", 1e23),
+        ("double", "0.1", 0.1), ("list<float>", "[1,16777217]", None), ("struct<a: float>", '{"a":16777217}', None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mismatch", ["null", "dlq"])
+def test_a_whole_number_is_exact_or_not_coercible_and_a_fraction_is_rounded(kind, text, value, mismatch):
+    found = convert({"v": kind}, f'{{"v":{text}}}', on_type_mismatch=mismatch)
+    if value is None and mismatch == "dlq":
+        assert found.rejects["code"].to_pylist() == ["NOT_COERCIBLE"]
+    else:
+        assert found.rows["v"].to_pylist() == [value]
+
+
+def test_a_float_column_that_can_grow_becomes_a_double_for_a_whole_number():
+    found = convert({"v": "float"}, '{"v":16777217}', look_for_unknown=True)
+    assert found.unknown.root.fields["v"].kind == "double"

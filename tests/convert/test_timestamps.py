@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -29,8 +30,8 @@ def values(kind: str, *given: object, **options: object) -> list[object]:
 @pytest.mark.parametrize(
     ("unit", "number", "micros"),
     [
-        ("s", 1_700_000_000, 1_700_000_000_000_000), ("s", 1700000000.123456, MICRO), ("s", 1e300, None), ("s", 0.0000001, None),
-        ("ms", 1_700_000_000_123, 1_700_000_000_123_000), ("ms", 1700000000123.456, MICRO), ("us", MICRO, MICRO), ("us", 0.5, None),
+        ("s", 1_700_000_000, 1_700_000_000_000_000), ("s", 1700000000.123456, MICRO), ("s", 1e300, None), ("s", 0.0000001, 0),
+        ("ms", 1_700_000_000_123, 1_700_000_000_123_000), ("ms", 1700000000123.456, MICRO), ("us", MICRO, MICRO), ("us", 0.5, 0), ("us", 1.5, 2),
         ("ns", MICRO * 1000, MICRO), ("ns", MICRO * 1000 + 1, None), ("s", 253402300800, None), ("us", -1, -1), ("s", -1, -1_000_000),
         ("auto", 1_700_000_000, 1_700_000_000_000_000), ("auto", 10**11 - 1, (10**11 - 1) * 10**6), ("auto", 10**11, 10**14),
         ("auto", 1_700_000_000_123, 1_700_000_000_123_000), ("auto", MICRO, MICRO), ("auto", MICRO * 1000, MICRO),
@@ -41,6 +42,57 @@ def test_numbers_count_what_the_settings_say(unit, number, micros):
     assert values("timestamptz", number, timestamp_unit=unit) == [micros]
     assert values("date", 20000, timestamp_unit=unit) == [20000]
     assert values("time", 1000, timestamp_unit=unit) == [1_000_000]
+
+
+@pytest.mark.parametrize("unit", ["s", "auto"])
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("1418530010", 1_418_530_010_000_000), ("1418530010.5", 1_418_530_010_500_000), ("-1", -1_000_000),
+        ("1646861401.5241024", 1_646_861_401_524_102), ("2023-11-14T22:13:20Z", 1_700_000_000_000_000), ("12 s", None),
+    ],
+)  # fmt: skip
+def test_digits_in_texts_are_numbers_where_the_unit_is_declared(unit, text, micros):
+    assert values("timestamptz", text, timestamp_unit=unit) == [micros]
+    assert values("timestamp", text) == [micros if "T" in text else None]
+
+
+def test_a_pattern_of_digits_comes_before_their_number():
+    options = {"timestamp_unit": "s", "timestamp_formats": ("yyyyMMdd",)}
+    assert values("timestamptz", "20231114", "1418530010", **options) == [1_699_920_000_000_000, 1_418_530_010_000_000]
+
+
+@pytest.mark.parametrize(
+    ("unit", "number", "micros"),
+    [
+        ("s", "1646861401.5241024", 1_646_861_401_524_102), ("s", "1646861401.5241025", None),
+        ("s", "1.6468614015241024e9", 1_646_861_401_524_102), ("ms", "1646861401524.7507", 1_646_861_401_524_751),
+        ("s", "1646861401.52410241234", None), ("ns", "1646861401524102401", None), (None, "1646861401524.1026", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_text", [False, True])
+@pytest.mark.parametrize("mismatch", ["null", "dlq"])
+def test_a_double_is_rounded_to_the_digits_of_its_column_and_counted(unit, number, micros, is_text, mismatch):
+    schema = schema_from_columns([{"name": "v", "type": "timestamptz"}, {"name": "l", "type": "list<timestamp>"}])
+    converter = Converter(table_of(schema), ConvertOptions(timestamp_unit=unit, on_type_mismatch=mismatch))
+    shown = f'"{number}"' if is_text else number
+    found = converter.convert(pa.table({"event": pa.array([f'{{"v":{shown},"l":[{shown}]}}'.encode()], pa.binary())}))
+    if micros is None and mismatch == "dlq":
+        assert found.rejects["code"].to_pylist() == ["NOT_COERCIBLE"]
+        return
+    assert plain_rows(found.rows) == [{"v": micros, "l": micros and [micros]}]
+    assert found.ignored == ({"v (rounded)": 1, "l (rounded)": 1} if micros else {})
+    assert found.nulled == ({} if micros else {"v": 1, "l": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"), [("1418530010", "s"), (1646861401.5241024, "s"), ("1418530010123", "ms"), (10**15, "us")]
+)
+def test_a_number_that_is_no_time_without_a_unit_names_the_setting(value, unit):
+    schema = schema_from_columns([{"name": "v", "type": "timestamptz"}])
+    event = json.dumps({"v": value}).encode()
+    found = Converter(table_of(schema), ConvertOptions()).convert(pa.table({"event": pa.array([event], pa.binary())}))
+    assert re.search(f"set timestamp_unit.*{unit}", found.reasons["v"])
 
 
 def test_nanosecond_columns_have_the_same_units():

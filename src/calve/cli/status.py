@@ -169,7 +169,8 @@ def _not_written(report: PipelineReport) -> Iterator[str]:
     if any(table.nulled for table in report.tables.values()):
         yield f"set to NULL: values that are not coercible. {NULLED_HINT}"
     if any(table.ignored for table in report.tables.values()):
-        yield f"not written: number of events with a field without a column, or with a repeated key. {IGNORED_HINT}"
+        what = "a field without a column, a repeated key, or a time that was rounded"
+        yield f"not written: number of events with {what}. {IGNORED_HINT}"
 
 
 _FRESH_SECONDS = 120.0

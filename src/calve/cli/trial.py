@@ -138,7 +138,9 @@ def _table(table: TableFate) -> Iterator[str]:
     for column, count in table.nulled.items():
         yield harmless(f"  {column}: {many(count, 'value')} not coercible to its type would become NULL")
     for name, count in table.ignored.items():
-        yield harmless(f"  {name}: has no column; would not be written in {many(count, 'event')}")
+        is_part = name.endswith((" (repeated)", " (rounded)"))
+        why = "would not be written whole" if is_part else "has no column; would not be written"
+        yield harmless(f"  {name}: {why} in {many(count, 'event')}")
 
 
 def _summary(found: Trial) -> str:

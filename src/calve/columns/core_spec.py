@@ -67,11 +67,18 @@ def _column(
         case iceberg.FixedType():
             yield from ("fixed", str(len(kind)))
         case iceberg.TimestampType() | iceberg.TimestamptzType():
-            yield from ("timestamp", "6", _SCALES[options.timestamp_unit])
+            yield from ("timestamp", "6", *_numbers(options))
         case iceberg.TimestampNanoType() | iceberg.TimestamptzNanoType():
-            yield from ("timestamp", "9", _SCALES[options.timestamp_unit])
+            yield from ("timestamp", "9", *_numbers(options))
         case _:
             yield str(kind)
+
+
+def _numbers(options: ConvertOptions) -> tuple[str, str]:
+    """Return what numbers in timestamp columns count, and whether digits in texts are surely numbers."""
+    return _SCALES[options.timestamp_unit or "ms"], _flag(
+        bool(options.timestamp_unit) and not options.timestamp_formats
+    )
 
 
 def _flag(value: bool) -> str:

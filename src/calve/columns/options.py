@@ -24,7 +24,8 @@ class ConvertOptions:
         fields: The fields to write; all others are ignored.
         count_ignored: Count the fields that have no column.
         declared: Columns in which such a value becomes null in any case.
-        timestamp_unit: The unit of numbers in timestamp columns; `auto`: guessed from their size.
+        timestamp_unit: The unit of numbers in timestamp columns, also of those in texts; `auto`: guessed from their
+            size; None: milliseconds, but no numbers in texts.
         timestamp_formats: Java's date patterns, for texts in timestamp and date columns that are not ISO 8601.
         column_limit: The most columns of a table (`look_for_unknown`); an event that needs more is rejected.
         metadata: The columns that get metadata of the event, each with its attribute; no field is written into them.
@@ -37,7 +38,7 @@ class ConvertOptions:
     fields: Fields = ALL_FIELDS
     count_ignored: bool = False
     declared: frozenset[str] = frozenset()
-    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = "ms"
+    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = None
     timestamp_formats: tuple[str, ...] = ()
     column_limit: int = COLUMN_LIMIT
     metadata: tuple[tuple[str, str], ...] = ()

@@ -105,8 +105,9 @@ def _widest(kind: Any) -> Any:
 
 
 def _is_float(value: float) -> bool:
+    """Return whether a float holds a number, but for digits of a fraction."""
     try:
-        struct.pack("<f", value)
+        (narrow,) = struct.unpack("<f", struct.pack("<f", value))
     except OverflowError:
         return False
-    return True
+    return bool(narrow == value or not value.is_integer())

@@ -24,7 +24,8 @@ from calve.columns.widen import widened
 from calve.compiled import events as core
 from calve.convert.build import seal
 from calve.convert.by_table import ConvertedRows, TableOfRow, TableOrder, divide
-from calve.convert.exact import Exact, ExactResult
+from calve.convert.exact import Exact, ExactResult, rounded
+from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
 from calve.errors import ConvertError
 from calve.event.columns import EVENT, SCHEMA, TYPED
@@ -53,7 +54,8 @@ class Converted:
         unknown: The fields that have no column or need a wider one; None if there are none or they were not requested.
         reasons: The reason of the first value of each column in `nulled`.
         ignored: How many events have each field without a column (dotted path), if these are counted, and each key
-            that an object repeats (`name (repeated)`); the last value of such a key is written.
+            that an object repeats (`name (repeated)`, whose last value is written), and each column in which a time
+            was rounded (`name (rounded)`).
         size_bytes: About the size of the rows.
     """
 
@@ -171,6 +173,8 @@ class Converter:
             codes, indexes = texts.indices.to_numpy(), fast.deferred.rows[at]
             name = self._schema.fields[number].name
             for row, code in zip(fast.rows[indexes].tolist(), codes.tolist(), strict=True):
+                if type(values[code]) is Rounded:
+                    outcome.ignored.append((row, (rounded(name),)))
                 if reasons[code] is not None:
                     outcome.nulled.append((row, (name, reasons[code])))
                     outcome.wider += [(row, node) for node in wider[code]]

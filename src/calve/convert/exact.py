@@ -18,13 +18,13 @@ from calve.columns.node import Kind, Node
 from calve.columns.options import ConvertOptions
 from calve.columns.unknown_fields import finder
 from calve.columns.widen import needed, widest
-from calve.convert.scalar import MismatchError, Read, bad, null_value, reader
+from calve.convert.scalar import MismatchError, Read, Rounded, bad, null_value, reader
 from calve.event.column_names import folded
 from calve.event.exact_json import MalformedError, parse_object
 from calve.event.reject import Code, Reject
 from calve.event.repeated import RepeatedKeys
 
-__all__ = ["Exact", "ExactResult"]
+__all__ = ["Exact", "ExactResult", "rounded"]
 
 
 class _RejectedError(Exception):
@@ -76,8 +76,8 @@ class ExactResult:
         nulled: Values that cannot be converted and became null: position of each, and column with reason.
         unknown_rows: The positions of events that may have fields without a column.
         wider: Values that fit only a wider column: position, and the needed type (`widen.needed`).
-        ignored: The good rows with fields without a column, if these are counted, or with repeated keys: positions
-            and dotted paths. Of a repeated key only the last value is written.
+        ignored: The good rows with fields without a column, if these are counted, with repeated keys, or with rounded
+            times: positions and dotted paths. Of a repeated key only the last value is written.
     """
 
     columns: list[tuple[Any, ...]]
@@ -109,6 +109,8 @@ class Exact:
         self._may_lack = options.may_lack
         self._ignored = finder(schema.as_struct(), options.case_insensitive) if options.count_ignored else None
         self._repeated = RepeatedKeys()
+        columns = enumerate(schema.fields) if options.timestamp_unit else ()
+        self._rounding = [at for at, field in columns if _has_times(field.field_type)]
 
     def convert(self, texts: Iterable[tuple[int, bytes | str | None]]) -> ExactResult:
         """Convert events, as pairs of position and text."""
@@ -127,7 +129,7 @@ class Exact:
                 continue
             if not (self._is_flat and event.keys() <= self._names.names):
                 outcome.unknown_rows.append(row)
-            if not_written := self._not_written(event):
+            if not_written := self._not_written(event, values):
                 outcome.ignored.append((row, not_written))
             outcome.nulled += [(row, each) for each in nulled]
             outcome.wider += [(row, node) for node in wider]
@@ -158,9 +160,10 @@ class Exact:
             raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event has a column")
         return event
 
-    def _not_written(self, event: dict[str, Any]) -> tuple[str, ...]:
-        """Return the fields without a column, if they are counted, and the repeated keys."""
+    def _not_written(self, event: dict[str, Any], values: list[Any]) -> tuple[str, ...]:
+        """Return the fields without a column, if they are counted, the repeated keys, and the rounded times."""
         fields = dict.fromkeys(self._ignored(event) if self._ignored else ())
+        fields |= dict.fromkeys(rounded(self._columns[at].name) for at in self._rounding if _is_rounded(values[at]))
         repeated = [name for name in self._repeated.top if name in self._fields]
         repeated += self._repeated.within(event[column.name] for column in self._columns if column.name in event)
         return (*fields, *dict.fromkeys(f"{name} (repeated)" for name in repeated))
@@ -214,6 +217,23 @@ def _wider(
             return []
 
     return find
+
+
+def rounded(column: str) -> str:
+    """Return how a column is counted in which a time was rounded."""
+    return f"{column} (rounded)"
+
+
+def _is_rounded(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_is_rounded, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_rounded, value))
+    return type(value) is Rounded
+
+
+def _has_times(kind: iceberg.IcebergType) -> bool:
+    return "timestamp" in str(kind)
 
 
 class _Names:

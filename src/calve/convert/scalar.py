@@ -25,11 +25,18 @@ from calve.event.exact_json import Number, dump
 from calve.event.reject import cut
 from calve.table.schema import VariantType
 
-__all__ = ["MismatchError", "Read", "bad", "null_value", "reader"]
+__all__ = ["MismatchError", "Read", "Rounded", "bad", "null_value", "reader"]
 
 Read = Callable[[Any], Any]
 
+
+class Rounded(int):
+    """A time that was rounded to the digits of its column, which is counted."""
+
+
 _NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+_WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?").fullmatch
+"""A whole number without an exponent: a double or float must hold it exactly, unlike a fraction or `1e23`."""
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").fullmatch
 _UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
@@ -126,7 +133,7 @@ def _double(value: Any) -> float:
         raise bad(value, "double")
     if math.isinf(number):
         raise MismatchError(f"{cut(value)} is too large for double")
-    if abs(number) >= 2**53 and value.lstrip("+-").isdigit() and int(number) != int(value):
+    if abs(number) >= 2**53 and (whole := _WHOLE(value)) and int(number) != int(whole[1]):
         raise MismatchError(f"{cut(value)} has more digits than a double can hold")
     return number
 
@@ -137,6 +144,8 @@ def _float(value: Any) -> float:
         rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]  # native order returns infinity, no error
     except OverflowError:
         raise MismatchError(f"{cut(value)} is too large for float") from None
+    if rounded != number and abs(number) >= 2**24 and _WHOLE(value):
+        raise MismatchError(f"{cut(value)} has more digits than a float can hold")
     return rounded
 
 
@@ -199,21 +208,40 @@ def _uuid(value: Any) -> bytes:
     raise bad(value, "UUID")
 
 
-def _temporal(parse: Callable[[str, int], int], unit: int, counts: str, kind: str) -> Read:
-    """Compile the reader of a date or time with `unit` units per second: texts by `parse`, numbers by `counts`."""
+def _temporal(parse: Callable[[str, int], int], unit: int, counts: str, kind: str, is_declared: bool = False) -> Read:
+    """Compile the reader of a date or time with `unit` units per second: texts by `parse`, numbers by `counts`.
+
+    If the unit of numbers is declared, digits in texts are numbers too, and doubles are rounded to the column's units.
+    """
     low, high = _range(kind, unit)
 
+    def read_text(value: str) -> int:
+        try:
+            return parse(value, unit)
+        except MismatchError as error:
+            if not _NUMERIC(value):
+                raise
+            if is_declared:
+                return read_number(value)
+            raise MismatchError(f"{error}{_declare(value)}" if kind.startswith("timestamp") else str(error)) from None
+
+    def read_number(value: Any) -> int:
+        exact = _exact(value, kind)
+        if exact.adjusted() > 20:
+            raise _out_of_range(value, kind, counts)
+        units = _WIDE.multiply(exact, _factor(exact, unit, counts))
+        number = int(units.to_integral_value(context=_WIDE))
+        if number == units:
+            return number
+        if not kind.startswith("timestamp"):
+            raise bad(value, kind)
+        if not is_declared or not _is_double(value, exact):
+            advice = _declare(value) if not is_declared else ""
+            raise MismatchError(f"{cut(value)} has more fraction digits than the column can hold{advice}")
+        return Rounded(number)
+
     def read(value: Any) -> int:
-        if type(value) is str:
-            number = parse(value, unit)
-        else:
-            exact = _exact(value, kind)
-            if exact.adjusted() > 20:
-                raise _out_of_range(value, kind, counts)
-            exact = _WIDE.multiply(exact, _factor(exact, unit, counts))
-            if exact != exact.to_integral_value(context=_WIDE):
-                raise bad(value, kind)
-            number = int(exact)
+        number = read_text(value) if type(value) is str else read_number(value)
         if not low <= number <= high:
             raise _out_of_range(value, kind, counts)
         return number
@@ -221,15 +249,30 @@ def _temporal(parse: Callable[[str, int], int], unit: int, counts: str, kind: st
     return read
 
 
+def _is_double(value: str, exact: Decimal) -> bool:
+    """Return whether a number with a fraction or an exponent is the shortest text of a double."""
+    return not value.lstrip("+-").isdigit() and Decimal(repr(float(value))) == exact
+
+
+def _declare(value: str) -> str:
+    """Return how to make a number a time, with its likely unit."""
+    return f"; to read numbers as times, also in texts, set timestamp_unit (here perhaps {_likely(Decimal(value))})"
+
+
+def _likely(number: Decimal) -> str:
+    return next((name for most, name in _MAGNITUDES if abs(number) < most), "ns")
+
+
 def _factor(number: Decimal, unit: int, counts: str) -> Decimal:
     """Return the factor that converts a number to units of which a second has `unit`."""
     if counts == "auto":
-        counts = next((name for most, name in _MAGNITUDES if abs(number) < most), "ns")
+        counts = _likely(number)
     return Decimal(1) if counts == "days" else Decimal(unit).scaleb(-_SCALES[counts])
 
 
 def _timestamp(unit: int, kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
-    return _temporal(_parser(iso8601.timestamp, options.timestamp_formats), unit, options.timestamp_unit, str(kind))
+    parse, counts = _parser(iso8601.timestamp, options.timestamp_formats), options.timestamp_unit
+    return _temporal(parse, unit, counts or "ms", str(kind), is_declared=counts is not None)
 
 
 def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callable[[str, int], int]:
@@ -283,10 +326,9 @@ def _out_of_range(value: Any, kind: str, counts: str) -> MismatchError:
         return MismatchError(outside)
     if counts == "auto":
         return MismatchError(outside)
-    digits = Decimal(value).adjusted() + 1
-    units = {range(15, 18): "microseconds", range(18, 21): "nanoseconds"} if counts == "ms" else {}
-    seems = next((f", and seems to be {name}" for sizes, name in units.items() if digits in sizes), "")
-    return MismatchError(f"{outside}: a number is read as {_COUNTED[counts]}{seems}")
+    likely = _likely(Decimal(value)) if kind.startswith("timestamp") else counts
+    advice = f", and seems to be {_COUNTED[likely]}: set timestamp_unit: {likely}" if likely != counts else ""
+    return MismatchError(f"{outside}: a number is read as {_COUNTED[counts]}{advice}")
 
 
 def _unknown(value: Any) -> None:

@@ -78,7 +78,8 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),
     (
         "calve_ignored_fields",
-        "Events with a field that has no column, or with a repeated key; `(others)` are all further fields.",
+        "Events with a field that has no column, with a repeated key, or with a time that was rounded; `(others)` are "
+        "all further fields.",
         ("table", "field"),
         _ignored,
     ),

@@ -23,7 +23,7 @@ NULLED_HINT = (
 )
 IGNORED_HINT = (
     "To add columns for fields: schema_evolution: true; to omit fields without this notice: exclude_keys or "
-    "include_keys; for a repeated key the last value is written"
+    "include_keys; for a repeated key the last value is written; a double of a time is rounded to its column's digits"
 )
 REJECT_HINTS = {
     "NOT_COERCIBLE": "To write them: change the column's type (ALTER TABLE; column_types for a new table) "

@@ -55,6 +55,16 @@ def test_a_value_is_read_as_the_chosen_version(writer: Any, reader: Any, value: 
 
 
 @pytest.mark.parametrize(
+    ("writer", "reader", "value"), [("int", "float", (1 << 24) + 1), ("long", "double", (1 << 53) + 1)]
+)
+def test_a_number_that_a_chosen_version_cannot_hold_is_undecodable(writer: str, reader: str, value: int) -> None:
+    for number, faults in ((value, 1), (value - 1, 0)):
+        decoded = decode(record(writer), made.encoded(record(writer), {"f0": number}), reader=record(reader))
+        assert len(decoded.faults) == faults
+        assert [row["f0"] for row in rows(decoded)] == ([] if faults else [number])
+
+
+@pytest.mark.parametrize(
     ("kind", "default"),
     [
         ("int", 5),

@@ -174,9 +174,12 @@ def _boolean(data: _Bytes) -> bool:
 def _number(value: int, step: Step, kind: pa.DataType | None) -> Any:
     if step.numbers and not 0 <= value < step.numbers[0]:
         raise FaultError("a time of day is not within a day")
-    if kind == pa.float32():
-        return np.array([value], np.int64).astype(np.float32)[0]
-    return float(value) if kind == pa.float64() else value
+    if kind not in (pa.float32(), pa.float64()):
+        return value
+    number = np.array([value], np.int64).astype(np.float32)[0] if kind == pa.float32() else float(value)
+    if int(number) != value:
+        raise FaultError(f"{value} has more digits than a {'float' if kind == pa.float32() else 'double'} can hold")
+    return number
 
 
 def _text(data: bytes) -> str:

@@ -63,7 +63,7 @@ class TableJob(SinkJob):
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] | None = None
     column_types: ColumnTypes = field(default_factory=ColumnTypes)
-    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = "ms"
+    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = None
     timestamp_formats: tuple[str, ...] = ()
     case_insensitive: bool = False
     changes: bool = False

@@ -159,10 +159,11 @@ class IcebergSettings(SinkSettings):
     infer_timestamps: bool = option(
         True, "If all texts of a new column are ISO 8601 date-times, it is a `timestamptz`; with false, a `string`."
     )
-    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] = option(
-        "ms",
+    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = option(
+        None,
         "The unit of numbers (since 1970) in timestamp columns. `auto` depends on the number: below 10^11 seconds, "
-        "below 10^14 milliseconds, below 10^17 microseconds, otherwise nanoseconds.",
+        "below 10^14 milliseconds, below 10^17 microseconds, otherwise nanoseconds. With it digits in texts are "
+        "numbers too, and doubles are rounded to the digits of the column. Without it numbers are milliseconds.",
     )
     timestamp_formats: list[str] = option(
         [],

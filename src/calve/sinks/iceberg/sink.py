@@ -152,7 +152,7 @@ class IcebergSink:
     def check_times(self, entries: Iterable[TableFiles]) -> None:
         """Warn once about each column whose numbers look like seconds but were read as milliseconds."""
         known = self._targets.known()
-        for entry in entries if self._settings.timestamp_unit == "ms" else ():
+        for entry in entries if self._settings.timestamp_unit in (None, "ms") else ():
             table = known.get(entry.table) if entry.catalog == self._key else None
             for name in read_as_milliseconds(table.schema, entry.files) if isinstance(table, Table) else ():
                 if (entry.table, name) not in self._warned_times:

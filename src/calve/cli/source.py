@@ -130,7 +130,7 @@ def drop_source(path: Path, pipeline: str | None, yes: bool) -> None:
       calve source drop pipelines/ --pipeline shop --yes
     """
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve source --help` needs no Spark
-    from calve.sources.postgres.release import drop
+    from calve.sources.postgres.release import drop, slot_name
     from calve.sources.postgres.settings import PostgresSettings
 
     one = only(parse(path, PLUGINS).pipelines, pipeline)
@@ -140,6 +140,6 @@ def drop_source(path: Path, pipeline: str | None, yes: bool) -> None:
             f"The source {one.source.name} of {one.name} has nothing on its server that could be dropped"
         )
     if not yes:
-        click.confirm(f"Drop the slot {settings.slot_of(one.name)} at {settings.shown}?", abort=True)
+        click.confirm(f"Drop the slot {slot_name(settings, one.name)} at {settings.shown}?", abort=True)
     for line in drop(settings, one.name):
         click.echo(line)

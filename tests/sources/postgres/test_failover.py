@@ -19,7 +19,7 @@ from sources.mysql.follow import Follower, postgres_settings
 pytestmark = pytest.mark.services
 
 STANDBY = "standby"
-SLOT = "slot_name = 'calve_p'"
+SLOT = "slot_name = 'calve_p_postgres'"
 
 
 @pytest.fixture
@@ -93,5 +93,5 @@ def test_a_new_primary_without_the_slot_is_a_lost_position(
     follower = begun(primary, tmp_path)
     promoted(primary, standby)
     follower.settings = replace(follower.settings, port=standby.port)
-    with pytest.raises(PositionLostError, match=r"slot calve_p .* does not exist any more"):
+    with pytest.raises(PositionLostError, match=r"slot calve_p_postgres .* does not exist any more"):
         follower.read()

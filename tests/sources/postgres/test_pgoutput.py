@@ -117,7 +117,7 @@ class Answers:
 
     def query(self, sql: str) -> list[list[str | None]]:
         if "pg_class" in sql:
-            return [["public", "t", "1", "id"], ["public", "t", "2", "x"]]
+            return [["public", "t", "1", "id", "r"], ["public", "t", "2", "x", "r"]]
         self.asked.append(sql)
         return [[key, value] for key, value in self.rows.items() if f"'{key}'" in sql]
 

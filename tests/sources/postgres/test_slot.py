@@ -1,17 +1,20 @@
-"""A slot that somebody else moved or created again has lost changes, and is not read on silently."""
+"""A slot is of one pipeline and database: another one is not taken, and one that somebody moved is not read on silently."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from calve.errors import PositionLostError
+from calve.errors import PositionLostError, SourceError
 from calve.sources.database.settings import Tables
+from calve.sources.postgres import release, source
 from calve.sources.postgres.acknowledged import Acknowledged
+from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source_files import LocalFiles
-from services.postgres import Postgres
+from services.postgres import PASSWORD, Postgres
 from sources.mysql.follow import Follower, postgres_settings
 
 pytestmark = pytest.mark.services
@@ -110,3 +113,82 @@ def test_the_server_is_told_only_what_is_written_down(tmp_path: Path) -> None:
     assert Acknowledged(files).at == 7
     assert acknowledged.until(9) == 7
     assert acknowledged.until(3) == 3
+
+
+SLOTS = "select slot_name from pg_replication_slots where database = '{}'"
+
+
+def test_the_slot_of_each_database_has_another_name() -> None:
+    names = [PostgresSettings(host="h", database=name, username="u").slot_of("p") for name in ("one", "two")]
+    assert names == ["calve_p_one", "calve_p_two"]
+    long = [PostgresSettings(host="h", database="d" * 63 + end, username="u").slot_of("p") for end in "ab"]
+    assert max(map(len, long)) == 63
+    assert long[0] != long[1]
+
+
+def test_a_state_keeps_the_name_of_the_slot_that_it_began_with(server: Postgres, tmp_path: Path) -> None:
+    database = server.create_database("older")
+    server.run("create table t (id int primary key)", "insert into t values (1)", database=database)
+    settings = postgres_settings(server, database, slot="calve_p", tables=Tables(include=["public.t"]))
+    Follower(settings, tmp_path).read()
+    (tmp_path / "slot.json").unlink()  # as versions did that took this name by default
+    now = postgres_settings(server, database, tables=Tables(include=["public.t"]))
+    for number in (2, 3):
+        server.run(f"insert into t values ({number})", database=database)
+        follower = Follower(now, tmp_path)
+        follower.position = {"chunk": 1}
+        follower.read()
+        assert number in ids(follower)
+    assert server.run(SLOTS.format(database)) == [["calve_p"]]
+    assert release.drop(now, "p")[0] == "the slot calve_p was dropped"
+
+
+def test_a_slot_of_another_database_is_named_with_its_reader_and_nothing_tells_to_drop_it(
+    server: Postgres, tmp_path: Path
+) -> None:
+    followed(server, "owner", tmp_path)
+    database = server.create_database("neighbour")
+    server.run("create table t (id int primary key)", database=database)
+    settings = postgres_settings(server, database, slot="owner", tables=Tables(include=["public.t"]))
+    for action in (source.check, release.drop):
+        with pytest.raises(
+            SourceError, match="database owner, plugin pgoutput, not read by any session now"
+        ) as refused:
+            action(settings, "p")
+        assert "pg_drop" not in str(refused.value)
+    assert server.run(SLOTS.format("owner")) == [["owner"]]
+
+
+def test_all_rights_that_a_user_lacks_are_named_at_once_and_the_sql_gives_them(
+    server: Postgres, tmp_path: Path
+) -> None:
+    database = server.create_database("rights")
+    server.run(
+        f"create role reader login password '{PASSWORD}'",
+        "create schema s",
+        "create table s.t (id int, primary key (id)) partition by range (id)",
+        "create table s.t_1 partition of s.t for values from (0) to (9)",
+        "create table s.seen (id int primary key)",
+        "alter table s.seen enable row level security",
+        "insert into s.t values (1)",
+        database=database,
+    )
+    settings = replace(postgres_settings(server, database, tables=Tables(include=["s.*"])), username="reader")
+    with pytest.raises(SourceError) as refused:
+        source.check(settings, "p")
+    for right in (
+        "may not replicate",
+        "may not read s.seen, s.t",
+        "may not create it",
+        "row-level security hides rows",
+    ):
+        assert right in str(refused.value)
+    statements = str(refused.value).split("Run: ")[1]
+    server.run(*filter(None, statements.split("; ")), database=database)
+    source.check(settings, "p")
+    follower = Follower(settings, tmp_path)
+    follower.read()
+    server.run("insert into s.t values (2)", "insert into s.seen values (3)", database=database)
+    follower.read()
+    assert ids(follower) == [1, 2]
+    assert [row["id"] for row in follower.rows["seen"].values()] == [3]

@@ -13,8 +13,8 @@ __all__ = ["Anew", "decide", "finish", "is_requested", "read", "request", "wipe"
 _FILE = "anew.json"
 _REQUESTS = "anew"
 _REQUEST = f"{_REQUESTS}/reload.json"
-_KEPT = "tables/"
-"""Tasks may have descriptions of tables in memory, so their numbers are never used again."""
+_KEPT = ("tables/", "slot.json")
+"""Tasks may have descriptions of tables in memory, so their numbers are never used again; and a slot keeps its name."""
 _POSTED = (_REQUESTS, "requests", "unreadable")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,6 +68,13 @@ class Block:
     def count(self) -> int:
         """How many they are."""
         return len(self.lengths) // _LENGTH.size
+
+    def messages(self) -> Iterator[bytes]:
+        """Yield the messages."""
+        at = 0
+        for (length,) in _LENGTH.iter_unpack(self.lengths):
+            yield self.data[at : at + length]
+            at += length
 
     def last(self, count: int) -> Block:
         """Return the last messages, at most so many."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres.declared import Types
+from calve.sources.postgres.identity import Identity, identities
 from calve.sources.postgres.marks import marks
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.wire import Connection, Row
@@ -15,8 +18,13 @@ from calve.sources.postgres.wire import Connection, Row
 __all__ = ["Database", "Found", "Publication", "Slot", "lsn_of"]
 
 _TABLES = """
-select c.oid, n.nspname, c.relname, c.relreplident, c.relkind, c.relispartition,
-  has_schema_privilege(n.oid, 'USAGE') and has_table_privilege(c.oid, 'SELECT')
+select c.oid, n.nspname, c.relname, c.relkind, c.relispartition, pg_has_role(c.relowner, 'USAGE'), (
+    select json_build_array(
+      coalesce(json_agg(json_build_array(s.nspname, p.relname) order by s.nspname, p.relname) filter (
+        where not (has_schema_privilege(s.oid, 'USAGE') and has_table_privilege(p.oid, 'SELECT'))), '[]'),
+      coalesce(bool_or(row_security_active(p.oid)), false))
+    from pg_catalog.pg_class p join pg_catalog.pg_namespace s on s.oid = p.relnamespace
+    where p.oid = c.oid or c.relkind = 'p' and p.oid in (select t.relid from pg_catalog.pg_partition_tree(c.oid) t))
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and c.relpersistence = 'p' and {which}
 order by n.nspname, c.relname
@@ -28,20 +36,16 @@ from pg_catalog.pg_attribute a
 where a.attrelid in ({oids}) and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
 order by a.attrelid, a.attnum
 """
-_KEYS = """
-select i.indrelid, i.indisprimary, i.indisreplident, a.attnum
-from pg_catalog.pg_index i join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
-where i.indrelid in ({oids}) and i.indisvalid and (i.indisprimary or i.indisreplident)
-  and array_position(i.indkey::int2[], a.attnum) < i.indnkeyatts
-"""
 _PUBLICATION = """
 select puballtables, pubinsert and pubupdate and pubdelete from pg_catalog.pg_publication where pubname = {name}
 """
 _PUBLISHED = "select p.schemaname, p.tablename{more} from pg_catalog.pg_publication_tables p where p.pubname = {name}"
 _LISTS = ", array_to_json(p.attnames), p.rowfilter"
 _SLOT = """
-select plugin, database, temporary, active, restart_lsn, confirmed_flush_lsn{more}
-from pg_catalog.pg_replication_slots where slot_name = {name}
+select s.plugin, s.database, s.temporary, s.active, s.restart_lsn, s.confirmed_flush_lsn{more},
+  'pid ' || s.active_pid || coalesce(' (user ' || a.usename || ', application ' || a.application_name || ')', '')
+from pg_catalog.pg_replication_slots s left join pg_catalog.pg_stat_activity a on a.pid = s.active_pid
+where s.slot_name = {name}
 """
 _LEAVES = """
 select c.oid, n.nspname, c.relname, pg_catalog.pg_relation_size(c.oid) / current_setting('block_size')::int,
@@ -68,18 +72,20 @@ class Found:
     """A table as the catalog has it.
 
     Attributes:
-        identity: Its replica identity, PostgreSQL's letter.
         kind: `r`, or `p` for a partitioned table.
-        readable: Whether the user may read it.
+        is_owned: Whether the user has the rights of its owner.
+        unreadable: The schemas and names of what the user may not read: the table, or parts of it.
+        is_hidden: Whether row-level security hides rows from the user.
     """
 
     oid: int
     schema: str
     name: str
-    identity: str
     kind: str
     is_partition: bool
-    readable: bool
+    is_owned: bool = True
+    unreadable: tuple[tuple[str, str], ...] = ()
+    is_hidden: bool = False
 
     @property
     def full_name(self) -> str:
@@ -103,7 +109,11 @@ class Publication:
 
 @dataclass(frozen=True)
 class Slot:
-    """A replication slot."""
+    """A replication slot.
+
+    Attributes:
+        reader: The session that reads it, as words; empty: none does.
+    """
 
     plugin: str
     database: str
@@ -112,6 +122,13 @@ class Slot:
     restart: int
     confirmed: int
     status: str
+    reader: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is, as words."""
+        reader = f"read by {self.reader}" if self.reader else "not read by any session now"
+        return f"it is of the database {self.database}, plugin {self.plugin}, {reader}"
 
 
 class Database:
@@ -174,16 +191,23 @@ class Database:
             return []
         rows = self._connection.query(_COLUMNS.format(oids=_joined(oids)))
         self._types.load(self._connection, {int(row[3] or 0) for row in rows})
-        keys = self._keys(found)
+        keys = {oid: identity.key for oid, identity in identities(self._connection, oids).items()}
         marked = marks(self._connection, self.version, publication, oids)
         columns: dict[int, list[Column]] = {}
         for row in rows:
             oid = int(row[0] or 0)
-            column = self._column(row, keys[oid])
+            column = self._column(row, keys.get(oid, ()))
             if lists is None or oid not in lists or column.name in lists[oid]:
                 columns.setdefault(oid, []).append(column)
         return [
-            Table(self.name, each.oid, each.schema, each.name, tuple(columns[each.oid]), mark=marked[each.oid].text)
+            Table(
+                self.name,
+                each.oid,
+                each.schema,
+                each.name,
+                _with_whole_key(columns[each.oid], keys.get(each.oid, ())),
+                mark=marked[each.oid].text,
+            )
             for each in found
             if each.oid in columns and each.oid in marked
         ]
@@ -206,13 +230,13 @@ class Database:
 
     def slot(self, name: str) -> Slot | None:
         """Return a slot; None if there is none."""
-        more = ", wal_status" if self.version >= _STATUS_VERSION else ", ''"
+        more = ", s.wal_status" if self.version >= _STATUS_VERSION else ", ''"
         rows = self._connection.query(_SLOT.format(name=literal(name), more=more))
         if not rows:
             return None
-        plugin, database, temporary, active, restart, confirmed, status = rows[0]
+        plugin, database, temporary, active, restart, confirmed, status, reader = rows[0]
         at = lsn_of(restart or "0/0"), lsn_of(confirmed or "0/0")
-        return Slot(plugin or "", database or "", temporary == "t", active == "t", *at, status or "")
+        return Slot(plugin or "", database or "", temporary == "t", active == "t", *at, status or "", reader or "")
 
     def end_reader(self, slot: str, name: str) -> bool:
         """End the session of a name that reads a slot; return whether any session reads it."""
@@ -232,23 +256,39 @@ class Database:
         rows = self._connection.query(_LEAVES.format(of=of, leaf="t.relid"))
         return [(_quoted(row[1], row[2]), int(row[3] or 0), int(row[4] or 0)) for row in rows]
 
-    def _keys(self, found: Sequence[Found]) -> dict[int, set[int]]:
-        keys: dict[int, set[int]] = {each.oid: set() for each in found}
-        by_index = {each.oid: each.identity == "i" for each in found}
-        hidden = {each.oid for each in found if each.identity == "n"}
-        for row in self._connection.query(_KEYS.format(oids=_joined(keys))):
-            oid = int(row[0] or 0)
-            if oid not in hidden and (row[2] if by_index[oid] else row[1]) == "t":
-                keys[oid].add(int(row[3] or 0))
-        return keys
+    def identities(self, found: Iterable[Found]) -> dict[int, Identity]:
+        """Return what identifies the rows of tables; those that are gone by now are left out."""
+        return identities(self._connection, [each.oid for each in found])
 
-    def _column(self, row: Row, key: set[int]) -> Column:
+    @property
+    def may_create(self) -> bool:
+        """Whether the user may create a publication in the database."""
+        return self._one("select has_database_privilege(current_database(), 'CREATE')") == "t"
+
+    def has_role(self, name: str) -> bool:
+        """Return whether the server has a role."""
+        return self._one(f"select count(*) from pg_catalog.pg_roles where rolname = {literal(name)}") != "0"
+
+    def ancestors(self, oid: int) -> list[int]:
+        """Return the partitioned tables that a table is a part of, the nearest first."""
+        rows = self._connection.query(f"select relid::oid from pg_catalog.pg_partition_ancestors({oid})")
+        return [int(row[0] or 0) for row in rows if int(row[0] or 0) != oid]
+
+    def _column(self, row: Row, key: Collection[str]) -> Column:
         number, oid, modifier = int(row[1] or 0), int(row[3] or 0), int(row[4] or -1)
         kind = self._types.kind(oid, modifier)
-        return Column(row[2] or "", number, kind, row[5] or "", oid, modifier, number in key)
+        return Column(row[2] or "", number, kind, row[5] or "", oid, modifier, row[2] in key)
 
     def _one(self, sql: str) -> str:
         return self._connection.query(sql)[0][0] or ""
+
+
+def _with_whole_key(columns: Iterable[Column], key: Collection[str]) -> tuple[Column, ...]:
+    """Return columns; none is of the key if one of the key is not among them."""
+    columns = tuple(columns)
+    if sum(column.is_key for column in columns) == len(key):
+        return columns
+    return tuple(msgspec.structs.replace(column, is_key=False) for column in columns)
 
 
 def lsn_of(text: str) -> int:
@@ -258,9 +298,11 @@ def lsn_of(text: str) -> int:
 
 
 def _found(row: Row) -> Found:
-    oid, schema, name, identity, kind, is_partition, readable = row
+    oid, schema, name, kind, is_partition, is_owned, rights = row
+    unreadable, is_hidden = json.loads(rights or "[[], false]")
+    names = tuple((schema, name) for schema, name in unreadable)
     return Found(
-        int(oid or 0), schema or "", name or "", identity or "", kind or "", is_partition == "t", readable == "t"
+        int(oid or 0), schema or "", name or "", kind or "", is_partition == "t", is_owned == "t", names, is_hidden
     )
 
 

@@ -41,12 +41,13 @@ def described(
     """
     numbers = _numbers(relation, known, current)
     keys = {column.number for table in (current or known,) if table for column in table.columns if column.is_key}
+    has_catalog = bool(current or known)
     by_number = {column.number: column for table in (known, current) if table for column in table.columns}
     columns = []
     for number, column in zip(numbers, relation.columns, strict=True):
         kind = kind_of(column.oid, column.modifier)
         declared = by_number[number].declared if number in by_number else kind
-        is_key = number in keys if keys else column.in_identity and relation.identity != "f"
+        is_key = number in keys if has_catalog else column.in_identity and relation.identity != "f"
         columns.append(Column(column.name, number, kind, declared, column.oid, column.modifier, is_key))
     table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns))
     if current is not None:

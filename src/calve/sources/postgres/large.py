@@ -19,18 +19,19 @@ from calve.sources.postgres.pgoutput import UNCHANGED
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.wire import Connection
 
-__all__ = ["are_visible", "complete", "lacks_values"]
+__all__ = ["are_visible", "complete", "from_old", "lacks_values"]
 
 _CHANGED = ("42P01", "42703", "3F000")
 """The codes for a table, column or schema that does not exist: it was renamed or dropped between two queries."""
 _TRIES = 5
 _NAMES = """
-select n.nspname, c.relname, a.attnum, a.attname
+select n.nspname, c.relname, a.attnum, a.attname, c.relkind
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
 where c.oid = {oid}
 """
 _AT_ONCE = 500
+_PARTITIONED = "p"
 _NUMBERS = 1 << 32
 """The numbers of transactions in the stream begin again here."""
 _MAY_LACK = re.compile(rb"(?<![nu])n*u[nu]*(?:t[\x00-\x3f]|\Z)").search
@@ -77,7 +78,7 @@ def complete(
     groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     rows: dict[int, Values] = {}
     for at, change in lacking.items():
-        rows[at] = _from_old(change)
+        rows[at] = from_old(change)
         if missing := tuple(index for index, value in enumerate(rows[at]) if value is UNCHANGED):
             groups.setdefault((change.oid, missing), []).append(at)
     for (oid, missing), positions in groups.items():
@@ -97,7 +98,8 @@ def _fill(rows: Sequence[Values], missing: Sequence[int], table: Table, connecti
             row[index] = value
 
 
-def _from_old(change: Change) -> Values:
+def from_old(change: Change) -> Values:
+    """Return the new row, with the values that it lacks from a whole old row."""
     old = change.old or []
     new = change.new or []
     is_whole = len(old) == len(new)  # of an old key all other values are NULL
@@ -140,5 +142,6 @@ def _names(oid: int, connection: Connection) -> tuple[str, dict[int, str]]:
     rows = connection.query(_NAMES.format(oid=oid))
     if not rows:
         return "", {}
-    now = f"{quoted(rows[0][0] or '')}.{quoted(rows[0][1] or '')}"
+    only = "" if rows[0][4] == _PARTITIONED else "only "  # without the rows of tables that inherit from it
+    now = f"{only}{quoted(rows[0][0] or '')}.{quoted(rows[0][1] or '')}"
     return now, {int(row[2] or 0): quoted(row[3] or "") for row in rows}

@@ -19,6 +19,8 @@ __all__ = ["Mark", "lost_rows", "marks", "unlogged"]
 
 _MARKS = """
 select c.oid, json_build_object('last', c.relnatts,
+  'is_deferrable', exists (select 1 from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisprimary
+    and not i.indimmediate),
   'columns', (select coalesce(
       json_object_agg(a.attnum, json_build_array(a.attname, a.xmin::text, a.atthasmissing)), '{{}}')
     from pg_catalog.pg_attribute a
@@ -59,6 +61,7 @@ class Mark(msgspec.Struct, frozen=True):
         labels: Those of enumerations, by number.
         published: What puts the table into the publication: rows of the catalog, each with the transaction that wrote
             it last, and whether the table is logged; None: there is no such publication (yet).
+        is_deferrable: Whether the primary key is checked only at the end of statements or transactions.
     """
 
     last: int
@@ -66,11 +69,17 @@ class Mark(msgspec.Struct, frozen=True):
     parts: dict[int, tuple[int | None, bool]]
     labels: dict[int, str]
     published: str | None = None
+    is_deferrable: bool = False
 
     @staticmethod
     def of(table: Table) -> Mark | None:
         """Return the mark of a table; None if it has none."""
         return structs.decode(table.mark, Mark) if table.mark else None
+
+    def after(self, before: Mark | None) -> Mark:
+        """Return the mark that follows another one; changes from before may come while it is the current one."""
+        was_deferrable = before is not None and before.is_deferrable
+        return msgspec.structs.replace(self, is_deferrable=self.is_deferrable or was_deferrable)
 
     @property
     def text(self) -> str:

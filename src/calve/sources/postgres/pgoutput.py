@@ -56,6 +56,11 @@ class Relation:
     identity: str
     columns: tuple[RelationColumn, ...]
 
+    @property
+    def sent(self) -> frozenset[str] | None:
+        """The columns that old rows have; None: all."""
+        return None if self.identity == "f" else frozenset(each.name for each in self.columns if each.in_identity)
+
 
 def begin(message: bytes) -> Transaction:
     """Read the message `B`."""

@@ -6,12 +6,13 @@ import time
 
 from calve.errors import SourceError, SourceUnavailableError
 from calve.observe.log import Log
-from calve.sources.postgres.database import Database
+from calve.sources.postgres.database import Database, Slot
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.postgres.wire import Connection
 
-__all__ = ["drop", "end_former"]
+__all__ = ["drop", "end_former", "slot_name"]
 
 _STEP = "drop"
 _END_SECONDS = 20.0
@@ -25,22 +26,14 @@ def drop(settings: PostgresSettings, pipeline: str) -> list[str]:
         SourceError: A session uses the slot, or the server refuses.
         SourceUnavailableError: The server does not answer.
     """
-    slot, publication = settings.slot_of(pipeline), settings.publication_of(pipeline)
-    done = []
+    publication = settings.publication_of(pipeline)
     with session(settings, _STEP, "calve drop") as connection:
         database = Database(connection, settings.shown)
-        found = database.slot(slot)
-        if found is not None and found.is_active:
-            raise SourceError(
-                f"A session reads the slot {slot} at {settings.shown}",
-                step=_STEP,
-                target=settings.shown,
-                hint="Stop the pipeline first",
-            )
-        if found is not None:
-            with explained(settings, _STEP, f"to drop the slot {slot}"):
-                connection.query(f"SELECT pg_drop_replication_slot({literal(slot)})")
-        done.append(f"the slot {slot} {'was dropped' if found else 'does not exist'}")
+        name = _slot_name(database, settings, pipeline)
+        slot = database.slot(name)
+        if slot is not None:
+            _drop_slot(connection, settings, name, slot)
+        done = [f"the slot {name} {'was dropped' if slot else 'does not exist'}"]
         if settings.publication is not None:
             return [*done, f"the publication {publication} stays, because the configuration names it"]
         is_there = database.publication(publication) is not None
@@ -48,6 +41,41 @@ def drop(settings: PostgresSettings, pipeline: str) -> list[str]:
             with explained(settings, _STEP, f"to drop the publication {publication}"):
                 connection.query(f"DROP PUBLICATION {quoted(publication)}")
         return [*done, f"the publication {publication} {'was dropped' if is_there else 'does not exist'}"]
+
+
+def slot_name(settings: PostgresSettings, pipeline: str) -> str:
+    """Return the name of the slot that `drop` drops: an older state may have begun with the one before.
+
+    Raises:
+        SourceError: The server refuses.
+        SourceUnavailableError: The server does not answer.
+    """
+    with session(settings, _STEP, "calve drop") as connection:
+        return _slot_name(Database(connection, settings.shown), settings, pipeline)
+
+
+def _slot_name(database: Database, settings: PostgresSettings, pipeline: str) -> str:
+    names = settings.slot_of(pipeline), settings.former_slot_of(pipeline)
+    slots = ((name, database.slot(name)) for name in names)
+    return next((name for name, slot in slots if slot and slot.database == settings.database), names[0])
+
+
+def _drop_slot(connection: Connection, settings: PostgresSettings, name: str, slot: Slot) -> None:
+    if slot.database != settings.database:
+        raise SourceError(
+            f"The slot {name} at {settings.shown} is not of this pipeline ({slot.owner})",
+            step=_STEP,
+            target=settings.shown,
+        )
+    if slot.is_active:
+        raise SourceError(
+            f"A session reads the slot {name} at {settings.shown} ({slot.owner})",
+            step=_STEP,
+            target=settings.shown,
+            hint="Stop the pipeline first",
+        )
+    with explained(settings, _STEP, f"to drop the slot {name}"):
+        connection.query(f"SELECT pg_drop_replication_slot({literal(name)})")
 
 
 def end_former(database: Database, settings: PostgresSettings, pipeline: str, lines: Log) -> None:
@@ -64,10 +92,11 @@ def end_former(database: Database, settings: PostgresSettings, pipeline: str, li
     lines.info(f"ends the session of the former driver, which reads the slot {slot}")
     while database.end_reader(slot, f"calve {pipeline}"):
         if time.monotonic() > until:
+            found = database.slot(slot)
             raise SourceUnavailableError(
-                f"Another session reads the slot {slot} at {settings.shown}",
+                f"Another session reads the slot {slot} at {settings.shown}" + (f" ({found.owner})" if found else ""),
                 step="start",
                 target=settings.shown,
-                hint=f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{slot}'",
+                hint="End that session, if it is not another pipeline's; otherwise set another `slot`",
             )
         time.sleep(_POLL_SECONDS)

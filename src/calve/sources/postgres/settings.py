@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ __all__ = ["PostgresSettings"]
 
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 _LONGEST_NAME = 63
+_DIGEST_LENGTH = 8
 
 
 def _check_slot(text: str) -> None:
@@ -37,12 +39,17 @@ class PostgresSettings(DatabaseSettings):
     )
     slot: str | None = option(
         None,
-        "The logical replication slot. Calve creates a missing one. Default: `calve_<pipeline>`.",
+        "The logical replication slot. Calve creates a missing one. Default: `calve_<pipeline>_<database>`, because "
+        "slots belong to the whole server; a state that began with another one keeps it.",
         check=_check_slot,
     )
 
     def slot_of(self, pipeline: str) -> str:
         """Return the name of the slot."""
+        return self.slot or _named(f"{pipeline}_{self.database}")
+
+    def former_slot_of(self, pipeline: str) -> str:
+        """Return the name of the slot in states that kept no name, which were begun before it had the database's."""
         return self.slot or _named(pipeline)
 
     def publication_of(self, pipeline: str) -> str:
@@ -60,5 +67,10 @@ class PostgresSettings(DatabaseSettings):
         return f"{self.host}:{self.port}/{self.database}"
 
 
-def _named(pipeline: str) -> str:
-    return re.sub(r"[^a-z0-9_]", "_", f"calve_{pipeline.lower()}")[:_LONGEST_NAME]
+def _named(text: str) -> str:
+    """Return a name of at most 63 characters; one that is too long ends in a digest, so that no two are the same."""
+    name = re.sub(r"[^a-z0-9_]", "_", f"calve_{text.lower()}")
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{name[: _LONGEST_NAME - _DIGEST_LENGTH - 1]}_{digest}"

@@ -8,23 +8,26 @@ from typing import Any
 import msgspec
 
 from calve.object_store import StateFolder, StoreFolder
+from calve.sources.database.connection import ServerError
 from calve.sources.database.own_targets import OwnTargets, Shared, nothing_shared
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
 from calve.sources.database.table import Table
-from calve.sources.postgres import load, prepare, release
+from calve.sources.postgres import load, prepare, publication, release, slots
 from calve.sources.postgres.acknowledged import Acknowledged
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained
-from calve.sources.postgres.prepare import NewSlot
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.postgres.slots import NewSlot
 from calve.sources.postgres.snapshot import KeptSnapshot, SnapshotName
 from calve.sources.postgres.stream import Stream
 from calve.sources.postgres.wire import Connection, connect
 
 __all__ = ["PostgresSource", "check", "open"]
+
+_NO_RIGHT = "42501"
 
 
 class PostgresSource(DatabaseSource):
@@ -37,6 +40,9 @@ class PostgresSource(DatabaseSource):
         self._snapshot = KeptSnapshot(self._settings, self._files, self._pipeline)
 
     def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
+        self._settings = slots.named(self._settings, self._files, self._pipeline, begun is not None)
+        if begun is None:
+            check(self._settings, self._pipeline)
         name = f"calve {self._pipeline}"
         with explained(self._settings, STEP), connect(self._settings.address, name, replication=True) as connection:
             database = Database(connection)
@@ -44,7 +50,7 @@ class PostgresSource(DatabaseSource):
                 begun = self._begin(connection, database)
             else:
                 self._go_on(begun, database.name)
-                prepare.require_slot(database, self._settings, self._pipeline)
+                slots.require_slot(database, self._settings, self._pipeline)
                 if isinstance(self._folder, StoreFolder):
                     release.end_former(database, self._settings, self._pipeline, self._lines)
             return begun, database.flushed()
@@ -55,8 +61,8 @@ class PostgresSource(DatabaseSource):
         prepare.warn(found, self._settings, self._pipeline, self._lines)
         found.require(self._settings, self.system)
         self._own_targets.require(found.tables, self._epochs.tables.values())
-        prepare.publish(connection, self._settings, self._pipeline, found.tables)
-        slot = prepare.take_slot(connection, self._settings, self._pipeline, self._lines)
+        publication.publish(connection, self._settings, self._pipeline, found.tables)
+        slot = slots.take_slot(connection, self._settings, self._pipeline, self._lines)
         tables: Sequence[Table] = found.tables
         if slot.snapshot is None:  # the slot has changes, and definitions of tables, from before the load
             slot, tables = self._skipping(connection, slot, tables)
@@ -69,7 +75,7 @@ class PostgresSource(DatabaseSource):
         self, connection: Connection, slot: NewSlot, tables: Sequence[Table]
     ) -> tuple[NewSlot, Sequence[Table]]:
         """Let the tables begin at a position of their own: a TRUNCATE or an older type before it is not followed."""
-        exact = prepare.try_position(connection, self._settings, self._pipeline)
+        exact = slots.try_position(connection, self._settings, self._pipeline)
         if exact is None:
             return slot, tables
         return exact, [msgspec.structs.replace(table, since=exact.start - 1) for table in tables]
@@ -91,7 +97,7 @@ class PostgresSource(DatabaseSource):
             found = prepare.look(database, settings, self._pipeline)
             found.require(settings, self.system)
             self._own_targets.require(found.tables, self._epochs.tables.values())
-            slot = prepare.take_position(connection, settings, self._pipeline)
+            slot = slots.take_position(connection, settings, self._pipeline)
             self._snapshot.close()
             self._snapshot.open(slot.snapshot)
             chunks = load.chunks(database, found.tables, int(database.setting("block_size")))
@@ -110,13 +116,22 @@ def check(settings: PostgresSettings, pipeline: str, shared: Shared = nothing_sh
         shared: Finds targets of several tables.
 
     Raises:
-        SourceError: The database is not ready; the hint has the SQL that mends it.
+        SourceError: The database is not ready; the hint has the SQL that helps.
         SourceUnavailableError: The database does not answer.
     """
-    with explained(settings, "connect"), connect(settings.address, "calve check", replication=True) as connection:
-        found = prepare.look(Database(connection), settings, pipeline)
-        found.require(settings, PostgresSource.system)
-        OwnTargets(shared, settings, lambda table: settings.database).require(found.tables)
+    may_replicate = True
+    with explained(settings, "connect"):
+        try:
+            connection = connect(settings.address, "calve check", replication=True)
+        except ServerError as error:
+            if error.code != _NO_RIGHT:
+                raise
+            may_replicate, connection = False, connect(settings.address, "calve check")
+        with connection:
+            database = Database(connection, "" if may_replicate else settings.database)
+            found = prepare.look(database, settings, pipeline, may_replicate)
+            found.require(settings, PostgresSource.system)
+            OwnTargets(shared, settings, lambda table: settings.database).require(found.tables)
 
 
 def open(

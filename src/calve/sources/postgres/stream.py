@@ -6,23 +6,22 @@ import struct
 import threading
 import time
 
-import msgspec
-
-from calve.errors import SchemaConflictError, SourceUnavailableError
+from calve.errors import SourceUnavailableError
 from calve.observe.humanize import size
 from calve.sources.database.change import Change
-from calve.sources.database.follow import RECREATED
 from calve.sources.database.outbox import Block
-from calve.sources.database.stream import READ, DatabaseSession, DatabaseStream, Target
+from calve.sources.database.stream import READ, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.log.log import Outcome
-from calve.sources.postgres import follow, pgoutput, timeline
+from calve.sources.postgres import pgoutput, timeline
 from calve.sources.postgres.acknowledged import Acknowledged
+from calve.sources.postgres.catalog_session import CatalogSession
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.large import are_visible, complete, lacks_values
-from calve.sources.postgres.marks import lost_rows, marks, unlogged
+from calve.sources.postgres.late_keys import LateKeys
+from calve.sources.postgres.marks import Mark
 from calve.sources.postgres.pgoutput import Relation
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.wire import Connection
@@ -79,26 +78,21 @@ class Stream(DatabaseStream):
             )
 
 
-class _Session(DatabaseSession):
+class _Session(CatalogSession):
     """One connection of the stream, from its start to its loss."""
-
-    system = "PostgreSQL"
 
     def __init__(
         self, stream: Stream, target: Target, connection: Connection, side: Connection, acknowledged: Acknowledged
     ) -> None:
-        super().__init__(stream, target)
+        super().__init__(stream, target, side)
         self._acknowledged = acknowledged
         self._stream: Stream = stream
-        self._connection, self._side = connection, side
-        self._database = Database(side, target.begun["database"])
-        self._relations: dict[int, Relation] = {}
+        self._connection = connection
         self._ready: dict[int, bool] = {}
-        self._since = {table.oid: table.since for table in target.epochs.tables.values() if table.since}
+        self._late: dict[int, LateKeys] = {}
         self._lacking: dict[int, Change] = {}
         self._unseen: set[int] = set()
         self._slot = target.settings.slot_of(target.pipeline)
-        self._publication = target.settings.publication_of(target.pipeline)
         self._warned = False
         self._committed = 0
         self._told = self._looked = 0.0
@@ -142,13 +136,29 @@ class _Session(DatabaseSession):
         elif kind == b"C":
             self._end_transaction(pgoutput.commit_end(message))
         elif kind == b"R":
-            relation = pgoutput.relation(message)
-            self._relations[relation.oid] = relation
-            self._ready.pop(relation.oid, None)
+            self._relate(pgoutput.relation(message))
         elif kind == b"T":
             self._truncate(pgoutput.truncated(message))
 
+    def _relate(self, relation: Relation) -> list[int]:
+        if relation != self._relations.get(relation.oid):  # keys are unique whenever a table can be altered
+            self._settle_keys(relation.oid)
+            self._late.pop(relation.oid, None)
+        described = super()._relate(relation)
+        for oid in described:
+            self._ready.pop(oid, None)
+        return described
+
+    def _describe(self, relation: Relation) -> bool:
+        is_read = super()._describe(relation)
+        if is_read and relation.oid not in self._late and self._has_late_keys(relation.oid):
+            table = self._epochs.tables[relation.oid]
+            self._late[table.oid] = LateKeys(table.oid, table.keys, len(table.columns))
+        return is_read
+
     def _end_transaction(self, end: int) -> None:
+        for oid in list(self._late):
+            self._settle_keys(oid)
         self._end()
         self._committed = end
         if not self._outbox:
@@ -157,8 +167,12 @@ class _Session(DatabaseSession):
     def _change(self, message: bytes) -> None:
         transaction = self._next()
         oid = int.from_bytes(message[1:5], "big")
-        if self._is_done(transaction) or self._is_loaded(oid, transaction) or not self._is_read(oid):
+        if self._is_skipped(oid, transaction):
             return
+        if not self._add_late(oid, message):
+            self._add(message, transaction)
+
+    def _add(self, message: bytes, transaction: Transaction) -> None:
         lacking = lacks_values(message)
         at = self._outbox.add(message, transaction, self._ordinal)
         if lacking is not None:
@@ -169,16 +183,50 @@ class _Session(DatabaseSession):
         """Add changes of one table that lack nothing, without those that the log has already."""
         transaction = self._next(block.count)
         oid = int.from_bytes(block.data[1:5], "big")
-        if self._is_done(transaction) or self._is_loaded(oid, transaction) or not self._is_read(oid):
+        if self._is_skipped(oid, transaction):
+            return
+        if oid in self._late:
+            for message in block.messages():
+                self._add_late(oid, message)
             return
         durable = self._positions.last
         if durable.commit == transaction.commit:
             block = block.last(self._ordinal - durable.ordinal)
         self._outbox.add_block(block, transaction, self._ordinal)
 
-    def _is_loaded(self, oid: int, transaction: Transaction) -> bool:
-        """Return whether a table was loaded anew after a transaction."""
-        return transaction.commit <= self._since.get(oid, 0)
+    def _is_skipped(self, oid: int, transaction: Transaction) -> bool:
+        """Return whether the last counted change is not read, or is in the log already.
+
+        Changes with late keys are in the log behind all others of their transaction, so all of them count again.
+        """
+        is_done = self._is_done(transaction)
+        if is_done and not (transaction.commit == self._positions.last.commit and self._has_late_keys(oid)):
+            return True
+        return self._is_loaded(oid, transaction) or not self._is_read(oid)
+
+    def _has_late_keys(self, oid: int) -> bool:
+        known = self._epochs.tables.get(oid)
+        mark = Mark.of(known) if known else None
+        return mark is not None and mark.is_deferrable
+
+    def _add_late(self, oid: int, message: bytes) -> bool:
+        """Add a change of a table with late keys; return False if it has none, or had none then."""
+        if oid not in self._late:
+            return False
+        if self._late[oid].add(message):
+            return True
+        self._settle_keys(oid)
+        return False
+
+    def _settle_keys(self, oid: int) -> None:
+        """Add what remains of the changes of a table with late keys: its keys are unique now."""
+        for message in self._late[oid].settled() if oid in self._late else ():
+            transaction = self._next()
+            if not self._is_done(transaction):
+                self._add(message, transaction)
+            if self._outbox.is_full:
+                self._write_full()
+            self._tell()
 
     def _is_read(self, oid: int) -> bool:
         """Return whether changes of a table are read; describes it first if it is new or changed."""
@@ -187,75 +235,16 @@ class _Session(DatabaseSession):
             self._ready[oid] = self._is_selected(relation) and self._describe(relation)
         return self._ready[oid]
 
-    def _is_selected(self, relation: Relation) -> bool:
-        known = self._epochs.tables.get(relation.oid)
-        is_renamed = known is not None and known.full_name != f"{relation.schema}.{relation.name}"
-        return is_renamed or self._settings.selected.has(relation.schema, relation.name)
-
     def _stop_table(self, table: Table, why: str) -> None:
+        self._settle_keys(table.oid)
+        self._late.pop(table.oid, None)
         super()._stop_table(table, why)
         self._ready.pop(table.oid, None)
 
-    def _describe(self, relation: Relation) -> bool:
-        known = self._epochs.tables.get(relation.oid)
-        if known is not None and known.stopped:
-            return False
-        if known is not None and not self._is_marked([known]):
-            return False
-        known = self._epochs.tables.get(relation.oid)
-        if known is not None and follow.same(relation, known):
-            return True
-        self._write()
-        full_name = f"{relation.schema}.{relation.name}"
-        for other in self._epochs.tables.values():
-            if known is None and other.full_name == full_name:
-                if self.transaction and not self._is_loaded(other.oid, self.transaction):
-                    self._stop_table(other, RECREATED)
-                return False
-        found = self._database.described(self._database.tables([relation.oid]), self._publication)
-        current = found[0] if found else None
-        try:
-            table = follow.described(relation, known, current, self._database.kind, self._database.name)
-        except SchemaConflictError as error:
-            assert known is not None
-            self._stop_table(known, error.message)
-            return False
-        if table == known:
-            return True
-        return self._set_table(table, known)
-
-    def _is_marked(self, tables: list[Table]) -> bool:
-        """Compare tables with the catalog; return whether all are still read."""
-        tables = [table for table in tables if not table.is_dropped]
-        found = marks(self._side, self._database.version, self._publication, [table.oid for table in tables])
-        changed = [(table, found[table.oid]) for table in tables if table.oid in found]
-        kept, is_read = self._dropped([table for table in tables if table.oid not in found]), True
-        for table, now in changed:
-            if table.mark == now.text:
-                continue
-            if lost := lost_rows(table, now):
-                self._lose_rows(table, lost)
-            why = unlogged(table, now)
-            if why and not self._epochs.tables[table.oid].stopped:
-                self._goes_on(table, why)
-            if self._epochs.tables[table.oid].stopped:
-                is_read = False
-            else:
-                kept.append(msgspec.structs.replace(table, mark=now.text))
-        if kept:
-            self._write()
-            self._epochs.add(kept)
-            self._outbox.begin_epoch()
-        return is_read
-
-    def _dropped(self, tables: list[Table]) -> list[Table]:
-        """Log which tables are gone, and return them; their last changes may still come."""
-        for table in tables:
-            self._lines.warning(f"dropped in PostgreSQL, but not in the target: {table.full_name}")
-        return [msgspec.structs.replace(table, is_dropped=True) for table in tables]
-
     def _truncate(self, oids: list[int]) -> None:
         transaction = self._next()
+        for oid in oids:
+            self._settle_keys(oid)
         if self._is_done(transaction):
             return
         known = self._epochs.tables
@@ -294,6 +283,7 @@ class _Session(DatabaseSession):
             return
         self._looked = time.monotonic()
         self._is_marked([table for table in self._epochs.tables.values() if not table.stopped])
+        self._check_identities()
         held = self._database.held(self._slot)
         if held is None:
             return

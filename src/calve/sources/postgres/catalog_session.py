@@ -1,0 +1,150 @@
+"""Compares the tables of a stream with the catalog, which is later than the stream: what may be wrong stops a table."""
+
+from __future__ import annotations
+
+import msgspec
+
+from calve.errors import SchemaConflictError
+from calve.sources.database.follow import RECREATED
+from calve.sources.database.stream import DatabaseSession, DatabaseStream, Target
+from calve.sources.database.stream_position import Transaction
+from calve.sources.database.table import Table
+from calve.sources.postgres import follow
+from calve.sources.postgres.database import Database
+from calve.sources.postgres.identity import faults, identities, lacking
+from calve.sources.postgres.marks import Mark, lost_rows, marks, unlogged
+from calve.sources.postgres.pgoutput import Relation
+from calve.sources.postgres.publication import withdraw
+from calve.sources.postgres.wire import Connection
+
+__all__ = ["CatalogSession"]
+
+
+class CatalogSession(DatabaseSession):
+    """One connection of the stream, with a session beside it that reads the catalog.
+
+    Args:
+        stream: The stream.
+        target: What it reads, and where it puts it.
+        side: The session that reads the catalog.
+    """
+
+    system = "PostgreSQL"
+
+    def __init__(self, stream: DatabaseStream, target: Target, side: Connection) -> None:
+        super().__init__(stream, target)
+        self._side = side
+        self._database = Database(side, target.begun["database"])
+        self._publication = target.settings.publication_of(target.pipeline)
+        self._relations: dict[int, Relation] = {}
+        self._leaves: dict[int, dict[int, Relation]] = {}
+        self._since = {table.oid: table.since for table in target.epochs.tables.values() if table.since}
+
+    def _relate(self, relation: Relation) -> list[int]:
+        """Note a description, and return the tables whose changes it describes: a partition logs those of its root."""
+        self._relations[relation.oid] = relation
+        roots = [root for root in self._database.ancestors(relation.oid) if root in self._relations]
+        for root in roots:
+            self._leaves.setdefault(root, {})[relation.oid] = relation
+        return [relation.oid, *roots]
+
+    def _is_selected(self, relation: Relation) -> bool:
+        known = self._epochs.tables.get(relation.oid)
+        is_renamed = known is not None and known.full_name != f"{relation.schema}.{relation.name}"
+        return is_renamed or self._settings.selected.has(relation.schema, relation.name)
+
+    def _is_loaded(self, oid: int, transaction: Transaction) -> bool:
+        """Return whether a table was loaded anew after a transaction."""
+        return transaction.commit <= self._since.get(oid, 0)
+
+    def _describe(self, relation: Relation) -> bool:
+        """Follow a description; return whether the changes of the table are read."""
+        if not self._has_description(relation):
+            return False
+        table = self._epochs.tables[relation.oid]
+        if lacking := self._without_key(relation, table):
+            self._stop_table(table, lacking)
+            return False
+        return True
+
+    def _without_key(self, relation: Relation, table: Table) -> str:
+        """Return why old rows in the stream do not have the key; empty: they have. Partitions log their own rows."""
+        mark = Mark.of(table)
+        is_partitioned = mark is not None and table.oid not in mark.parts
+        parts = self._leaves.get(table.oid, {}).values() if is_partitioned else (relation,)
+        names = [relation.columns[index].name for index in table.keys]
+        for part in parts:
+            if missing := lacking(part.sent, names):
+                where = "" if part is relation else f" of its partition {part.schema}.{part.name}"
+                return f"the replica identity{where} lacks {', '.join(missing)}, which is in its key"
+        return ""
+
+    def _has_description(self, relation: Relation) -> bool:
+        known = self._epochs.tables.get(relation.oid)
+        if known is not None and known.stopped:
+            return False
+        if known is not None and not self._is_marked([known]):
+            return False
+        known = self._epochs.tables.get(relation.oid)
+        if known is not None and follow.same(relation, known):
+            return True
+        self._write()
+        full_name = f"{relation.schema}.{relation.name}"
+        for other in self._epochs.tables.values():
+            if known is None and other.full_name == full_name:
+                if self.transaction and not self._is_loaded(other.oid, self.transaction):
+                    self._stop_table(other, RECREATED)
+                return False
+        found = self._database.described(self._database.tables([relation.oid]), self._publication)
+        current = found[0] if found else None
+        try:
+            table = follow.described(relation, known, current, self._database.kind, self._database.name)
+        except SchemaConflictError as error:
+            assert known is not None
+            self._stop_table(known, error.message)
+            return False
+        if table == known:
+            return True
+        return self._set_table(table, known)
+
+    def _is_marked(self, tables: list[Table]) -> bool:
+        """Compare tables with the catalog; return whether all are still read."""
+        tables = [table for table in tables if not table.is_dropped]
+        found = marks(self._side, self._database.version, self._publication, [table.oid for table in tables])
+        changed = [(table, found[table.oid]) for table in tables if table.oid in found]
+        kept, is_read = self._dropped([table for table in tables if table.oid not in found]), True
+        for table, current in changed:
+            now = current.after(Mark.of(table))
+            if table.mark == now.text:
+                continue
+            if lost := lost_rows(table, now):
+                self._lose_rows(table, lost)
+            why = unlogged(table, now)
+            if why and not self._epochs.tables[table.oid].stopped:
+                self._goes_on(table, why)
+            if self._epochs.tables[table.oid].stopped:
+                is_read = False
+            else:
+                kept.append(msgspec.structs.replace(table, mark=now.text))
+        if kept:
+            self._write()
+            self._epochs.add(kept)
+            self._outbox.begin_epoch()
+        return is_read
+
+    def _check_identities(self) -> None:
+        """Stop tables without an identity; those whose rows the server refuses to change are published no more."""
+        tables = [table for table in self._epochs.tables.values() if not table.stopped and not table.is_dropped]
+        for oid, identity in identities(self._side, [table.oid for table in tables]).items():
+            fault = next(faults(identity), None)
+            if fault is None:
+                continue
+            self._stop_table(self._epochs.tables[oid], fault.why)
+            if fault.refuses and self._settings.publication is None:
+                withdraw(self._side, self._publication, identity, self._lines)
+
+    def _dropped(self, tables: list[Table]) -> list[Table]:
+        """Log which tables are gone, and return them; their last changes may still come."""
+        for table in tables:
+            self._lines.warning(f"dropped in PostgreSQL, but not in the target: {table.full_name}")
+        return [msgspec.structs.replace(table, is_dropped=True) for table in tables]

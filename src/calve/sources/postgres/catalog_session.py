@@ -11,7 +11,7 @@ from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.postgres import follow
 from calve.sources.postgres.database import Database
-from calve.sources.postgres.identity import faults, identities, lacking
+from calve.sources.postgres.identity import Fault, Identity, faults, identities, lacking
 from calve.sources.postgres.marks import Mark, lost_rows, marks, unlogged
 from calve.sources.postgres.pgoutput import Relation
 from calve.sources.postgres.publication import withdraw
@@ -37,6 +37,7 @@ class CatalogSession(DatabaseSession):
         self._database = Database(side, target.begun["database"])
         self._publication = target.settings.publication_of(target.pipeline)
         self._relations: dict[int, Relation] = {}
+        self._named: set[str] = set()
         self._leaves: dict[int, dict[int, Relation]] = {}
         self._since = {table.oid: table.since for table in target.epochs.tables.values() if table.since}
 
@@ -133,15 +134,24 @@ class CatalogSession(DatabaseSession):
         return is_read
 
     def _check_identities(self) -> None:
-        """Stop tables without an identity; those whose rows the server refuses to change are published no more."""
+        """Stop tables that the stream would not tell of: the server refuses to change their rows, or does not log them.
+
+        They are taken out of a publication of Calve's own; whose publication it is decides about others.
+        """
         tables = [table for table in self._epochs.tables.values() if not table.stopped and not table.is_dropped]
         for oid, identity in identities(self._side, [table.oid for table in tables]).items():
-            fault = next(faults(identity), None)
-            if fault is None:
-                continue
-            self._stop_table(self._epochs.tables[oid], fault.why)
-            if fault.refuses and self._settings.publication is None:
-                withdraw(self._side, self._publication, identity, self._lines)
+            for fault in faults(identity):
+                if fault.is_unseen or (fault.refuses and self._is_withdrawn(identity, fault)):
+                    self._stop_table(self._epochs.tables[oid], fault.why)
+
+    def _is_withdrawn(self, identity: Identity, fault: Fault) -> bool:
+        """Return whether a table is no longer published, if that can be; otherwise say once that it should not be."""
+        if self._settings.publication is None and withdraw(self._side, self._publication, identity, self._lines):
+            return True
+        if identity.full_name not in self._named:
+            self._named.add(identity.full_name)
+            self._lines.warning(fault.why, table=identity.full_name, hint=f"Run: {fault.fix};")
+        return False
 
     def _dropped(self, tables: list[Table]) -> list[Table]:
         """Log which tables are gone, and return them; their last changes may still come."""

@@ -51,11 +51,13 @@ class Fault(NamedTuple):
         why: A sentence.
         fix: The SQL that helps, without a semicolon; empty: there is none.
         refuses: Whether PostgreSQL refuses changes of rows of the table while it is published.
+        is_unseen: Whether the stream does not show it.
     """
 
     why: str
     fix: str = ""
     refuses: bool = False
+    is_unseen: bool = False
 
 
 class Index(msgspec.Struct, frozen=True):
@@ -168,6 +170,7 @@ def faults(identity: Identity) -> Iterator[Fault]:
         yield Fault(
             f"{table} has no primary key, so its changes cannot be applied (or exclude it)",
             f"ALTER TABLE {identity.sql} ADD PRIMARY KEY (…)",
+            refuses=identity.sent is not None,
         )
         return
     if index.generated:
@@ -193,7 +196,7 @@ def _part_faults(part: Identity, key: tuple[str, ...], table: Identity) -> Itera
     what = part.full_name if part is table else f"the partition {part.full_name} of {table.full_name}"
     if part.kind == _FOREIGN or not part.is_logged:
         kind = "a foreign table" if part.kind == _FOREIGN else "unlogged"
-        yield Fault(f"{what} is {kind}, so its changes are not in the log: exclude {table.full_name}")
+        yield Fault(f"{what} is {kind}, so its changes are not in the log: exclude {table.full_name}", is_unseen=True)
     elif part.sent is not None and not part.sent:
         yield Fault(
             f"{what} {_unidentified(part)}: once it is published, PostgreSQL refuses to UPDATE and DELETE its rows",

@@ -73,19 +73,18 @@ def change(connection: Connection, settings: PostgresSettings, sql: str, oids: I
         raise
 
 
-def withdraw(connection: Connection, publication: str, identity: Identity, lines: Log) -> None:
-    """Take a table out of a publication, because the server refuses to change its rows as long as it is there."""
-    sql = f"ALTER PUBLICATION {quoted(publication)} DROP TABLE ONLY {identity.sql}"
+def withdraw(connection: Connection, publication: str, identity: Identity, lines: Log) -> bool:
+    """Take a table whose rows the server refuses to change out of a publication; return whether that was done."""
     try:
-        connection.query(sql)
-    except ServerError as error:
-        hint = f"PostgreSQL refuses to UPDATE and DELETE its rows while it is published. Run: {sql};"
-        lines.warning(f"{identity.full_name} cannot be taken out of {publication}: {error.reason}", hint=hint)
-    else:
-        lines.warning(
-            f"{identity.full_name} is no longer published: PostgreSQL would refuse to UPDATE and DELETE its rows",
-            hint="Give it a replica identity; Calve then publishes it and loads it anew",
-        )
+        connection.query(f"ALTER PUBLICATION {quoted(publication)} DROP TABLE ONLY {identity.sql}")
+    except ServerError:  # e.g. one of all tables, or of another owner
+        return False
+    lines.warning(
+        f"{identity.full_name} is no longer published: PostgreSQL would refuse to UPDATE and DELETE its rows",
+        table=identity.full_name,
+        hint="Give it a replica identity; Calve then publishes it and loads it anew",
+    )
+    return True
 
 
 def _check(connection: Connection, settings: PostgresSettings, table: str) -> None:

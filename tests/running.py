@@ -183,9 +183,16 @@ class Calve:
         return Catalog(self._spark, embedded(self.folder / "lakehouse")).load_java(table)
 
     def dead_letters(self, pipeline: str) -> list[dict[str, Any]]:
+        """Return an entry for each rejected event."""
         folder = self.folder / "calve-state" / pipeline / "dlq"
         lines = [line for path in sorted(folder.glob("[!_.]*.ndjson")) for line in path.read_bytes().splitlines()]
-        return [json.loads(line) for line in lines]
+        return [entry for line in lines for entry in each_event(line)]
+
+
+def each_event(line: bytes) -> list[dict[str, Any]]:
+    """Return the entry of a dead letter, as often as its event was rejected."""
+    entry = json.loads(line)
+    return [entry] * entry.pop("count", 1)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,14 @@ def test_list_counts_by_table_and_code(letters: Shell) -> None:
     assert "clicks: 0 dead letters" in result.stdout
 
 
+def test_an_entry_counts_and_shows_as_often_as_its_event_was_rejected(shell: Shell) -> None:
+    shell.write("calve-state/orders/dlq/1.ndjson", entry(count=1200) + entry(event="{}"))
+    assert "orders: 1,201 dead letters" in shell("dlq", "list").stdout
+    assert "NOT_COERCIBLE · amount · 1,200 times" in shell("dlq", "show").stdout
+    assert shell("dlq", "show", "--raw").stdout.splitlines() == ['{"amount": "x"}'] * 1200 + ["{}"]
+    assert json.loads(shell("dlq", "show", "--json").stdout.splitlines()[0])["count"] == 1200
+
+
 def test_list_as_json(letters: Shell) -> None:
     (one,) = json.loads(letters("dlq", "list", "--pipeline", "orders", "--json").stdout)["pipelines"]
     assert (one["entries"], one["unreadable"]) == (3, 2)

@@ -99,3 +99,56 @@ def test_rejects_of_a_table_become_rows_with_a_key_of_their_own_and_no_file(tmp_
     )
     publish([Rejects({})], {})
     assert list(tmp_path.iterdir()) == []
+
+
+MANY = pa.table({"event": pa.array([b"{}", b"{}", b"[]", b"{}", b"{}"], pa.binary())})
+
+
+def counts(path):
+    return [(entry["event"], entry.get("count", 1)) for entry in entries(path)]
+
+
+def test_equal_rejects_are_one_entry_with_a_count(tmp_path):
+    queue = DeadLetters(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    for _ in range(100):
+        queue.add("a.b", MANY, rejects(0, 1, 2, 3, 4))
+    kept = queue.close()
+    assert kept.counts == {"a.b": {"MALFORMED": 500}}
+    publish([kept], {})
+    assert counts(tmp_path / "b-1.ndjson") == [("{}", 400), ("[]", 100)]
+
+
+def test_where_events_have_an_order_only_neighbours_are_one_entry(tmp_path):
+    queue = letters(tmp_path)
+    queue.add("a.b", MANY, rejects(0, 1, 2, 3, 4))
+    publish([queue.close()], {})
+    assert counts(tmp_path / "b-1.ndjson") == [("{}", 2), ("[]", 1), ("{}", 2)]
+
+
+def test_what_differs_in_anything_but_its_time_is_an_entry_of_its_own(tmp_path):
+    queue = DeadLetters(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    queue.add("a.b", MANY, rejects(0))
+    other = pa.Table.from_pylist([{"row": 1, "code": "MALFORMED", "field": "f", "reason": "another"}], REJECTS)
+    queue.add("a.b", MANY, other)
+    queue.add("a.b", MANY.append_column("n", pa.array([1, 1, 1, 1, 2])), rejects(0, 1, 4))
+    publish([queue.close()], {})
+    assert [count for _, count in counts(tmp_path / "b-1.ndjson")] == [1, 1, 2, 1]
+
+
+def test_entries_that_wait_for_equal_ones_take_little_memory(tmp_path):
+    queue = DeadLetters(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    large = pa.table({"event": pa.array([b"%d" % n * (1 << 20) for n in range(8)], pa.binary())})
+    queue.add("a.b", large, rejects(*range(8)))
+    assert sum(len(one["event"]) for one in queue._spools["a.b"]._recent.values()) <= 4 << 20
+    publish([queue.close()], {})
+    assert len(entries(tmp_path / "b-1.ndjson")) == 8
+
+
+def test_a_table_of_dead_letters_has_a_row_for_each_event(tmp_path):
+    table = Table("a.dead", "u", str(tmp_path), LETTERS.model_dump_json(), '{"spec-id":0,"fields":[]}')
+    queue = DeadLetters(DeadLetterLocation(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    queue.add("a.b", MANY, rejects(0, 1, 2, 3, 4))
+    rows = pa.concat_tables(queue.rows())
+    assert rows["event"].to_pylist() == ["{}"] * 4 + ["[]"]
+    assert rows["number"].to_pylist() == list(range(5))
+    assert queue.close().counts == {"a.b": {"MALFORMED": 5}}

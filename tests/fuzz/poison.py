@@ -6,7 +6,7 @@ every good one a row, once. The process tree's memory is measured all the time: 
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
 import re
 import time
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from calve.event.reject import Code
-from running import Calve, until
+from running import Calve, each_event, until
 
 __all__ = ["CODES", "ELSEWHERE", "Poison"]
 
@@ -197,7 +197,7 @@ def event(number: int) -> tuple[bytes, Code | None]:
 def _letters(folder: Path) -> Iterator[dict[str, str]]:
     for path in sorted(folder.glob("[!_.]*.ndjson")):
         with path.open("rb") as lines:
-            yield from map(json.loads, lines)
+            yield from itertools.chain.from_iterable(map(each_event, lines))
 
 
 def _memory(root: int) -> int:

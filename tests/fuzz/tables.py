@@ -19,7 +19,7 @@ from pyspark.sql.functions import col, to_json
 from pyspark.sql.types import VariantType
 
 from calve.table.schema import read_schema
-from running import Calve
+from running import Calve, each_event
 from services import duckdb_iceberg
 
 UNREADABLE_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
@@ -181,7 +181,8 @@ def letters(job: Calve, pipeline: str, sinks: dict[str, dict[str, Any]]) -> list
         match options.get("dlq"):
             case str(folder):
                 files = sorted((job.folder / folder).glob("[!_.]*.ndjson"))
-                found += [json.loads(line) for path in files for line in path.read_bytes().splitlines()]
+                lines = [line for path in files for line in path.read_bytes().splitlines()]
+                found += [entry for line in lines for entry in each_event(line)]
             case {"table": name}:
                 for _, place in tables(job.folder, name.partition(".")[0]):
                     found += StaticTable.from_metadata(place).scan().to_arrow().to_pylist()

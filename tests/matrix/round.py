@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from calve.object_store import StoreFolder
 from calve.stop_point import VARIABLE
 from matrix.feeds import Feed
-from running import Calve
+from running import Calve, each_event
 from services.opensearch import OpenSearch
 
 __all__ = ["ANY_TIME", "APPEND", "MODES", "OPENSEARCH", "Counts", "Round"]
@@ -160,7 +160,7 @@ class Round:
         folder = StoreFolder.at(f"{self._state}/p/dlq")
         names = [name for name in folder.names() if name.endswith(".ndjson") and not name.startswith(("_", "."))]
         contents = [found.content for name in names if (found := folder.get(name))]
-        return [json.loads(line) for content in contents for line in content.splitlines()]
+        return [entry for content in contents for line in content.splitlines() for entry in each_event(line)]
 
     def end(self) -> None:
         """Leave nothing running."""

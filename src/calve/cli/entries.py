@@ -97,13 +97,14 @@ def _found(
 
 def _form(entry: DeadLetter, line: bytes, chosen: Mapping[str, Any]) -> bytes:
     if chosen["raw"]:
-        return entry.original()
+        return b"\n".join([entry.original()] * entry.count)
     return line if chosen["as_json"] else _text(entry).encode()
 
 
 def _text(entry: DeadLetter) -> str:
     sink = entry.sink if entry.sink and "." in entry.sink else ""  # otherwise there is only one sink
-    head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "")
+    times = f"{entry.count:,} times" if entry.count > 1 else ""
+    head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "", times)
     lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
     if entry.metadata:
         lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")

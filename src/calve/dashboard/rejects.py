@@ -40,7 +40,7 @@ class NewestRejects:
     """What the newest dead letters have in common.
 
     Attributes:
-        looked_at: How many entries were read.
+        looked_at: How many events were rejected in the entries that were read.
         fields: How many of them have which field as the reason, by code and field.
         examples: Some of them.
         notes: What was not read, and why.
@@ -69,10 +69,10 @@ def newest(state: str, pipeline: str, code: str = "", table: str = "") -> Newest
         return found
     chosen = (one for store in stores for one in _entries(store, found.notes) if one.is_of(pipeline))
     for entry in islice(chosen, MOST_ENTRIES):
-        found.looked_at += 1
+        found.looked_at += entry.count
         if (code and entry.code != code) or (table and entry.table != table):
             continue
-        found.fields[entry.code, entry.field or ""] += 1
+        found.fields[entry.code, entry.field or ""] += entry.count
         if len(found.examples) < _EXAMPLES:
             found.examples.append(_example(entry))
     return found

@@ -48,6 +48,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         event: The original text; Base64 if `event_encoding` says so, because it is not UTF-8.
+        count: How often this very event was rejected for this reason.
     """
 
     code: str
@@ -60,6 +61,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     event: str | None = None
     event_encoding: str = "utf-8"
     metadata: dict[str, Any] | None = None
+    count: int = 1
 
     def original(self) -> bytes:
         """Return the event byte for byte.
@@ -222,7 +224,7 @@ def summarise(pipeline: str, stores: Sequence[LetterStore]) -> Summary:
             continue
         if not entry.is_of(pipeline):
             continue
-        summary.counts[entry.table or "", entry.code] += 1
+        summary.counts[entry.table or "", entry.code] += entry.count
         time = entry.time()
         summary.first = min(summary.first or time, time)
         summary.last = max(summary.last, time)

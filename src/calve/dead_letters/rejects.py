@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 from pyiceberg.io import load_file_io
 
+from calve import structs
 from calve.durable import local_path, sync
 from calve.event.dead_letter import letters, line
 from calve.event.reject import cut
@@ -29,6 +30,9 @@ from calve.write.parquet import storage_error
 __all__ = ["DeadLetterLocation", "DeadLetters"]
 
 _IN_MEMORY_BYTES = 4 << 20
+_RECENT = 1000
+_RECENT_BYTES = 4 << 20
+"""The entries that wait for equal ones, and the bytes of their events."""
 _ROWS = 8192
 """The entries that are converted to rows at a time."""
 _ENCODER = msgspec.json.Encoder()
@@ -57,14 +61,18 @@ class DeadLetters:
         name: The published file's name without its suffix; the same for every attempt of a task.
         attempt: Makes the unpublished file's name unique for this attempt.
         labels: The entries' `pipeline` and `sink`.
+        is_ordered: Whether a replay must send the events in their order: then only neighbours become one entry.
     """
 
-    def __init__(self, location: DeadLetterLocation, name: str, attempt: str, labels: dict[str, str]) -> None:
+    def __init__(
+        self, location: DeadLetterLocation, name: str, attempt: str, labels: dict[str, str], is_ordered: bool = True
+    ) -> None:
+        self._recent = 1 if is_ordered else _RECENT
         self._location = location
         self._name = name
         self._attempt = attempt
         self._labels = labels
-        self._spools: dict[str, Any] = {}
+        self._spools: dict[str, _Spool] = {}
         self._counts: dict[str, dict[str, int]] = {}
         self._examples: dict[str, dict[str, str]] = {}
 
@@ -80,10 +88,10 @@ class DeadLetters:
             return
         spool = self._spools.get(table)
         if spool is None:
-            spool = self._spools[table] = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115
+            spool = self._spools[table] = _Spool(self._recent)
         counts, examples = self._counts.setdefault(table, {}), self._examples.setdefault(table, {})
         for entry in letters(events, rejects, {**self._labels, "table": table}):
-            spool.write(line(entry))
+            spool.add(entry)
             counts[entry["code"]] = counts.get(entry["code"], 0) + 1
             examples.setdefault(entry["code"], ": ".join(filter(None, (cut(entry["field"]), entry["reason"]))))
 
@@ -94,13 +102,13 @@ class DeadLetters:
             del self._counts[table], self._examples[table]
 
     def rows(self) -> Iterator[pa.Table]:
-        """Yield the entries as rows of the table of dead letters; nothing without one."""
+        """Yield the entries as rows of the table of dead letters, one for each event; nothing without one."""
         table = self._location.table
         schema = arrow_schema(table.schema) if table else pa.schema([])
         number = 0
         for spool in self._spools.values() if table else ():
-            spool.seek(0)
-            while lines := list(itertools.islice(spool, _ROWS)):
+            events = itertools.chain.from_iterable(map(_repeated, spool.finished()))
+            while lines := list(itertools.islice(events, _ROWS)):
                 yield _rows(lines, {"task": self._name, "number": range(number, number + len(lines))}, schema)
                 number += len(lines)
 
@@ -140,10 +148,58 @@ class DeadLetters:
 
     def _copy(self, file: Any) -> None:
         for spool in self._spools.values():
-            spool.seek(0)
-            while block := spool.read(1 << 20):
+            finished = spool.finished()
+            while block := finished.read(1 << 20):
                 file.write(block)
             spool.close()
+
+
+class _Spool:
+    """The entries of one table; equal ones that are near each other become one entry with a `count`.
+
+    Args:
+        recent: So many different entries wait for equal ones; 1 keeps the order of all events.
+    """
+
+    def __init__(self, recent: int) -> None:
+        self._file: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115
+        self._most = recent
+        self._recent: dict[tuple[Any, ...], dict[str, Any]] = {}  # the oldest first
+        self._bytes = 0
+
+    def add(self, entry: dict[str, Any]) -> None:
+        key = *(entry[name] for name in ("code", "field", "reason", "event")), str(entry["metadata"])
+        if (equal := self._recent.get(key)) is not None:
+            equal["count"] = equal.get("count", 1) + 1
+            return
+        self._recent[key] = entry
+        self._bytes += len(entry["event"] or "")
+        while len(self._recent) > self._most or (self._bytes > _RECENT_BYTES and len(self._recent) > 1):
+            self._write_oldest()
+
+    def finished(self) -> Any:
+        """Return all entries as a file of lines, at its start."""
+        while self._recent:
+            self._write_oldest()
+        self._file.seek(0)
+        return self._file
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write_oldest(self) -> None:
+        entry = self._recent.pop(next(iter(self._recent)))
+        self._bytes -= len(entry["event"] or "")
+        self._file.write(line(entry))
+
+
+class _Counted(msgspec.Struct):
+    count: int = 1
+
+
+def _repeated(line: bytes) -> Iterator[bytes]:
+    """Return an entry as often as its event was rejected."""
+    return itertools.repeat(line, structs.decode(line, _Counted).count)
 
 
 def _rows(lines: Sequence[bytes], added: dict[str, Any], schema: pa.Schema) -> pa.Table:

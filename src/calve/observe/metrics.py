@@ -140,6 +140,13 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         ("table",),
         lambda r: [([name], 1) for name in r.stopped_tables],
     ),
+    ("calve_dead_letter_bytes", "Size of the files with dead letters.", (), _one(lambda r: r.dead_letter_bytes)),
+    (
+        "calve_dead_letters_full",
+        "1 while the pipeline reads nothing because there is no room for more dead letters.",
+        (),
+        _one(lambda r: int(r.dead_letters_full)),
+    ),
     (
         "calve_paused",
         "1 while the pipeline reads nothing because of `calve pause`.",

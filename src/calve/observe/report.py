@@ -142,6 +142,8 @@ class PipelineReport:
         freshness_seconds: Age of the oldest event of the last commit at the time of the commit, if known.
         errors: The errors that stop the complete pipeline; `tables` has those of single tables.
         paused: Whether it reads nothing, because `calve pause` was called.
+        dead_letter_bytes: The size of the files with dead letters.
+        dead_letters_full: Whether it reads nothing, because there is no room for more dead letters.
         commits: The last commits of this process, oldest first.
     """
 
@@ -178,6 +180,8 @@ class PipelineReport:
     tables: dict[str, TableReport] = field(default_factory=dict)
     errors: list[Trouble] = field(default_factory=list)
     paused: bool = False
+    dead_letter_bytes: int = 0
+    dead_letters_full: bool = False
     commits: list[CommitReport] = field(default_factory=list)
 
     @property

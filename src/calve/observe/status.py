@@ -219,6 +219,11 @@ class PipelineStatus:
             self._refusing = refusing
             self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
 
+    def dead_letter_room(self, size_bytes: int, is_full: bool) -> None:
+        """Record the size of the dead letters, and whether nothing is read because there is no room for more."""
+        with self._lock:
+            self._report.dead_letter_bytes, self._report.dead_letters_full = size_bytes, is_full
+
     def source(self, condition: str, stopped: Iterable[str] = ()) -> None:
         """Record what the source says about itself, and which of its tables it does not read any more."""
         with self._lock:

@@ -99,9 +99,8 @@ class Driver:
         with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name, waiting)) as ledger:
             if self._standby:
                 self._log.info("has the state now, and continues")
-            committed = ledger.committed
             dlq = self._wiring.dead_letters
-            self._status = self._watch.pipeline(self._wiring.name, str(self._folder), committed.totals, dlq)
+            self._status = self._watch.pipeline(self._wiring.name, str(self._folder), ledger.committed.totals, dlq)
             self._status.keeps_dead_letters_in(self._wiring.letter_tables)
             self._status.feeds(self._wiring.feeds)
             try:
@@ -223,6 +222,7 @@ class Driver:
             self._status.source(source.condition, self._stopped())
         if self._is_paused():
             return None
+        self._wiring.room.check(self._status.dead_letter_room)
         least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
         is_due = self._due.look(backlog, self._wiring.max_batch_bytes, least)
         self._queue.is_behind = self._due.behind

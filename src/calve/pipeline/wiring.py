@@ -15,6 +15,7 @@ from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
 from calve.commit.fence import clear
 from calve.commit.mark import CommitTarget, Mark
+from calve.dead_letters.room import Room, RoomLimits
 from calve.dead_letters.table import LetterTable
 from calve.errors import CalveError, InvariantError, UnprocessableError
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
@@ -84,6 +85,11 @@ def dead_letter_locations(settings: PipelineSettings, folder: StateFolder) -> li
     return [_absolute(sink.value.dlq_prefix or str(folder / "dlq")).rstrip("/") for sink in settings.sinks]
 
 
+def _limits(settings: PipelineSettings, folder: StateFolder) -> dict[str, RoomLimits]:
+    locations = dead_letter_locations(settings, folder)
+    return {location: sink.value.dlq_limits for location, sink in zip(locations, settings.sinks, strict=True)}
+
+
 def _absolute(location: str) -> str:
     """Make a local folder absolute: workers may run in another one."""
     return location if "://" in location else str(Path(location).expanduser().absolute())
@@ -124,8 +130,8 @@ class Wiring:
         tables = self._tables.values()
         self.catalogs: dict[str, Catalog] = {key: one for sink in tables for key, one in sink.catalogs.items()}
         self._letters = [sink.letters for sink in tables if sink.letters]
-        self.letter_tables = frozenset(letters.identifier for letters in self._letters)
         self.dead_letters = list(dict.fromkeys(sink.dead_letters.location for sink in self._sinks))
+        self.room = Room({} if rejects else _limits(settings, folder))  # a replay makes room
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
         self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
@@ -309,6 +315,11 @@ class Wiring:
         except Exception as error:
             message, evidence = f"{type(error).__name__}: {str(error)[:300]}", traceback.format_exc()
             raise UnprocessableError(message, step=step, target=table, sink=sink, evidence=evidence) from error
+
+    @property
+    def letter_tables(self) -> frozenset[str]:
+        """The tables of dead letters."""
+        return frozenset(letters.identifier for letters in self._letters)
 
     def check_times(self, staged: Sequence[TableFiles]) -> None:
         """Warn of times in staged files that numbers of another unit may have become."""

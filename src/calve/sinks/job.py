@@ -131,6 +131,11 @@ class SinkJob(ABC):
         return frozenset({JSON, VERSION})
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether a later event may change what an earlier one wrote, also when dead letters are sent again."""
+        return True
+
+    @property
     def gathers_bytes(self) -> int:
         """Parts of less bytes are handed on to be written together; 0: none."""
         return 0

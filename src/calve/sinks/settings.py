@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from calve.dead_letters.room import RoomLimits
+from calve.dead_letters.settings import limits
 from calve.durable import local_path
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ class SinkSettings:
     def dlq_prefix(self) -> str | None:
         """The location of dead letters in files; None: the folder in the state."""
         return None
+
+    @property
+    def dlq_limits(self) -> RoomLimits:
+        """The limits of dead letters in files, from the option `dlq`, if the sink has one."""
+        return limits(getattr(self, "dlq", None))
 
     @property
     def dlq_table(self) -> str | None:

@@ -106,7 +106,13 @@ class _Task:
         self._shuffle = Shuffle(job.gatherers, job.limits) if job.gatherers else None
         self._writers = Writers(f"{name}-{attempt()}", job.max_open_writers, self._shuffle)
         self._rejects = [
-            DeadLetters(sink.dead_letters, f"{name}-{index}", attempt(), {"pipeline": job.pipeline, "sink": sink.label})
+            DeadLetters(
+                sink.dead_letters,
+                f"{name}-{index}",
+                attempt(),
+                {"pipeline": job.pipeline, "sink": sink.label},
+                sink.is_ordered,
+            )
             for index, sink in enumerate(job.sinks)
         ]
         self._alike: dict[TableRef, Hashable] = {}

@@ -69,6 +69,15 @@ def test_each_entry_is_sent_once_and_later_only_what_is_new(tmp_path: Path) -> N
     assert sent(opened(tmp_path), {"entries": 3}) == [4]
 
 
+def test_an_entry_with_a_count_is_sent_so_often_and_then_never_again(tmp_path: Path) -> None:
+    write(tmp_path, "1.ndjson", entry(1), entry(2, count=3), entry(3))
+    source = opened(tmp_path)
+    source.start(None, True)
+    assert source.backlog(None).rows == 5
+    assert sent(opened(tmp_path)) == [1, 2, 2, 2, 3]
+    assert sent(opened(tmp_path), {"entries": 5}) == []
+
+
 def test_what_one_choice_leaves_another_sends(tmp_path: Path) -> None:
     lines = [entry(1), entry(2, code="NO_KEY"), entry(3), entry(4, code="NO_KEY", table="c.d"), entry(5)]
     write(tmp_path, "1.ndjson", *lines)

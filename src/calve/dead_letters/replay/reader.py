@@ -29,7 +29,7 @@ class Part:
     Attributes:
         location: The folder or the object store's prefix; for a table the location of its metadata.
         file: The file's name in it; for a table the task.
-        ranges: First byte, end, line of the first entry and number of entries, for each run of entries; for a table
+        ranges: First byte, end, line of the first entry and number of events, for each run of entries; for a table
             numbers instead of bytes.
         sink: The number of the only sink that gets them; None: every sink.
         storage: The properties to read a table's files, beside the credentials of the environment.
@@ -66,11 +66,13 @@ class RejectsReader:
         letters: list[tuple[str, DeadLetter]] = []
         size = 0
         for where, line in _lines(part):
-            letters.append((where, structs.decode(line, DeadLetter)))
-            size += len(line)
-            if len(letters) >= READ_ROWS or size >= READ_BYTES:
-                yield self._batch(letters, part.sink)
-                letters, size = [], 0
+            letter = structs.decode(line, DeadLetter)
+            for _ in range(letter.count):
+                letters.append((where, letter))
+                size += len(line)
+                if len(letters) >= READ_ROWS or size >= READ_BYTES:
+                    yield self._batch(letters, part.sink)
+                    letters, size = [], 0
         if letters:
             yield self._batch(letters, part.sink)
 

@@ -25,7 +25,7 @@ PART_BYTES = 8 << 20
 
 
 class _Waiting(NamedTuple):
-    """A split, and the number of entries before it and in it."""
+    """A split, and the number of events before it and in it."""
 
     before: int
     entries: int
@@ -47,12 +47,13 @@ class _Open:
         return (self.file, self.sink) == (file, sink) and self.size < PART_BYTES
 
     def add(self, entry: Entry) -> None:
+        events = entry.content.count if isinstance(entry.content, DeadLetter) else 1
         if self.ranges and self.ranges[-1][1] == entry.start:
-            self.ranges[-1][1], self.ranges[-1][3] = entry.end, self.ranges[-1][3] + 1
+            self.ranges[-1][1], self.ranges[-1][3] = entry.end, self.ranges[-1][3] + events
         else:
-            self.ranges.append([entry.start, entry.end, entry.line, 1])
-        self.size += entry.size_bytes
-        self.entries += 1
+            self.ranges.append([entry.start, entry.end, entry.line, events])
+        self.size += entry.size_bytes * events
+        self.entries += events
 
     def split(self) -> Split:
         storage = self.store.open_storage if isinstance(self.store, LetterTable) else {}

@@ -111,6 +111,11 @@ class TableJob(SinkJob):
         return frozenset({ORDER} if self.changes else ()) | frozenset({EVENT} if self.keep else ())
 
     @property
+    def is_ordered(self) -> bool:
+        """Rows that are only appended have no order."""
+        return self.changes
+
+    @property
     def checked_tables(self) -> frozenset[str]:
         """Conversion to rows checks, but not fields that are left out, and only the core can leave events."""
         read = self.route.table.fields or ()

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from calve.convert.date_formats import date_format
-from calve.dead_letters.settings import S3DeadLetters, prefix
+from calve.dead_letters.settings import FolderDeadLetters, prefix
 from calve.errors import SettingsError
 from calve.expression import Format, compile_format
 from calve.route.names import fault
@@ -68,10 +68,9 @@ def _check_key(columns: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class DeadLetters:
-    """The location of dead letters, if it is not a path."""
+class DeadLetters(FolderDeadLetters):
+    """The location of dead letters: files with limits, or a table."""
 
-    s3: S3DeadLetters | None = option(None, "A folder in S3; the same as `dlq: s3://bucket/prefix`.")
     table: str | None = option(
         None,
         "An Iceberg table in the sink's catalog, as `namespace.table`. Each rejected event becomes one row, exactly "
@@ -80,11 +79,12 @@ class DeadLetters:
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a map without a location, or with two."""
-        if not self.s3 and not self.table:
+        """Refuse a map with nothing in it, or with two locations."""
+        yield from super().check()
+        if self == DeadLetters():
             yield "", "needs a location: a path, `s3: {bucket: …}` or `table: namespace.table`"
-        if self.s3 and self.table:
-            yield "table", "cannot be set beside `s3`; set only one"
+        if self.table and (self.s3 or self.path):
+            yield "table", f"cannot be set beside `{'s3' if self.s3 else 'path'}`; set only one"
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class IcebergSettings(SinkSettings):
     @property
     def dlq_prefix(self) -> str | None:
         """The location of dead letters in files, or None for the folder in the state."""
-        return prefix(self.dlq.s3 if isinstance(self.dlq, DeadLetters) else self.dlq)
+        return prefix(self.dlq)
 
     @property
     def locations(self) -> dict[str, str]:

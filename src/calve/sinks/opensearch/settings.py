@@ -194,7 +194,7 @@ class OpenSearchSettings(SinkSettings):
     @property
     def dlq_prefix(self) -> str | None:
         """The location of dead letters, or None for the folder in the state."""
-        return prefix(self.dlq.s3 if isinstance(self.dlq, FolderDeadLetters) else self.dlq)
+        return prefix(self.dlq)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -3,8 +3,8 @@
 Rounds are played one after the other in a process of their own, on one Spark session, so that a round which hangs or
 kills its process is a finding too. A round with a finding is kept in a folder, with its events made as few as may be;
 `--case FOLDER` plays it again, `--round N` one round of a seed. `--http` plays rounds of requests to the http source
-instead, and `--yaml` configurations; these rounds need no Spark. `--poison N` sends so many events of every reject
-code among good ones through one pipeline.
+instead, `--yaml` configurations, and `--files` files; these rounds need no Spark. `--poison N` sends so many events of
+every reject code among good ones through one pipeline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzz import http_play, yaml_play
+from fuzz import files_play, http_play, yaml_play
 from fuzz.check import Finding
 from fuzz.poison import Poison
 
@@ -52,7 +52,7 @@ def main() -> int:
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
-    if asked.http or asked.yaml:
+    if asked.http or asked.yaml or asked.files:
         return without_spark(asked, first, end)
     while time.monotonic() < end:
         first = watch(asked, first, end, total)
@@ -72,6 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kafka", type=int, default=20, help="every so many rounds one reads from Kafka; 0: none")
     parser.add_argument("--http", action="store_true", help="send bytes to the http source")
     parser.add_argument("--yaml", action="store_true", help="validate changed configurations")
+    parser.add_argument("--files", action="store_true", help="read files of all text formats, packed and cut off")
     parser.add_argument("--poison", type=int, metavar="N", help="send N events of every reject code among good ones")
     return parser.parse_args()
 
@@ -89,9 +90,12 @@ def poison(asked: argparse.Namespace) -> int:
 
 
 def without_spark(asked: argparse.Namespace, first: int, end: float) -> int:
-    """Play rounds of the http source or of configurations; return 1 if anything was found."""
-    kind, of = ("http", http_play.of) if asked.http else ("yaml", yaml_play.of)
-    counted = ("clients", "requests", "bytes") if asked.http else ("files", "valid", "refused")
+    """Play rounds of the http source, of configurations, or of files; return 1 if anything was found."""
+    kind, of, counted = "http", http_play.of, ("clients", "requests", "bytes")
+    if asked.yaml:
+        kind, of, counted = "yaml", yaml_play.of, ("files", "valid", "refused")
+    elif asked.files:
+        kind, of, counted = "files", files_play.of, ("files", "events", "rejects")
     total = Total(counted=("rounds", *counted))
     for number in [asked.round] if asked.round is not None else itertools.count(first):
         folder = _place(asked, number).with_name(f"{kind}-{asked.seed}-{number}")

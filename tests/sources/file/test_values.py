@@ -158,3 +158,23 @@ def test_a_cut_value_of_several_lines_is_one_reject_with_the_reason() -> None:
     rows = table(read_values(Pieces([b'{"a":1}\n{\n "a":\n  {"b":1},\n  "c'], "is cut"), Rows("f")))
     assert rows["event"] == [b'{"a":1}', b'{\n "a":\n  {"b":1},\n  "c']
     assert rows["malformed"] == [None, "The file f is cut"]
+
+
+def test_arrays_among_lines_give_their_elements() -> None:
+    rows = table(
+        read_values(Pieces([b'{"a":1}\n[{"a":2}, {"a":3}]\n[\n  {"a":4}\n]\n[]\n[{"a":5}\n[\n{"a":6}']), Rows("f"))
+    )
+    assert rows["event"] == [b'{"a":1}', b'{"a":2}', b'{"a":3}', b'{"a":4}', b'[{"a":5}\n[', b'{"a":6}']
+    assert rows["file_row"] == [1, 2, 2, 3, 7, 9]
+
+
+def test_of_a_cut_line_the_whole_values_are_events() -> None:
+    rows = table(read_values(Pieces([b'{"a":1}\n{"a":2} {"a":3} {"a'], "is cut"), Rows("f")))
+    assert rows["event"] == [b'{"a":1}', b'{"a":2}', b'{"a":3}', b'{"a']
+    assert rows["malformed"] == [None, None, None, "The file f is cut"]
+
+
+def test_a_cut_value_whose_lines_are_not_indented_is_one_reject() -> None:
+    text = b'{"a":1}\n{\n"x":\n{"a":9},\n"y":\n[{"a":8},\n{"a":7}'
+    rows = table(read_values(Pieces([text]), Rows("f")))
+    assert rows["event"] == [b'{"a":1}', text.partition(b"\n")[2]]

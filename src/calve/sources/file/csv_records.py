@@ -101,7 +101,8 @@ class RecordSplitter:
         assert cell
         is_closed = bool(cell[1]) and cell.end() < len(text)
         end = _end_of_line(text, cell.end()) if is_closed else len(text)
-        if not is_last and end == len(text):
+        is_ended = is_closed and (end < len(text) or text.endswith(b"\n"))
+        if not is_last and not is_ended:
             if len(text) - start <= RECORD_BYTES:
                 return None
             self.is_lost = True

@@ -64,8 +64,10 @@ def _join(lines: list[Line], is_last: bool) -> tuple[list[Line], list[Line]]:
             continue
         is_final = is_last or sum(len(text) for text, *_ in lines[at:]) > LINE_BYTES
         end, text, rest = _value_at(lines, at)
-        if end == at or (end > len(lines) and is_final):
+        if end == at:
             end, text = _damage_at(lines, at)
+        elif end > len(lines) and is_final:
+            end, text = _cut_at(lines, at)
         if end > len(lines):
             if not is_final:
                 return values, lines[at:]
@@ -119,15 +121,21 @@ def _damage_at(lines: list[Line], at: int) -> tuple[int, bytes]:
     return end, first
 
 
+def _cut_at(lines: list[Line], at: int) -> tuple[int, bytes]:
+    """Return where a value without an end is left, and its text: all, unless each line after the first is an object."""
+    end = at + 1 if all(is_object for *_, is_object in lines[at + 1 :]) else len(lines)
+    return end, b"\n".join(text for text, *_ in lines[at:end])
+
+
 def _batches(values: list[Line], rows: Rows) -> Iterator[pa.RecordBatch]:
     events = pa.array([text for text, *_ in values], pa.binary())
     return rows.batches(events, pa.array([number for _, number, _ in values], pa.int64()))
 
 
 def _broken(held: list[Line], batch: pa.RecordBatch, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Yield the row with the reason of an early end; what was held belongs to it."""
-    if not held:
-        yield batch
-        return
-    texts = [text for text, *_ in held] + [rest for rest in batch[EVENT].to_pylist() if rest]
-    yield from rows.rejects([(b"\n".join(texts), batch[MALFORMED][0].as_py(), held[0][1])])
+    """Yield the values of the last line, and the row with the reason of an early end."""
+    lines = [*held, *((rest, None, False) for rest in batch[EVENT].to_pylist() if rest)]
+    values, rest = _join(lines, is_last=False)
+    yield from _batches(values, rows)
+    text = b"\n".join(line for line, *_ in rest)
+    yield from rows.rejects([(text, batch[MALFORMED][0].as_py(), rest[0][1] if rest else None)])

@@ -56,11 +56,12 @@ class Listing:
             if not matches:
                 self._warn_once(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
             found |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
-        links = links_in(found.values(), taken)
-        for link, path in links.items():
-            self._warn_once(link, f"{shown(link)} is another path of {shown(path)}, which is read once")
-        files = [file for file in found.values() if file.path not in links and self._is_new(file, taken)]
-        self._ready = [file for file in files if self._is_readable(file)]
+        files = [file for file in found.values() if file.path in taken or self._is_readable(file)]
+        links = links_in(files, taken)
+        for link, path in list(links.items())[:1]:
+            others = f"; {len(links) - 1:,} more links like this" if len(links) > 1 else ""
+            self._warn_once("links", f"{shown(link)} is another path of {shown(path)}, which is read once{others}")
+        self._ready = [file for file in files if file.path not in links and self._is_new(file, taken)]
         if not once:
             self._ready = self._settled(self._ready)
 

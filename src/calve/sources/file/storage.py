@@ -110,7 +110,7 @@ def _find_local(pattern: str, skipped: Skipped) -> Iterator[Found]:
         try:
             status = os.stat(path)  # noqa: PTH116 - once for each of thousands of files
         except OSError:
-            if Path(path).is_symlink():  # else it was deleted after it was listed
+            if Path(path).is_symlink() and not Path(os.path.realpath(path)).exists():  # else it was deleted meanwhile
                 skipped(portable(path), "is a link that leads to no file")
             continue
         if stat.S_ISREG(status.st_mode):

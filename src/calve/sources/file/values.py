@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calve.event.columns import EVENT, MALFORMED
 from calve.sources.file.json_lines import joined_lines
@@ -34,7 +35,7 @@ def read_values(stream: Stream, rows: Rows, key_name: str | None = None) -> Iter
         yield from _read_blocks(_Again(stream, start, blocks), rows, ValueSplitter(key_name))
         return
     values = joined_lines(read_lines(_Again(stream, head, blocks), rows, numbered=True), rows)
-    yield from values if key_name is None else _elements(values, rows, key_name)
+    yield from _without_arrays(values, rows) if key_name is None else _under_key(values, rows, key_name)
 
 
 class _Again:
@@ -67,7 +68,24 @@ def _read_blocks(stream: _Again, rows: Rows, splitter: ValueSplitter) -> Iterato
         yield from _batches(other, count, rows)
 
 
-def _elements(values: Iterator[pa.RecordBatch], rows: Rows, key_name: str) -> Iterator[pa.RecordBatch]:
+def _without_arrays(values: Iterator[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield values, with the elements in place of each array."""
+    for batch in values:
+        are_arrays = pc.starts_with(batch[EVENT], b"[")
+        if batch[MALFORMED].null_count < len(batch) or not pc.any(are_arrays).as_py():
+            yield batch
+            continue
+        events, numbers = list[bytes](), list[int]()
+        for text, number in zip(batch[EVENT].to_pylist(), batch["file_row"].to_pylist(), strict=True):
+            splitter = ValueSplitter()
+            elements = splitter.split(text).values if text.startswith(b"[") else [text]
+            elements = elements if splitter.objects == 1 and not splitter.rest else [text]  # else it is damaged
+            events += elements
+            numbers += [number] * len(elements)
+        yield from rows.batches(pa.array(events, pa.binary()), pa.array(numbers, pa.int64()))
+
+
+def _under_key(values: Iterator[pa.RecordBatch], rows: Rows, key_name: str) -> Iterator[pa.RecordBatch]:
     """Yield the elements under a key of the objects in some batches."""
     count = 0
     for batch in values:

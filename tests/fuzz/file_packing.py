@@ -1,0 +1,123 @@
+"""Packs texts as files, in members, and cuts them off; says what must come of each file."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import random
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+
+from calve.sources.file.settings import CodecSettings
+from fuzz.csv_cases import csv_content
+from fuzz.file_cases import Content, content
+
+__all__ = ["Packed", "packed"]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A file.
+
+    Attributes:
+        suffix: The end of its name.
+        data: Its bytes.
+        codec: Its codec; None: that of its name.
+        rows: The events that must come of it, in order.
+        maybe: Events that may come after these, the first ones first: of the record in which the file ends.
+        rejects: How few and how many texts are rejected.
+        is_cut: Whether one reject must say that the file is cut off.
+        is_partial: Whether the last event is of a record that was cut off, so that its last cell may be empty.
+    """
+
+    suffix: str
+    data: bytes
+    codec: CodecSettings | None
+    rows: list[Any]
+    maybe: list[Any]
+    rejects: tuple[int, int]
+    is_cut: bool = False
+    is_partial: bool = False
+
+
+def packed(rng: random.Random) -> Packed:
+    """Return a random file."""
+    text = csv_content(rng) if rng.random() < 0.4 else content(rng)
+    compression = rng.choice(["", "", "gz", "gz", "zst"])
+    if not compression:
+        size = (
+            rng.randrange(text.uncut_bytes, len(text.text) + 1) if text.text and rng.random() < 0.4 else len(text.text)
+        )
+        return _plain(text, text.text[:size], text.suffix, text.text[:size])
+    members = _members(rng, text.text, compression)
+    suffix = f"{text.suffix}.{compression}"
+    if rng.random() < 0.6:
+        return _plain(text, text.text, suffix, b"".join(members))
+    return _cut(rng, text, suffix, members, compression)
+
+
+def _members(rng: random.Random, data: bytes, compression: str) -> list[bytes]:
+    pack = (lambda part: gzip.compress(part, 1, mtime=0)) if compression == "gz" else zstandard.compress
+    places = sorted({0, len(data), *(rng.randrange(len(data) + 1) for _ in range(rng.choice([0, 0, 1, 3])))})
+    parts = [data[start:end] for start, end in itertools.pairwise(places)] or [b""]
+    return [pack(part) for part in parts]
+
+
+def _whole(text: Content, size: int) -> tuple[int, int]:
+    """Return how many pieces the first bytes of a text have, and where these end."""
+    count, end = 0, len(text.bom)
+    for piece in text.pieces:
+        if end + len(piece.text) > size:
+            break
+        count, end = count + 1, end + len(piece.text)
+    return count, end
+
+
+def _plain(text: Content, data: bytes, suffix: str, file: bytes) -> Packed:
+    """Return a file that is whole, or whose end nobody can know to be cut off."""
+    count, end = _whole(text, len(data))
+    rows = [row for piece in text.pieces[:count] for row in piece.rows]
+    rejects = sum(piece.rejects for piece in text.pieces[:count])
+    rest = data[end:]
+    if len(data) < len(text.bom):
+        return Packed(suffix, file, text.codec, [], [], (0, 1))
+    if not rest:
+        return Packed(suffix, file, text.codec, rows, [], (rejects, rejects))
+    partial = text.partial(rest)
+    if partial is None:
+        return Packed(suffix, file, text.codec, rows, text.pieces[count].rows, (rejects + 1, rejects + 1))
+    total = rejects + partial.rejects
+    return Packed(suffix, file, text.codec, [*rows, *partial.rows], [], (total, total), is_partial=bool(partial.rows))
+
+
+def _cut(rng: random.Random, text: Content, suffix: str, members: Sequence[bytes], compression: str) -> Packed:
+    """Return a compressed file that is cut in the middle of a member."""
+    at = rng.randrange(len(members))
+    size = rng.randrange(1, len(members[at]))
+    known = b"".join(_unpack(member, compression) for member in members[:at])
+    if compression == "gz":
+        known += zlib.decompressobj(wbits=31).decompress(members[at][:size])
+    count, _ = _whole(text, len(known))
+    pieces = text.pieces
+    rows = [row for piece in pieces[:count] for row in piece.rows]
+    maybe = [
+        row for piece in (pieces[count:] if compression == "zst" else pieces[count : count + 1]) for row in piece.rows
+    ]
+    rejects = sum(piece.rejects for piece in pieces[:count])
+    most = sum(piece.rejects for piece in pieces) if compression == "zst" else rejects
+    if count and text.suffix == "json" and not pieces[count - 1].rows:
+        rejects -= pieces[count - 1].rejects  # nobody knows that it has ended, so it is a part of the last reject
+    file = b"".join(members[:at]) + members[at][:size]
+    return Packed(suffix, file, text.codec, rows, maybe, (rejects + 1, most + 1), is_cut=True)
+
+
+def _unpack(member: bytes, compression: str) -> bytes:
+    return (
+        gzip.decompress(member)
+        if compression == "gz"
+        else zstandard.ZstdDecompressor().decompressobj().decompress(member)
+    )

@@ -95,7 +95,8 @@ def run(
     """
     parsed = _parsed(config)
     settings = dict(conf or {})
-    options = pipelines_run.RunOptions(str(state), settings.pop("spark.master", None), settings, once, give_up_after)
+    master = settings.pop("spark.master", None)
+    options = pipelines_run.RunOptions(str(state), master, settings, once, give_up_after, allow_empty=True)
     with Watch() as watch:
         watch.stop = stop or watch.stop
         with ThreadPoolExecutor(1, "calve-run") as thread:  # PySpark handles SIGINT if it starts on the main thread

@@ -22,6 +22,7 @@ __all__ = [
     "InvariantError",
     "MaintenanceError",
     "NoTargetError",
+    "NothingFoundError",
     "OvertakenError",
     "PositionLostError",
     "RouteError",
@@ -105,6 +106,10 @@ class SourceUnavailableError(SourceError):
     """A source does not answer at the moment."""
 
     verdict = Verdict.AGAIN
+
+
+class NothingFoundError(SourceError):
+    """A run with `once` found no file at all to read, now or ever."""
 
 
 class PositionLostError(SourceError):

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after", "standby")
+_RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after", "standby", "allow_empty")
 
 
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--once", is_flag=True, help="Read what is in the sources now, commit it, and exit.")
 @click.option("--standby", is_flag=True, help="Wait while another run has the state, and continue when it is gone.")
+@click.option("--allow-empty", is_flag=True, help="With --once, end with exit code 0 even if there is no file to read.")
 @options.give_up_after
 @options.state
 @options.master
@@ -54,7 +55,8 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
     """Run the pipelines of a YAML file, or of all YAML files in a folder.
 
     Without --once they run until Ctrl-C or SIGTERM. Then Calve commits what it has read and exits with code 0. Even
-    after a crash, the next run continues after the last commit: nothing is lost, nothing is duplicated.
+    after a crash, the next run continues after the last commit: nothing is lost, nothing is duplicated. With --once the
+    exit code is 3 if no file matches the path of a source, or none has a known extension.
 
     Examples:
       calve run orders.yaml

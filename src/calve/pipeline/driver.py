@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,11 +16,11 @@ from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget, Mark
 from calve.compiled import events as core
 from calve.dead_letters.publish import publish
-from calve.errors import CalveError, CommitError, SourceError, Verdict
+from calve.errors import CalveError, CommitError, Verdict
 from calve.ledger.ledger import Ledger, Waiting
 from calve.object_store import StateFolder
 from calve.observe.bug_report import BugReports
-from calve.observe.humanize import listed, many
+from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.pause import Pause
 from calve.observe.watch import Watch
@@ -28,6 +28,7 @@ from calve.pipeline.batch import Writer, run_batch
 from calve.pipeline.batch_size import BatchSize
 from calve.pipeline.commit_queue import CommitQueue
 from calve.pipeline.committer import Committer
+from calve.pipeline.complete import check_complete, stopped_tables
 from calve.pipeline.delete_compaction import DeleteCompaction
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.due import Due
@@ -37,7 +38,7 @@ from calve.pipeline.table_maintenance import TableMaintenance
 from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
 from calve.record.written import Rejects
-from calve.sources.source import HasCondition, Listens, Planned, Reloads, StopsTables
+from calve.sources.source import HasCondition, Listens, Planned, Reloads
 from calve.stop_point import reach
 
 __all__ = ["Driver", "RunMode"]
@@ -46,7 +47,6 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
 """How long the end of a run continues to write accepted events; the rest waits in the source's log."""
-_SHOWN_TABLES = 3
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,13 @@ class RunMode:
         once: Read and commit all current events, and end; else run until a stop is requested.
         give_up_seconds: How long a run with `once`, or after the request to stop, retries failures.
         standby: Wait while another driver has the state.
+        allow_empty: With `once`, a source that finds no file at all is no failure.
     """
 
     once: bool = False
     give_up_seconds: float = 120.0
     standby: bool = False
+    allow_empty: bool = False
 
 
 class Driver:
@@ -77,7 +79,7 @@ class Driver:
     def __init__(self, spark: SparkSession, wiring: Wiring, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
         self._wiring = wiring
         self._folder = folder
-        self._once = mode.once
+        self._once, self._allow_empty = mode.once, mode.allow_empty
         self._standby = mode.standby
         self._give_up_seconds = mode.give_up_seconds
         self._watch = watch
@@ -146,7 +148,7 @@ class Driver:
                 self._delete_compaction.finish(self._stop)
                 self._maintenance.finish(self._stop)
                 if not self._stop.is_set():
-                    self._check_complete()
+                    check_complete(self._wiring.source, self._allow_empty)
         finally:
             self._wiring.source.stop()
             self._committer.stop()
@@ -219,7 +221,7 @@ class Driver:
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing)
         if isinstance(source, HasCondition):
-            self._status.source(source.condition, self._stopped())
+            self._status.source(source.condition, stopped_tables(source))
         if self._is_paused():
             return None
         self._wiring.room.check(self._status.dead_letter_room)
@@ -236,25 +238,6 @@ class Driver:
         if planned is not None and self._due.took(planned, backlog, most):
             self._backlog_end = self._ledger.last_batch + 1
         return planned
-
-    def _stopped(self) -> Mapping[str, str]:
-        """Return the tables that the source does not read any more, and why."""
-        source = self._wiring.source
-        return source.stopped if isinstance(source, StopsTables) else {}
-
-    def _check_complete(self) -> None:
-        """Check that the source has read all its tables.
-
-        Raises:
-            SourceError: Some are stopped; everything of the others is committed.
-        """
-        if stopped := self._stopped():
-            names = listed([f"{name} ({why})" for name, why in sorted(stopped.items())], _SHOWN_TABLES)
-            raise SourceError(
-                f"Everything is committed but the rows of {many(len(stopped), 'stopped table')}: {names}",
-                step="read",
-                hint="Exclude such a table, or load it anew: calve source reload <configuration> <table>",
-            )
 
     def _begin_anew(self) -> bool:
         """Remove the rows of tables that a source loads anew, after everything from before is committed."""

@@ -24,7 +24,7 @@ from calve.engine.early import Early
 from calve.engine.forks import MASTER
 from calve.engine.master import check_master
 from calve.engine.pyspark_private import has_stopped
-from calve.errors import CalveError, EngineError, InvariantError
+from calve.errors import CalveError, EngineError, InvariantError, NothingFoundError
 from calve.object_store import StateFolder, StoreFolder
 from calve.observe.descriptors import raise_limit
 from calve.observe.log import Log
@@ -38,7 +38,10 @@ from calve.settings import PipelineSettings
 if TYPE_CHECKING:
     from calve.catalog.catalog import Catalog
 
-__all__ = ["Catalogs", "RunOptions", "catalog_key", "run", "state_folder"]
+__all__ = ["NOTHING_FOUND", "Catalogs", "RunOptions", "catalog_key", "run", "state_folder"]
+
+NOTHING_FOUND = 3
+"""The exit code of a run with `once` that found no file to read."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class RunOptions:
     once: bool = False
     give_up_after: timedelta = timedelta(minutes=2)
     standby: bool = False
+    allow_empty: bool = False
 
 
 class Catalogs:
@@ -99,7 +103,8 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
         early: What is started for them already; the caller closes it, too.
 
     Returns:
-        0, or 1 if a pipeline failed. The others continue after a failure, but none starts if one cannot start.
+        0, or 1 if a pipeline failed, or 3 if the only failures are of pipelines that found no file to read. The others
+        continue after a failure, but none starts if one cannot start.
 
     Raises:
         CalveError: Nothing could start.
@@ -126,7 +131,7 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
     )
     try:
         catalogs = Catalogs(spark)
-        failed: list[str] = []
+        failed: list[Exception] = []
         threads = [
             threading.Thread(target=_run_one, args=(spark, one, options, watch, catalogs, failed), name=one.name)
             for one in pipelines
@@ -135,6 +140,8 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
             thread.start()
         for thread in threads:
             thread.join()
+        if failed and all(isinstance(error, NothingFoundError) for error in failed):
+            return NOTHING_FOUND
         return 1 if failed else 0
     finally:
         session.stop(spark)
@@ -172,7 +179,7 @@ def _run_one(
     options: RunOptions,
     watch: Watch,
     catalogs: Catalogs,
-    failed: list[str],
+    failed: list[Exception],
 ) -> None:
     log = Log(settings.name)
     folder = state_folder(options) / settings.name
@@ -180,14 +187,14 @@ def _run_one(
         from calve.pipeline.driver import Driver, RunMode
         from calve.pipeline.wiring import Wiring
 
-        mode = RunMode(options.once, options.give_up_after.total_seconds(), options.standby)
+        mode = RunMode(options.once, options.give_up_after.total_seconds(), options.standby, options.allow_empty)
         Driver(spark, Wiring(settings, folder, catalogs.get), folder, mode, watch).run()
     except CalveError as error:
-        failed.append(settings.name)
+        failed.append(error)
         watch.failed(settings.name, str(error))
         log.error(error)
     except Exception as error:
-        failed.append(settings.name)
+        failed.append(error)
         watch.failed(settings.name, str(error))
         found = _unforeseen(spark, settings.name, error)
         found.__cause__ = error

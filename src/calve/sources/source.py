@@ -266,6 +266,16 @@ class StopsTables(Protocol):
 
 
 @runtime_checkable
+class FindsFiles(Protocol):
+    """A source that looks for files, of which there may be none."""
+
+    @property
+    def nothing_found(self) -> str:
+        """Why there is no file that was read or can be, as a sentence; empty: there is one, or was."""
+        ...
+
+
+@runtime_checkable
 class Listens(Protocol):
     """A source that clients send events to."""
 

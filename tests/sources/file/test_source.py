@@ -203,6 +203,53 @@ def test_a_file_of_unknown_codec_is_told_and_the_others_go_on(tmp_path: Path, ca
     assert "set `codec`" in caplog.text
 
 
+def test_no_file_at_all_is_known_with_its_reason_until_one_was_read(tmp_path: Path) -> None:
+    def nothing(path: str = "*") -> str:
+        files = opened(tmp_path, str(tmp_path / "in" / path))
+        files.start(None, once=True)
+        return files.nothing_found
+
+    assert nothing("*.csv") == f"no file matches {tmp_path}/in/*.csv"
+    write(tmp_path, "b.bin")
+    assert nothing() == f"1 file at {tmp_path}/in/*, none with a known extension that this user may read"
+    write(tmp_path, "a.ndjson")
+    assert nothing() == ""
+    files = opened(tmp_path)
+    files.start(None, once=True)
+    planned = files.plan(None, ALL)
+    assert planned
+    files.acknowledge(planned)
+    (tmp_path / "in" / "a.ndjson").unlink()
+    again = opened(tmp_path)
+    again.start(planned.position, once=True)
+    assert again.nothing_found == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "option"),
+    [
+        ("a.csv", b"id;name\n1;x\n", 'delimiter: ";"'),
+        ("a.csv.gz", gzip.compress(b"\xef\xbb\xbfid\tname\n1\tx\n"), 'delimiter: "\\t"'),
+        ("a.csv", b'\n"id"|"name"\n', 'delimiter: "|"'),
+        ("a.tsv", b"id,name\n1,x\n", 'delimiter: ","'),
+        ("a.csv", b"id,a;b\n1,x\n", ""),
+        ("a.csv", b"id\na;b\n", ""),
+        ("a.ndjson", b'{"a;b":1}\n', ""),
+    ],
+)
+def test_a_header_of_one_column_that_has_another_delimiter_is_said_once(
+    tmp_path: Path, name: str, data: bytes, option: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, f"0{name}", data)
+    write(tmp_path, f"1{name}", data)
+    files = opened(tmp_path)
+    files.start(None, once=True)
+    assert files.plan(None, ALL)
+    warnings = [record for record in caplog.records if "has one cell with" in record.message]
+    assert len(warnings) == bool(option)
+    assert all(option in record.calve_fields["hint"] for record in warnings)  # type: ignore[attr-defined]
+
+
 def test_a_file_named_in_full_must_exist_with_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SourceError, match=r"nothing\.csv does not exist"):
         opened(tmp_path, str(tmp_path / "nothing.csv")).start(None, once=True)

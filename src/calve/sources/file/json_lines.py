@@ -93,7 +93,7 @@ def _value_at(lines: list[Line], at: int) -> tuple[int, bytes, bytes]:
         try:
             _, end = _scan(text.decode("latin-1"))  # a character for each byte
         except json.JSONDecodeError as error:
-            if error.pos < len(text.rstrip(BLANK)) - 1:
+            if error.pos < len(text.rstrip(BLANK)):
                 return at, b"", b""
             if at + size >= len(lines):
                 return len(lines) + 1, b"", b""
@@ -122,9 +122,16 @@ def _damage_at(lines: list[Line], at: int) -> tuple[int, bytes]:
 
 
 def _cut_at(lines: list[Line], at: int) -> tuple[int, bytes]:
-    """Return where a value without an end is left, and its text: all, unless each line after the first is an object."""
-    end = at + 1 if all(is_object for *_, is_object in lines[at + 1 :]) else len(lines)
-    return end, b"\n".join(text for text, *_ in lines[at:end])
+    """Return where a value without an end is left, and its text: all, unless whole values follow its first line."""
+    end, is_whole = at + 1, True
+    while is_whole and end < len(lines):
+        if lines[end][2]:
+            end += 1
+            continue
+        end, text, rest = _value_at(lines, end)
+        is_whole = end <= len(lines) and text.startswith((b"{", b"[")) and not rest
+    end = at + 1 if is_whole else len(lines)
+    return end, b"\n".join(line for line, *_ in lines[at:end])
 
 
 def _batches(values: list[Line], rows: Rows) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from calve.errors import SourceError, SourceUnavailableError
+from calve.observe.humanize import listed, many
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of
 from calve.sources.file.links import links_in
@@ -20,10 +21,14 @@ __all__ = ["Listing"]
 
 _LASTING = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "NO_SUCH_BUCKET")
 """Answers of object stores, as Arrow names them, that a retry does not change."""
+_SHOWN = 3
 
 
 class Listing:
     """The files that match the patterns, listed every `poll_interval`.
+
+    Attributes:
+        nothing_found: Why there is no file that was read or can be; empty: there is one.
 
     Args:
         settings: The source's options.
@@ -38,6 +43,7 @@ class Listing:
         self._warned: set[object] = set()
         self._next_look = 0.0
         self._ready: list[Found] = []
+        self.nothing_found = ""
 
     def look(self, taken: Mapping[str, Found], once: bool) -> None:
         """List all files now.
@@ -57,6 +63,7 @@ class Listing:
                 self._warn_once(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
             found |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
         files = [file for file in found.values() if file.path in taken or self._is_readable(file)]
+        self.nothing_found = "" if files or taken else self._why_nothing(len(found))
         links = links_in(files, taken)
         for link, path in list(links.items())[:1]:
             others = f"; {len(links) - 1:,} more links like this" if len(links) > 1 else ""
@@ -83,6 +90,12 @@ class Listing:
                 why = "is not a regular file" if os.path.lexists(pattern) else "does not exist"
                 hint = "Check `path`; a relative path starts at the folder in which calve was started"
                 raise SourceError(f"The file {pattern} {why}", step="read", target=pattern, hint=hint)
+
+    def _why_nothing(self, count: int) -> str:
+        patterns = listed([shown(pattern) for pattern in self._patterns], _SHOWN)
+        if count:
+            return f"{many(count, 'file')} at {patterns}, none with a known extension that this user may read"
+        return f"no file matches {patterns}"
 
     def _find(self, pattern: str) -> list[Found]:
         try:

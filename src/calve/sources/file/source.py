@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
 from calve.errors import PositionLostError, SettingsError
 from calve.object_store import StateFolder
 from calve.sources.file.codec import Part, codec_of, divisible, ranges
+from calve.sources.file.csv_check import HeaderCheck
 from calve.sources.file.listing import Listing
 from calve.sources.file.processed_files import finished_in
 from calve.sources.file.reader import FileReader
@@ -45,6 +47,7 @@ class FileSource:
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
         self._finished = finished_in(folder)
         self._listing = Listing(settings, pipeline)
+        self._headers = HeaderCheck(settings, pipeline)
         self._once = False
         self._taken: dict[str, Found] = {}
         self._planned: dict[int, Planned] = {}
@@ -65,6 +68,11 @@ class FileSource:
         if once and not position:
             self._listing.require()
         self._listing.look(self._taken, once)
+
+    @property
+    def nothing_found(self) -> str:
+        """See `FindsFiles`."""
+        return self._listing.nothing_found
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return how much waits; search for new files every `poll_interval`."""
@@ -92,6 +100,8 @@ class FileSource:
             chosen.append(file)
         if not chosen:
             return None
+        for file in chosen:
+            self._headers.check(file.path, partial(Storage(self._settings.s3).open, file.path))
         splits = [split for file in chosen for split in self._split(file)]
         self._taken |= {file.path: file for file in chosen}
         next_one = tuple(file.path for file in ready[len(chosen) :][:1])

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import zstandard
 
-__all__ = ["BLOCK_BYTES", "Lines", "Plain", "Stream", "Unpacked", "compression_of", "strip_suffix"]
+__all__ = ["BLOCK_BYTES", "Lines", "Plain", "Stream", "Unpacked", "compression_of", "head", "strip_suffix"]
 
 BLOCK_BYTES = 16 << 20
 _PACKED_BYTES = 64 << 10
@@ -109,6 +109,17 @@ class Unpacked:
                     engine, packed = new(), packed.lstrip(b"\0")  # zeros may pad the end (gzip's manual)
         if not whole:
             self.broken = f"ends in the middle of its {self._compression} data (cut off?)"
+
+
+def head(file: pa.NativeFile, compression: str) -> bytes:
+    """Return some of the first bytes of a file, unpacked; none if it is damaged."""
+    data = bytes(file.read_at(_PACKED_BYTES, 0))
+    if compression == "none":
+        return data
+    try:
+        return bytes(_DECOMPRESSORS[compression]().decompress(data))
+    except (zlib.error, zstandard.ZstdError):
+        return b""
 
 
 def compression_of(path: str, setting: str, magic: Callable[[], bytes]) -> str:

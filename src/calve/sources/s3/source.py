@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
 from calve.errors import PositionLostError, SettingsError
 from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of, divisible, ranges
+from calve.sources.file.csv_check import HeaderCheck
 from calve.sources.file.processed_files import finished_in
 from calve.sources.file.storage import Found
 from calve.sources.file.stream import compression_of
@@ -52,9 +54,10 @@ class S3Source:
         self.reader = S3Reader(settings)
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
         self._log = Log(pipeline)
+        self._headers = HeaderCheck(settings.format, pipeline)
         self._finished = finished_in(folder)
         self._finder = _finder(settings, pipeline)
-        self._once = False
+        self._once, self._has_found = False, False
         self._next_forget = 0.0
         self._waiting: dict[str, S3Object] = {}
         self._taken: dict[str, int] = {}
@@ -75,8 +78,18 @@ class S3Source:
             begun |= {one.identity: one.modified for one in objects}
             self._planned[_count(planned.position) - len(objects)] = planned
         self._taken |= begun
+        self._has_found = bool(self._taken)
         self._finder.start(once, begun)
         self._find()
+
+    @property
+    def nothing_found(self) -> str:
+        """See `FindsFiles`; a queue may be empty."""
+        scan = self._settings.scan
+        if scan is None or self._has_found:
+            return ""
+        buckets = ", ".join(entry.bucket.bucket for entry in scan.buckets)
+        return f"no object of {buckets} matches, or none has a known extension"
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return how much waits; look for new objects when it is due."""
@@ -111,6 +124,8 @@ class S3Source:
             chosen.append(one)
         if not chosen:
             return None
+        for one in chosen:
+            self._headers.check(one.path, partial(opened, self._settings.aws, one))
         splits = [split for one in chosen for split in self._split(one)]
         for one in chosen:
             del self._waiting[one.identity]
@@ -170,6 +185,7 @@ class S3Source:
                 self._log.warning(f"{one.path} is not read: its key has no known extension; set `codec`")
             else:
                 self._waiting[one.identity] = one
+                self._has_found = True
 
     def _forget(self) -> None:
         """Forget objects whose messages cannot come again: SQS keeps them for 14 days."""

@@ -79,6 +79,11 @@ class TailSource:
         for file in self._files if once else ():
             file.limit = file.size
 
+    @property
+    def nothing_found(self) -> str:
+        """See `FindsFiles`."""
+        return "" if self._files else f"no file that can be followed matches {', '.join(self._settings.patterns)}"
+
     def backlog(self, position: Position | None) -> Backlog:
         """Return the bytes that are not read, except lines and events that are not complete yet."""
         if not self._once and time.monotonic() >= self._next_look:

@@ -1,0 +1,60 @@
+"""Warns when the header of a CSV file has one column only because the file has another delimiter."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from calve.observe.log import Log
+from calve.sources.file.codec import codec_of
+from calve.sources.file.paths import shown
+from calve.sources.file.settings import CsvCodec, FileSettings
+from calve.sources.file.stream import compression_of, head
+
+__all__ = ["HeaderCheck", "other_delimiter"]
+
+_FILES = 3
+_DELIMITERS = {";": ";", "\t": "\\t", "|": "|", ",": ","}
+"""What may be meant, and how YAML has it between double quotes."""
+
+
+class HeaderCheck:
+    """Looks at the first files of a run.
+
+    Args:
+        settings: The source's options.
+        pipeline: The name of the pipeline, for the message.
+    """
+
+    def __init__(self, settings: FileSettings, pipeline: str) -> None:
+        self._settings, self._log, self._files = settings, Log(pipeline), _FILES
+
+    def check(self, path: str, opened: Callable[[], pa.NativeFile]) -> None:
+        """Look at one file, and warn once."""
+        codec = codec_of(path, self._settings)
+        if not (self._files and codec and codec.csv):
+            return
+        self._files -= 1
+        try:
+            with opened() as file:
+                compression = compression_of(path, self._settings.compression, lambda: bytes(file.read_at(4, 0)))
+                text = head(file, compression).decode(codec.csv.encoding, "replace")
+        except OSError:
+            return  # the reader has the same error, and reports it
+        if delimiter := other_delimiter(text.removeprefix("\ufeff"), codec.csv):
+            self._files = 0
+            what = f"the first row of {shown(path)} has one cell with {delimiter} in it"
+            hint = f'If this separates its cells: codec: {{csv: {{delimiter: "{delimiter}"}}}}'
+            self._log.warning(what, hint=hint)
+
+
+def other_delimiter(text: str, codec: CsvCodec) -> str:
+    r"""Return what the only cell of the first row may be divided by (a tab as `\t`); empty: nothing."""
+    lines = [line for line in text.splitlines() if line][:1]
+    try:
+        row = next(csv.reader(lines, delimiter=codec.delimiter, quotechar=codec.quote_character), [])
+    except csv.Error:
+        return ""
+    return next((written for character, written in _DELIMITERS.items() if len(row) == 1 and character in row[0]), "")

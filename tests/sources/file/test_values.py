@@ -178,3 +178,9 @@ def test_a_cut_value_whose_lines_are_not_indented_is_one_reject() -> None:
     text = b'{"a":1}\n{\n"x":\n{"a":9},\n"y":\n[{"a":8},\n{"a":7}'
     rows = table(read_values(Pieces([text]), Rows("f")))
     assert rows["event"] == [b'{"a":1}', text.partition(b"\n")[2]]
+
+
+@pytest.mark.parametrize("rest", [b"a,b", b'{"a', b"", b'{"a":\n{"b"'])
+def test_a_cut_file_of_lines_has_one_reject_with_its_last_line(rest: bytes) -> None:
+    rows = table(read_values(Pieces([b'{"a":1}\n' + rest], "is cut"), Rows("f")))
+    assert (rows["event"], rows["malformed"]) == ([b'{"a":1}', rest or None], [None, "The file f is cut"])

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from calve.arrays import Mask, text_buffers
 from calve.event.columns import EVENT, MALFORMED
 from calve.sources.file.lines import BLANK, LINE_BYTES
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import REMAINS_BYTES, Rows
 
 __all__ = ["joined_lines"]
 
@@ -140,9 +140,11 @@ def _batches(values: list[Line], rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 def _broken(held: list[Line], batch: pa.RecordBatch, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Yield the values of the last line, and the row with the reason of an early end."""
+    """Yield the values before an early end, and the row with its reason, which has the rest."""
     lines = [*held, *((rest, None, False) for rest in batch[EVENT].to_pylist() if rest)]
     values, rest = _join(lines, is_last=False)
+    if values and not rest and _value_at(values[-1:], 0)[0] != 1:
+        rest = [values.pop()]
     yield from _batches(values, rows)
-    text = b"\n".join(line for line, *_ in rest)
-    yield from rows.rejects([(text, batch[MALFORMED][0].as_py(), rest[0][1] if rest else None)])
+    text = b"\n".join(line for line, *_ in rest)[:REMAINS_BYTES]
+    yield batch.set_column(0, batch.schema.field(0), pa.array([text or None], pa.binary()))

@@ -240,8 +240,9 @@ def test_no_file_at_all_is_known_with_its_reason_until_one_was_read(tmp_path: Pa
 def test_a_header_of_one_column_that_has_another_delimiter_is_said_once(
     tmp_path: Path, name: str, data: bytes, option: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write(tmp_path, f"0{name}", data)
-    write(tmp_path, f"1{name}", data)
+    for number in range(5):
+        write(tmp_path, f"{number}.csv", b"id,name\n1,x\n")
+        write(tmp_path, f"x{number}{name}", data)
     files = opened(tmp_path)
     files.start(None, once=True)
     assert files.plan(None, ALL)

@@ -15,13 +15,13 @@ from calve.sources.file.stream import compression_of, head
 
 __all__ = ["HeaderCheck", "other_delimiter"]
 
-_FILES = 3
+_OBJECTS = 3
 _DELIMITERS = {";": ";", "\t": "\\t", "|": "|", ",": ","}
 """What may be meant, and how YAML has it between double quotes."""
 
 
 class HeaderCheck:
-    """Looks at the first files of a run.
+    """Looks at the files of a run, of those on an object store only at the first ones.
 
     Args:
         settings: The source's options.
@@ -29,14 +29,15 @@ class HeaderCheck:
     """
 
     def __init__(self, settings: FileSettings, pipeline: str) -> None:
-        self._settings, self._log, self._files = settings, Log(pipeline), _FILES
+        self._settings, self._log = settings, Log(pipeline)
+        self._objects, self._has_warned = _OBJECTS, False
 
     def check(self, path: str, opened: Callable[[], pa.NativeFile]) -> None:
         """Look at one file, and warn once."""
         codec = codec_of(path, self._settings)
-        if not (self._files and codec and codec.csv):
+        if self._has_warned or not (self._objects and codec and codec.csv):
             return
-        self._files -= 1
+        self._objects -= path.startswith("s3://")
         try:
             with opened() as file:
                 compression = compression_of(path, self._settings.compression, lambda: bytes(file.read_at(4, 0)))
@@ -44,7 +45,7 @@ class HeaderCheck:
         except OSError:
             return  # the reader has the same error, and reports it
         if delimiter := other_delimiter(text.removeprefix("\ufeff"), codec.csv):
-            self._files = 0
+            self._has_warned = True
             what = f"the first row of {shown(path)} has one cell with {delimiter} in it"
             hint = f'If this separates its cells: codec: {{csv: {{delimiter: "{delimiter}"}}}}'
             self._log.warning(what, hint=hint)

@@ -140,11 +140,16 @@ def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch
             thread.start()
         for thread in threads:
             thread.join()
-        if failed and all(isinstance(error, NothingFoundError) for error in failed):
-            return NOTHING_FOUND
-        return 1 if failed else 0
+        return _code(failed)
     finally:
         session.stop(spark)
+
+
+def _code(failed: Sequence[Exception]) -> int:
+    """Return the exit code of a run."""
+    if failed and all(isinstance(error, NothingFoundError) for error in failed):
+        return NOTHING_FOUND
+    return 1 if failed else 0
 
 
 def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:

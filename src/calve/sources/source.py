@@ -24,6 +24,7 @@ __all__ = [
     "Backlog",
     "Beginning",
     "BeginsAnywhere",
+    "FindsFiles",
     "HasCondition",
     "Listens",
     "OfTables",

@@ -13,7 +13,7 @@ import pyarrow as pa
 from calve.event.column_names import unreserved
 from calve.sources.source import SourceTable
 
-__all__ = ["KEYS", "MERGED", "Column", "Table", "arrow_type", "can_widen"]
+__all__ = ["KEYS", "MERGED", "Column", "Table", "arrow_type", "can_widen", "depth_of"]
 
 _ARROW = {
     "boolean": pa.bool_(),
@@ -48,6 +48,14 @@ def arrow_type(kind: str) -> pa.DataType:
     if found := _LIST(kind):
         return pa.list_(arrow_type(found[1]))
     return _ARROW[kind]
+
+
+def depth_of(kind: str) -> tuple[int, str]:
+    """Return how often a type is a list, and the type inside; 0: it is none."""
+    depth = 0
+    while found := _LIST(kind):
+        depth, kind = depth + 1, found[1]
+    return depth, kind
 
 
 def can_widen(before: str, after: str) -> bool:
@@ -169,12 +177,9 @@ class Table(msgspec.Struct, frozen=True, dict=True):
 
 
 def _field(column: Column) -> dict[str, Any]:
-    kind: Any = column.kind
-    if found := _LIST(column.kind):
-        kind = {
-            "type": "list",
-            "element-id": column.number + _ELEMENTS,
-            "element": found[1],
-            "element-required": False,
-        }
+    kind: Any
+    depth, kind = depth_of(column.kind)
+    for level in range(depth, 0, -1):
+        number = column.number + level * _ELEMENTS
+        kind = {"type": "list", "element-id": number, "element": kind, "element-required": False}
     return {"id": column.number, "name": column.field_name, "required": column.is_key, "type": kind}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from calve.sources.database.table import Column, Table
-from calve.sources.postgres.declared import Types
+from calve.sources.postgres.declared import Types, with_depth
 from calve.sources.postgres.identity import Identity, identities
 from calve.sources.postgres.marks import marks
 from calve.sources.postgres.quote import literal, quoted
@@ -31,7 +31,8 @@ order by n.nspname, c.relname
 """
 _USERS = "n.nspname <> 'information_schema' and n.nspname !~ '^pg_'"
 _COLUMNS = """
-select a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod)
+select a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod),
+  a.attndims
 from pg_catalog.pg_attribute a
 where a.attrelid in ({oids}) and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
 order by a.attrelid, a.attnum
@@ -276,7 +277,7 @@ class Database:
 
     def _column(self, row: Row, key: Collection[str]) -> Column:
         number, oid, modifier = int(row[1] or 0), int(row[3] or 0), int(row[4] or -1)
-        kind = self._types.kind(oid, modifier)
+        kind = with_depth(self._types.kind(oid, modifier), int(row[6] or 0))
         return Column(row[2] or "", number, kind, row[5] or "", oid, modifier, row[2] in key)
 
     def _one(self, sql: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from calve.sources.database.table import depth_of
 from calve.sources.postgres.wire import Connection, Row
 
-__all__ = ["Types"]
+__all__ = ["Types", "with_depth"]
 
 _KINDS = {
     "bool": "boolean",
@@ -45,6 +46,7 @@ class _Type(NamedTuple):
     base: int
     modifier: int
     element: int
+    delimiter: str = ","
 
 
 class Types:
@@ -79,11 +81,17 @@ class Types:
         if one.is_array and one.name not in _NO_LISTS:
             element = self._known.get(one.element)
             inner = self.kind(one.element, modifier)
-            is_flat = element is not None and element.name != "box" and not inner.startswith("list<")
+            is_flat = element is not None and element.delimiter == "," and not inner.startswith("list<")
             return f"list<{inner}>" if is_flat else "string"
         if not one.is_builtin:
             return "string"
         return _decimal(modifier) if one.name == "numeric" else _KINDS.get(one.name, "string")
+
+
+def with_depth(kind: str, depth: int) -> str:
+    """Return the type of a list with so many levels; other types stay as they are."""
+    levels, inner = depth_of(kind)
+    return f"{'list<' * max(depth, 1)}{inner}{'>' * max(depth, 1)}" if levels else kind
 
 
 def _decimal(modifier: int) -> str:
@@ -106,4 +114,5 @@ def _type(row: Row) -> _Type:
         base=int(row[5] or 0),
         modifier=int(row[6] or -1),
         element=int(row[7] or 0),
+        delimiter=row[8] or "",
     )

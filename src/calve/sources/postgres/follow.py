@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from calve.sources.database.follow import check
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, Table, depth_of
+from calve.sources.postgres.declared import with_depth
 from calve.sources.postgres.pgoutput import Relation
 
 __all__ = ["described", "same"]
@@ -41,11 +42,14 @@ def described(
     """
     numbers = _numbers(relation, known, current)
     keys = {column.number for table in (current or known,) if table for column in table.columns if column.is_key}
+    before, current_columns = (
+        {column.number: column for column in table.columns} if table else {} for table in (known, current)
+    )
     has_catalog = bool(current or known)
     by_number = {column.number: column for table in (known, current) if table for column in table.columns}
     columns = []
     for number, column in zip(numbers, relation.columns, strict=True):
-        kind = kind_of(column.oid, column.modifier)
+        kind = _kind(kind_of(column.oid, column.modifier), column.oid, before.get(number), current_columns.get(number))
         declared = by_number[number].declared if number in by_number else kind
         is_key = number in keys if has_catalog else column.in_identity and relation.identity != "f"
         columns.append(Column(column.name, number, kind, declared, column.oid, column.modifier, is_key))
@@ -57,6 +61,16 @@ def described(
         gone = tuple(column for column in known.columns if column.number not in numbers)
         table = msgspec.structs.replace(table, since=known.since, dropped=known.dropped + gone)
     return table
+
+
+def _kind(kind: str, oid: int, before: Column | None, current: Column | None) -> str:
+    """Return the type of a column; that of an array keeps the depth that the values had at first."""
+    if not depth_of(kind)[0]:
+        return kind
+    if before is not None and (before.kind == "string" or before.oid == oid):
+        return before.kind
+    like = before or current
+    return with_depth(kind, depth_of(like.kind)[0]) if like else kind
 
 
 def _numbers(relation: Relation, known: Table | None, current: Table | None) -> list[int]:

@@ -17,6 +17,7 @@ from calve.sources.database.table import Table
 from calve.sources.postgres import load, prepare, publication, release, slots
 from calve.sources.postgres.acknowledged import Acknowledged
 from calve.sources.postgres.database import Database
+from calve.sources.postgres.depths import with_depths
 from calve.sources.postgres.failure import explained
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
@@ -62,8 +63,8 @@ class PostgresSource(DatabaseSource):
         found.require(self._settings, self.system)
         self._own_targets.require(found.tables, self._epochs.tables.values())
         publication.publish(connection, self._settings, self._pipeline, found.tables)
+        tables: Sequence[Table] = with_depths(connection, found.tables, {})
         slot = slots.take_slot(connection, self._settings, self._pipeline, self._lines)
-        tables: Sequence[Table] = found.tables
         if slot.snapshot is None:  # the slot has changes, and definitions of tables, from before the load
             slot, tables = self._skipping(connection, slot, tables)
         Acknowledged(self._files).write(slot.start)
@@ -97,11 +98,13 @@ class PostgresSource(DatabaseSource):
             found = prepare.look(database, settings, self._pipeline)
             found.require(settings, self.system)
             self._own_targets.require(found.tables, self._epochs.tables.values())
+            known = {table.full_name: table for table in self._epochs.tables.values()}
+            tables = with_depths(connection, found.tables, known)
             slot = slots.take_position(connection, settings, self._pipeline)
             self._snapshot.close()
             self._snapshot.open(slot.snapshot)
-            chunks = load.chunks(database, found.tables, int(database.setting("block_size")))
-            return Beginning(slot.start, found.tables, chunks, database.flushed())
+            chunks = load.chunks(database, tables, int(database.setting("block_size")))
+            return Beginning(slot.start, tables, chunks, database.flushed())
 
     def _end_load(self) -> None:
         self._snapshot.close()

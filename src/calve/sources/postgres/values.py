@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from calve.sources.database.table import Column
+from calve.sources.database.table import Column, depth_of
 from calve.sources.database.values import converted
-from calve.sources.postgres.arrays import NotFlatError, elements
+from calve.sources.postgres.arrays import NotFlatError, elements, nested
 
 __all__ = ["typed_rows"]
 
@@ -29,7 +29,7 @@ def typed_rows(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Iterator
         if not column.kind.startswith("list<"):
             found.append(converted(column.kind, values))
             continue
-        lists, not_flat = _lists(column.kind[5:-1], values)
+        lists, not_flat = _lists(column.kind, values)
         found.append(lists)
         for row in not_flat:
             odd.setdefault(row, []).append(index)
@@ -49,7 +49,10 @@ def _rows(columns: Sequence[pa.Array], names: Sequence[str], start: int, end: in
 
 
 def _lists(kind: str, texts: pa.Array) -> tuple[pa.Array, list[int]]:
-    """Return lists, and the positions of arrays that are none (NULL for now)."""
+    """Return lists, and the positions of arrays that are no such lists (NULL for now)."""
+    depth, inner = depth_of(kind)
+    if depth > 1:
+        return _nested(depth, inner, texts)
     offsets, values, odd = [0], list[str | None](), list[int]()
     for row, text in enumerate(texts.to_pylist()):
         try:
@@ -57,6 +60,27 @@ def _lists(kind: str, texts: pa.Array) -> tuple[pa.Array, list[int]]:
         except NotFlatError:
             odd.append(row)
         offsets.append(len(values))
-    is_null = texts.is_null()
-    inner = converted(kind, pa.array(values, pa.string()))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, mask=is_null), odd
+    leaves = converted(inner, pa.array(values, pa.string()))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), leaves, mask=texts.is_null()), odd
+
+
+def _nested(depth: int, kind: str, texts: pa.Array) -> tuple[pa.Array, list[int]]:
+    values, odd = [], list[int]()
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            values.append(None if text is None else nested(text, depth))
+        except NotFlatError:
+            values.append(None)
+            odd.append(row)
+    of_texts = pa.string()
+    for _ in range(depth):
+        of_texts = pa.list_(of_texts)
+    return _with_leaves(pa.array(values, of_texts), kind), odd
+
+
+def _with_leaves(lists: pa.Array, kind: str) -> pa.Array:
+    """Convert the texts in lists of lists; those of a new array begin at its first element."""
+    if not pa.types.is_list(lists.type):
+        return converted(kind, lists)
+    inner = _with_leaves(lists.values, kind)
+    return pa.ListArray.from_arrays(lists.offsets, inner, mask=lists.is_null())

@@ -91,7 +91,6 @@ ODD = {
     "timestamp": ["'-infinity'", "'0044-03-15 00:00:00 BC'", "'294276-12-31 23:59:59'"],
     "timestamptz": ["'infinity'"],
     "numeric(12,2)": ["'NaN'"],
-    "integer[]": ["'{{1,2},{3,4}}'", "'[0:1]={1,2}'"],
 }
 """Values that have no place in the Iceberg type: they become NULL, and this is told."""
 

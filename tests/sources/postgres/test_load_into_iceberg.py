@@ -87,3 +87,24 @@ def test_a_table_with_a_name_that_no_target_can_have_does_not_stop_the_others(
     assert sorted(running.tables("shop")) == ["shop.empty", "shop.fine"], "a table without rows is there, too"
     assert set(rows(running, "shop.fine")) == {1, 2}
     assert [letter["code"] for letter in running.dead_letters("shop")] == ["BAD_TABLE_NAME"]
+
+
+def test_arrays_of_arrays_are_lists_of_lists_in_the_table_and_mixed_ones_texts(
+    server: Postgres, calve: Callable[..., Calve]
+) -> None:
+    database = server.create_database("arrays")
+    server.run(
+        "create table arrays (id int primary key, matrix numeric(5,1)[], mixed int[], made int[][])",
+        "insert into arrays values (1, '{{1.5,NULL},{3,4}}', '{1}'), (2, '{}', '{{1}}')",
+        database=database,
+    )
+    running = calve(yaml(server, database))
+    once(running)
+    server.run("insert into arrays values (3, '{{-2}}', '[0:0]={7}', '{{1,2}}')", database=database)
+    assert "NULL" not in once(running)
+    one, two, three = (rows(running, "shop.arrays")[number] for number in (1, 2, 3))
+    tenths = [[None if each is None else str(each) for each in line] for line in one["matrix"]]
+    assert (tenths, one["mixed"], one["made"]) == ([["1.5", None], ["3.0", "4.0"]], "{1}", None)
+    assert (two["matrix"], two["mixed"]) == ([], "{{1}}")
+    assert ([[str(each) for each in line] for line in three["matrix"]], three["mixed"]) == ([["-2.0"]], "[0:0]={7}")
+    assert three["made"] == [[1, 2]]

@@ -15,8 +15,10 @@ from calve.sources.database.table import Table
 from calve.sources.postgres.quote import literal
 from calve.sources.postgres.wire import Connection
 
-__all__ = ["Mark", "lost_rows", "marks", "unlogged"]
+__all__ = ["LEFT_OUT", "Mark", "lost_rows", "marks", "unlogged"]
 
+LEFT_OUT = "its publication was changed, and may have left out changes"
+"""Why a table is stopped that somebody took out of its publication."""
 _MARKS = """
 select c.oid, json_build_object('last', c.relnatts,
   'is_deferrable', exists (select 1 from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisprimary
@@ -114,7 +116,7 @@ def unlogged(table: Table, now: Mark) -> str:
     if before is None:
         return ""
     if before.published not in (None, now.published):
-        return "its publication was changed, and may have left out changes"
+        return LEFT_OUT
     names = {column.number: column.name for column in table.columns}
     gone = {column.name for column in table.dropped} | {
         name for number, name in names.items() if number not in now.columns

@@ -19,7 +19,7 @@ from calve.sources.postgres.quote import literal, qualified, quoted
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slots import PLUGIN
 
-__all__ = ["look", "warn"]
+__all__ = ["look", "table_faults", "warn"]
 
 _OLDEST = 120_000
 _ROOTS = 130_000
@@ -60,13 +60,21 @@ def look(database: Database, settings: PostgresSettings, pipeline: str, may_repl
     return Preparation(tables, [fault.fix for fault in found if fault.fix], [fault.why for fault in found], left_out)
 
 
+def table_faults(database: Database, found: Found, publication: str) -> list[Fault]:
+    """Return what is wrong with a table that is not published yet."""
+    table = next(iter(database.described([found], publication)), None)
+    identity = database.identities([found]).get(found.oid)
+    unreadable = [Fault("the user may not read it")] if found.unreadable or found.is_hidden else []
+    return [*_table_faults(found, table, identity, None), *unreadable]
+
+
 def warn(preparation: Preparation, settings: PostgresSettings, pipeline: str, log: Log) -> None:
-    """Log the tables that are selected, but not published."""
-    if preparation.left_out:
+    """Log the tables that are selected, but not published; a publication of Calve's own gets them (`NewTables`)."""
+    if preparation.left_out and settings.publication is not None:
         name, tables = quoted(settings.publication_of(pipeline)), preparation.left_out[:SHOWN]
         log.warning(
             f"the publication does not have these selected tables, so they are not read: {', '.join(tables)}",
-            hint=f"To read them: ALTER PUBLICATION {name} ADD TABLE …, and calve source reload … <table>; "
+            hint=f"To read them: ALTER PUBLICATION {name} ADD TABLE ONLY …, and calve source reload … <table>; "
             "or exclude them",
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from calve.errors import SourceError
 from calve.observe.log import Log
@@ -54,7 +54,13 @@ def publish(connection: Connection, settings: PostgresSettings, pipeline: str, t
         ) from error
 
 
-def change(connection: Connection, settings: PostgresSettings, sql: str, oids: Iterable[int]) -> None:
+def change(
+    connection: Connection,
+    settings: PostgresSettings,
+    sql: str,
+    oids: Iterable[int],
+    before_commit: Callable[[], None] = lambda: None,
+) -> None:
     """Change a publication, and roll that back if the server then refuses changes of one of these tables.
 
     Raises:
@@ -67,6 +73,7 @@ def change(connection: Connection, settings: PostgresSettings, sql: str, oids: I
         for identity in identities(connection, oids).values():
             for part in identity.parts:
                 _check(connection, settings, part.sql)
+        before_commit()
         connection.query("COMMIT")
     except BaseException:
         connection.query("ROLLBACK")

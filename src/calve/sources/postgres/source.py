@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from calve.object_store import StateFolder, StoreFolder
+from calve.sources.database import reload
 from calve.sources.database.connection import ServerError
 from calve.sources.database.own_targets import OwnTargets, Shared, nothing_shared
 from calve.sources.database.reload import Beginning
@@ -19,6 +20,7 @@ from calve.sources.postgres.acknowledged import Acknowledged
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.depths import with_depths
 from calve.sources.postgres.failure import explained
+from calve.sources.postgres.new_tables import NewTables
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slots import NewSlot
@@ -38,7 +40,11 @@ class PostgresSource(DatabaseSource):
 
     def _reset(self) -> None:
         super()._reset()
+        self._new_tables = NewTables(self._settings, self._pipeline, self._lines, self._epochs, self._request)
         self._snapshot = KeptSnapshot(self._settings, self._files, self._pipeline)
+
+    def _request(self, name: str) -> None:
+        reload.request(self._files, self._number, [name])
 
     def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
         self._settings = slots.named(self._settings, self._files, self._pipeline, begun is not None)
@@ -52,6 +58,7 @@ class PostgresSource(DatabaseSource):
             else:
                 self._go_on(begun, database.name)
                 slots.require_slot(database, self._settings, self._pipeline)
+                self._new_tables.add(connection, database)
                 if isinstance(self._folder, StoreFolder):
                     release.end_former(database, self._settings, self._pipeline, self._lines)
             return begun, database.flushed()
@@ -82,7 +89,7 @@ class PostgresSource(DatabaseSource):
         return exact, [msgspec.structs.replace(table, since=exact.start - 1) for table in tables]
 
     def _follow(self, target: Target, until: int | None) -> Stream:
-        return Stream(target, until)
+        return Stream(target, until, self._new_tables)
 
     def _loaded_until(self) -> int:
         return SnapshotName.read(self._files).until

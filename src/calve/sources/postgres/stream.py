@@ -22,6 +22,7 @@ from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.large import are_visible, complete, lacks_values
 from calve.sources.postgres.late_keys import LateKeys
 from calve.sources.postgres.marks import Mark
+from calve.sources.postgres.new_tables import NewTables
 from calve.sources.postgres.pgoutput import Relation
 from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.wire import Connection
@@ -40,7 +41,17 @@ _POLL_SECONDS = 0.005
 
 
 class Stream(DatabaseStream):
-    """The reader of one slot."""
+    """The reader of one slot.
+
+    Args:
+        target: What it reads, and where it puts it.
+        until: Where it ends; None: when it is stopped.
+        new_tables: Publishes tables that are new.
+    """
+
+    def __init__(self, target: Target, until: int | None, new_tables: NewTables) -> None:
+        super().__init__(target, until)
+        self.new_tables = new_tables
 
     def _read(self) -> None:
         name = f"calve {self._target.pipeline}"
@@ -284,6 +295,7 @@ class _Session(CatalogSession):
         self._looked = time.monotonic()
         self._is_marked([table for table in self._epochs.tables.values() if not table.stopped])
         self._check_identities()
+        self._stream.new_tables.add(self._side, self._database)
         held = self._database.held(self._slot)
         if held is None:
             return

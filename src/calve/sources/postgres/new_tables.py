@@ -1,0 +1,96 @@
+"""Tables that match `tables`, and are not in the publication: Calve's own takes them, others are named with the SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from calve.errors import SourceError
+from calve.observe.log import Log
+from calve.sources.database.connection import ServerError
+from calve.sources.database.epochs import Epochs
+from calve.sources.postgres.database import Database, Found
+from calve.sources.postgres.marks import LEFT_OUT
+from calve.sources.postgres.prepare import table_faults
+from calve.sources.postgres.publication import change
+from calve.sources.postgres.quote import quoted
+from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.postgres.wire import Connection
+
+__all__ = ["NewTables"]
+
+_WITHOUT_ROOTS = 130_000
+_LOCKED = "55P03"
+_LOCK_MILLISECONDS = 1_000
+
+
+@dataclass
+class NewTables:
+    """Publishes new tables, and asks for their load; what cannot be published is said once.
+
+    Attributes:
+        settings: The source's settings.
+        pipeline: The pipeline's name.
+        lines: The pipeline's log.
+        epochs: The descriptions of the tables that are read.
+        load: Asks for the load of a table, by its full name.
+        named: The tables that were named.
+    """
+
+    settings: PostgresSettings
+    pipeline: str
+    lines: Log
+    epochs: Epochs
+    load: Callable[[str], None]
+    named: set[str] = field(default_factory=set)
+
+    def add(self, connection: Connection, database: Database) -> None:
+        """Publish the tables that match, and are new.
+
+        Raises:
+            ClosedError: The connection was lost.
+            ServerError: The server refuses to read its catalog.
+        """
+        name = self.settings.publication_of(self.pipeline)
+        publication = database.publication(name)
+        if publication is None or database.version < _WITHOUT_ROOTS:
+            return
+        for found in database.tables():
+            is_selected = self.settings.selected.has(found.schema, found.name) and not found.is_partition
+            is_published = (found.schema, found.name) in publication.columns
+            if is_selected and not is_published and not self._was_left_out(found):
+                self._add(connection, database, found, name)
+
+    def _was_left_out(self, found: Found) -> bool:
+        """Return whether somebody took a table out of the publication that was in it."""
+        known = self.epochs.tables.get(found.oid)
+        return known is not None and (not known.stopped or LEFT_OUT in known.stopped)
+
+    def _add(self, connection: Connection, database: Database, found: Found, publication: str) -> None:
+        sql = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ONLY {quoted(found.schema)}.{quoted(found.name)}"
+        if self.settings.publication is not None:
+            self._name(found, f"the publication {publication} does not have it", f"Run: {sql}; then: {_reload(found)}")
+            return
+        fault = next(iter(table_faults(database, found, publication)), None)
+        if fault is not None:
+            self._name(found, fault.why, f"Run: {fault.fix}; or exclude it" if fault.fix else "Exclude it")
+            return
+        timed = f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}; {sql}"
+        try:
+            change(connection, self.settings, timed, [found.oid], lambda: self.load(found.full_name))
+        except ServerError as error:
+            if error.code != _LOCKED:  # else later
+                self._name(found, error.reason, f"Let an owner of the table run: {sql}; then: {_reload(found)}")
+        except SourceError as error:
+            self._name(found, error.message, error.hint)
+        else:
+            self.lines.info(f"{found.full_name} is new: it was added to {publication}, and is loaded")
+
+    def _name(self, found: Found, why: str, hint: str) -> None:
+        if found.full_name not in self.named:
+            self.named.add(found.full_name)
+            self.lines.warning(f"{found.full_name} is not read: {why}", table=found.full_name, hint=hint)
+
+
+def _reload(found: Found) -> str:
+    return f"calve source reload <configuration> {found.full_name}"

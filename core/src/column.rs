@@ -14,6 +14,13 @@ pub enum Counts {
     Auto,
 }
 
+/// Numbers in a column of timestamps, and whether texts may hold them.
+#[derive(Clone, Copy)]
+pub struct Numbers {
+    pub counts: Counts,
+    pub in_texts: bool,
+}
+
 pub enum Kind {
     Boolean,
     Int,
@@ -29,9 +36,9 @@ pub enum Kind {
     /// Units of `10^-digits` seconds.
     Timestamp {
         digits: usize,
-        counts: Counts,
-        /// Whether texts may hold such numbers.
-        in_texts: bool,
+        counts: Numbers,
+        /// Whether a text may have an offset.
+        takes_zones: bool,
     },
     String,
     Binary,
@@ -211,8 +218,8 @@ impl Column {
                 ends.push(values.len() as i64);
             }
             (Kind::Double, Store::Doubles(values)) => values.push(double(parser)?),
-            (Kind::Timestamp { digits, counts, in_texts }, Store::Longs(values)) => {
-                values.push(timestamp(parser, *digits, *counts, *in_texts)?);
+            (Kind::Timestamp { digits, counts, takes_zones }, Store::Longs(values)) => {
+                values.push(timestamp(parser, *digits, *counts, *takes_zones)?);
             }
             (Kind::Nested, store) => nested(store, parser, notes)?,
             (kind, store) => plain(kind, store, parser)?,

@@ -11,6 +11,8 @@ pub struct Stamp<'a> {
     pub fraction: &'a [u8],
     pub year: i64,
     pub has_time: bool,
+    /// Whether it has an offset or a `Z`.
+    pub has_zone: bool,
     /// Whether it has an offset in hours, not just a `Z`.
     pub has_offset: bool,
 }
@@ -95,14 +97,22 @@ pub fn stamp(text: &[u8]) -> Option<Stamp<'_>> {
     let year = two(text, 0)? * 100 + two(text, 2)?;
     let midnight = days(year, two(text, 5)?, two(text, 8)?)? * DAY;
     if text.len() == 10 {
-        return Some(Stamp { seconds: midnight, fraction: &[], year, has_time: false, has_offset: false });
+        return Some(Stamp {
+            seconds: midnight,
+            fraction: &[],
+            year,
+            has_time: false,
+            has_zone: false,
+            has_offset: false,
+        });
     }
     if !matches!(text[10], b'T' | b't' | b' ') {
         return None;
     }
     let (seconds, fraction, end) = clock(text, 11)?;
-    let (east, has_offset) = if end == text.len() { (0, false) } else { zone(&text[end..])? };
-    Some(Stamp { seconds: midnight + seconds - east, fraction, year, has_time: true, has_offset })
+    let has_zone = end < text.len();
+    let (east, has_offset) = if has_zone { zone(&text[end..])? } else { (0, false) };
+    Some(Stamp { seconds: midnight + seconds - east, fraction, year, has_time: true, has_zone, has_offset })
 }
 
 /// Reads a time of the day: seconds and the digits of the fraction.

@@ -1,6 +1,6 @@
 //! One value of a simple type, read from an event: a number, or a string that holds it.
 
-use crate::column::Counts;
+use crate::column::{Counts, Numbers};
 use crate::iso8601::{self, DAY, FIRST_DAY, LAST_DAY};
 use crate::parse::{Done, Left, Parser};
 use crate::value;
@@ -42,17 +42,17 @@ pub fn double(parser: &mut Parser) -> Done<f64> {
 }
 
 #[inline(always)]
-pub fn timestamp(parser: &mut Parser, digits: usize, counts: Counts, in_texts: bool) -> Done<i64> {
+pub fn timestamp(parser: &mut Parser, digits: usize, numbers: Numbers, takes_zones: bool) -> Done<i64> {
     let second = 10i64.pow(digits as u32);
     let found = if parser.is_number() {
-        since_1970(parser.number()?.text, digits, counts)
+        since_1970(parser.number()?.text, digits, numbers.counts)
     } else {
         text(parser, |text| {
             let Some(stamp) = iso8601::stamp(text) else {
-                return in_texts.then(|| since_1970(text, digits, counts)).flatten();
+                return numbers.in_texts.then(|| since_1970(text, digits, numbers.counts)).flatten();
             };
             let days = stamp.seconds.div_euclid(DAY);
-            if !(FIRST_DAY..=LAST_DAY).contains(&days) {
+            if !(FIRST_DAY..=LAST_DAY).contains(&days) || (stamp.has_zone && !takes_zones) {
                 return None;
             }
             stamp.seconds.checked_mul(second)?.checked_add(iso8601::units(stamp.fraction, digits)?)

@@ -25,6 +25,8 @@ pub enum Kind {
     Digits,
     String,
     DateTime,
+    LocalDateTime,
+    Zones,
     Nanos,
     EmptyObject,
     Struct,
@@ -49,6 +51,8 @@ impl Kind {
             Kind::Digits => "digits",
             Kind::String => "string",
             Kind::DateTime => "date-time",
+            Kind::LocalDateTime => "local date-time",
+            Kind::Zones => "zones",
             Kind::Nanos => "nanoseconds",
             Kind::EmptyObject => "{}",
             Kind::Struct => "struct",
@@ -71,7 +75,8 @@ impl Kind {
 /// The least kind that holds both.
 fn join(one: Kind, other: Kind) -> Kind {
     use Kind::{
-        DateTime, Digits, Double, EmptyArray, EmptyObject, List, Long, Mixed, Nanos, Null, String, Struct, WideLong,
+        DateTime, Digits, Double, EmptyArray, EmptyObject, List, LocalDateTime, Long, Mixed, Nanos, Null, String,
+        Struct, WideLong, Zones,
     };
     match (one, other) {
         (Null, kind) | (kind, Null) => kind,
@@ -80,8 +85,11 @@ fn join(one: Kind, other: Kind) -> Kind {
         (Long, Double) | (Double, Long) => Double,
         (WideLong, Double) | (Double, WideLong) => Digits,
         (Digits, Long | WideLong | Double) | (Long | WideLong | Double, Digits) => Digits,
-        (DateTime, Nanos) | (Nanos, DateTime) => Nanos,
-        (DateTime | Nanos, String) | (String, DateTime | Nanos) => String,
+        (DateTime | LocalDateTime | Zones, DateTime | LocalDateTime | Zones) => Zones,
+        (DateTime | LocalDateTime | Zones, Nanos) | (Nanos, DateTime | LocalDateTime | Zones) => Nanos,
+        (DateTime | LocalDateTime | Zones | Nanos, String) | (String, DateTime | LocalDateTime | Zones | Nanos) => {
+            String
+        }
         (EmptyObject, Struct) | (Struct, EmptyObject) => Struct,
         (EmptyArray, List) | (List, EmptyArray) => List,
         _ => Mixed,
@@ -105,7 +113,8 @@ fn number_kind(number: &Number) -> Kind {
 fn text_kind(text: &[u8]) -> Kind {
     match iso8601::stamp(text) {
         Some(stamp) if is_timestamp(&stamp) => match iso8601::units(stamp.fraction, 6) {
-            Some(_) => Kind::DateTime,
+            Some(_) if stamp.has_zone => Kind::DateTime,
+            Some(_) => Kind::LocalDateTime,
             None => Kind::Nanos,
         },
         _ => Kind::String,

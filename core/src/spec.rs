@@ -1,6 +1,6 @@
 //! Reads what Python says of a table: texts that end in NUL, depth first.
 
-use crate::column::{Column, Counts, Kind, Store};
+use crate::column::{Column, Counts, Kind, Numbers, Store};
 use crate::envelope::{Format, Slot, Slots};
 use crate::level::{Folded, Level, Names};
 use crate::meaning::{Fields, Meaning};
@@ -91,8 +91,8 @@ impl<'a> Spec<'a> {
                     "auto" => Counts::Auto,
                     scale => Counts::Scale(scale.parse().ok()?),
                 };
-                let in_texts = self.flag()?;
-                (Kind::Timestamp { digits, counts, in_texts }, Store::Longs(vec![]))
+                let (in_texts, takes_zones) = (self.flag()?, self.flag()?);
+                (Kind::Timestamp { digits, counts: Numbers { counts, in_texts }, takes_zones }, Store::Longs(vec![]))
             }
             "string" => (Kind::String, Store::Bytes(vec![0], vec![])),
             "binary" => (Kind::Binary, Store::Bytes(vec![0], vec![])),

@@ -48,7 +48,10 @@ def columns(inferred: Inferred) -> dict[str, str]:
         (["0.1234567890123456"], "double"), (["0.12345678901234567890"], "string"), (["1e400"], "string"), (["1e-400"], "string"),
         (["1e99999999999999999999"], "string"), (["0.5", "1e-99999999999999999999"], "string"), (["-0.0E99999999999999999999"], "double"),
         (["1e22"], "double"), (["0.10"], "double"), (["12345678901234567.0"], "string"), (["[1,9007199254740993,0.5]"], "list<string>"),
-        (['"2026-01-02T03:04:05Z"', '"2026-01-02 03:04:05.123456000+01:00"', "null"], "timestamptz"), (['"2026-01-02T03:04"'], "timestamptz"),
+        (['"2026-01-02T03:04:05Z"', '"2026-01-02 03:04:05.123456000+01:00"', "null"], "timestamptz"), (['"2026-01-02T03:04"'], "timestamp"),
+        (['"2026-01-02T03:04:05"', '"2026-01-02 03:04:05.123"', "null"], "timestamp"), (['["2026-01-02T03:04"]', "[]"], "list<timestamp>"),
+        (['"2026-01-02T03:04:05"', '"2026-01-02T03:04:05Z"'], "string"), (['"2026-01-02T03:04:05+02:00"', '"2026-01-02T03:04:05"'], "string"),
+        (['"2026-01-02T03:04:05"', '"2026-01-02T03:04:05.123456789"'], "string"), (['"2026-01-02T03:04:05"', '"soon"'], "string"),
         (['"2026-01-02T03:04:05Z"', '"soon"'], "string"), (['"2026-01-02T03:04:05Z"', "1"], "string"), (['"2026-01-02"'], "string"),
         (['"2026-01-02T03:04:05.123456789Z"', '"2026-01-02T03:04:05Z"'], "string"), (['"2026-02-29T00:00:00Z"'], "string"),
         (['"0001-01-01T00:00:00Z"', '"9999-12-31T23:59:59.999999Z"'], "timestamptz"), (['"0001-01-01T00:00:00+01:00"'], "string"),
@@ -103,11 +106,43 @@ def test_date_times_stay_text_where_settings_say_so():
     assert str(found.to_schema(types=ColumnTypes(date_times=False)).fields[0].field_type) == "string"
 
 
+@settings(max_examples=examples(50), deadline=None, database=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "2026-01-02T03:04:05",
+                "2026-01-02T03:04:05Z",
+                "2026-01-02 03:04+02",
+                "2026-01-02T03:04:05.123456789",
+                "2026-01-02",
+                "soon",
+                "2026-01-02T03:04:05.1",
+            ]
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_the_zone_of_a_column_depends_on_no_order_and_no_division_into_tasks(texts, rnd):
+    events = [json.dumps({"v": text}) for text in texts]
+    expected = columns(infer(rows_of(*events)))
+    rnd.shuffle(events)
+    at = rnd.randrange(len(events) + 1)
+    parts = [infer(rows_of(*part)) for part in (events[:at], events[at:]) if part]
+    assert columns(parts[0].merge(parts[-1]) if len(parts) > 1 else parts[0]) == expected
+    if all("T" in text or "+" in text for text in texts) and not any("789" in text for text in texts):
+        zoned = {text.endswith("Z") or "+" in text for text in texts}
+        assert expected["v"] == ("string" if len(zoned) > 1 else "timestamptz" if zoned == {True} else "timestamp")
+
+
 def test_what_became_text_for_digits_or_mixed_types_is_named():
     events = (
         '{"d":0.12345678901234567890,"m":1,"n":"2026-01-02T03:04:05.123456789Z"}',
         '{"m":"x","s":{"m":1},"t":"x"}',
-        '{"s":{"m":true}}',
+        '{"s":{"m":true},"z":"2026-01-02T03:04:05"}',
+        '{"z":"2026-01-02T03:04:05Z"}',
     )
     root = infer(rows_of(*events)).root
     assert dict(unclear(root, ColumnTypes())) == {
@@ -115,6 +150,7 @@ def test_what_became_text_for_digits_or_mixed_types_is_named():
         "m": Kind.MIXED,
         "n": Kind.NANOS,
         "s.m": Kind.MIXED,
+        "z": Kind.ZONES,
     }
     assert dict(unclear(root, ColumnTypes({"*": "string"}))) == {}
 

@@ -14,6 +14,7 @@ import re
 import struct
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 from pyiceberg import types as t
 
@@ -168,7 +169,17 @@ def renamed(value, names, case_insensitive):
     return result
 
 
-def one(v, kind, ci, unit="ms"):
+class Times(NamedTuple):
+    """The unit of numbers, if it is declared, and whether offsets are refused in `timestamp`."""
+
+    unit: str | None = None
+    is_local: bool = False
+
+
+PLAIN_TIMES = Times()
+
+
+def one(v, kind, ci, times=PLAIN_TIMES):
     if isinstance(kind, t.StructType):
         if not isinstance(v, dict):
             raise NotCoercible
@@ -178,26 +189,26 @@ def one(v, kind, ci, unit="ms"):
             item = v.get(f.name)
             if item is None and f.required:
                 raise NotCoercible
-            out[f.name] = None if item is None else one(item, f.field_type, ci, unit)
+            out[f.name] = None if item is None else one(item, f.field_type, ci, times)
         return out
     if isinstance(kind, t.ListType):
         if not isinstance(v, list) or (kind.element_required and any(x is None for x in v)):
             raise NotCoercible
-        return [None if x is None else one(x, kind.element_type, ci, unit) for x in v]
+        return [None if x is None else one(x, kind.element_type, ci, times) for x in v]
     if isinstance(kind, t.MapType):
         if not isinstance(v, dict) or (kind.value_required and any(x is None for x in v.values())):
             raise NotCoercible
         pairs = [
-            (one(k, kind.key_type, ci, unit), None if x is None else one(x, kind.value_type, ci, unit))
+            (one(k, kind.key_type, ci, times), None if x is None else one(x, kind.value_type, ci, times))
             for k, x in v.items()
         ]
         if len({k for k, _ in pairs}) != len(pairs):
             raise NotCoercible
         return pairs
-    return primitive(v, kind, unit)
+    return primitive(v, kind, times)
 
 
-def primitive(v, kind, unit):
+def primitive(v, kind, times):
     name = str(kind)
     text = isinstance(v, str) and not isinstance(v, Text)
     if name in ("int", "long"):
@@ -228,7 +239,7 @@ def primitive(v, kind, unit):
         if not in_variant(v):
             raise NotCoercible
         return v
-    return temporal(v, name, text, unit)
+    return temporal(v, name, text, times)
 
 
 def floating(v, name, text):
@@ -283,7 +294,7 @@ def whole(number, low, high):
     return int(number)
 
 
-def temporal(v, name, text, unit):
+def temporal(v, name, text, times):
     per_second = 10**9 if name.endswith("_ns") else 10**6
     if name == "date":
         if not text:
@@ -296,7 +307,16 @@ def temporal(v, name, text, unit):
         if not found:
             raise NotCoercible
         return whole(clock(*found.groups()) * 10**6, 0, 86400 * 10**6 - 1)
-    seconds = instant(v) if text else epoch_seconds(numeric(v), unit)
+    if text and times.is_local and "tz" not in name and re.search(r"[0-9]{2}:.*([Zz]|[+-][0-9:]{2,6})$", v):
+        raise NotCoercible
+    try:
+        seconds = instant(v) if text else epoch_seconds(numeric(v), times.unit or "ms")
+    except NotCoercible:
+        if not text or not times.unit:
+            raise
+        text, seconds = False, epoch_seconds(numeric(v), times.unit)
+    if not text and times.unit and not v.lstrip("+-").isdigit() and Decimal(repr(float(v))) == Decimal(v):
+        seconds = Fraction(round(seconds * per_second), per_second)
     if not FIRST_DAY * 86400 <= seconds < (LAST_DAY + 1) * 86400:
         raise NotCoercible
     return whole(seconds * per_second, -(2**63), 2**63 - 1)

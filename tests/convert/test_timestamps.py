@@ -95,6 +95,37 @@ def test_a_number_that_is_no_time_without_a_unit_names_the_setting(value, unit):
     assert re.search(f"set timestamp_unit.*{unit}", found.reasons["v"])
 
 
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("2023-11-14T22:13:20", 1_700_000_000_000_000), ("2023-11-14", 1_699_920_000_000_000), ("2023-11-14T22:13:20Z", None),
+        ("2023-11-14T23:13:20+01:00", None), ("2023-11-14 22:13:20 z", None), ("2023-11-14T22:13-00", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mismatch", ["null", "dlq"])
+def test_an_offset_is_not_dropped_in_a_column_that_was_inferred_without_one(text, micros, mismatch):
+    columns = [
+        {"name": name, "type": kind}
+        for name, kind in (("v", "timestamp"), ("l", "list<timestamp>"), ("z", "timestamptz"))
+    ]
+    options = ConvertOptions(local_times=frozenset({"v", "l", "z"}), on_type_mismatch=mismatch)
+    for name in ("v", "l"):
+        event = json.dumps({name: [text] if name == "l" else text, "z": text}).encode()
+        converter = Converter(table_of(schema_from_columns(columns)), options)
+        found = converter.convert(pa.table({"event": pa.array([event], pa.binary())}))
+        if micros is None and mismatch == "dlq":
+            [reject] = found.rejects.to_pylist()
+            assert (reject["code"], reject["field"][0]) == ("NOT_COERCIBLE", name)
+            assert "inferred from date-times without one" in reject["reason"]
+        else:
+            [row] = plain_rows(found.rows)
+            assert row[name] == (micros and [micros] if name == "l" else micros)
+            assert row["z"] is not None
+    declared = Converter(table_of(schema_from_columns(columns)), ConvertOptions(on_type_mismatch="dlq"))
+    event = json.dumps({"v": text, "l": [text]}).encode()
+    assert not len(declared.convert(pa.table({"event": pa.array([event], pa.binary())})).rejects)
+
+
 def test_nanosecond_columns_have_the_same_units():
     for unit, number in {"s": 1_700_000_000, "ms": 17 * 10**11, "us": 17 * 10**14, "ns": 17 * 10**17}.items():
         assert values("timestamptz_ns", number, timestamp_unit=unit) == [17 * 10**17]
@@ -144,3 +175,12 @@ def test_no_digit_of_a_second_is_cut():
 def test_a_pattern_that_cannot_be_read_is_an_error_of_the_settings(pattern, why):
     with pytest.raises(SettingsError, match=why):
         date_format(pattern)
+
+
+def test_an_instant_of_a_typed_source_is_not_dropped_either():
+    schema = schema_from_columns([{"name": "v", "type": "timestamp"}])
+    options = ConvertOptions(local_times=frozenset({"v"}), on_type_mismatch="dlq")
+    for kind, rejects in ((pa.timestamp("us"), 0), (pa.timestamp("us", "UTC"), 1)):
+        typed = pa.table({"_typed": pa.array([{"v": MICRO}], pa.struct([("v", kind)]))})
+        found = Converter(table_of(schema), options).convert(typed)
+        assert (len(found.rejects), plain_rows(found.rows)) == (rejects, [] if rejects else [{"v": MICRO}])

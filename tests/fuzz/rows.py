@@ -62,9 +62,7 @@ def _difference(sink: Sink, each: iceberg.NestedField, value: Any, got: Any) -> 
     if not isinstance(kind, iceberg.StringType) and HUGE.search(reference.write(value)):
         return
     try:
-        want = reference.one(
-            value, kind, bool(sink.options.get("case_insensitive")), sink.options.get("timestamp_unit", "ms")
-        )
+        want = reference.one(value, kind, bool(sink.options.get("case_insensitive")), _times(sink, each.name))
     except NotCoercible:
         if got is not None:
             yield f"a value that is no {_kind(kind)} became one", f"{each.name} is {shown(got)}, from {shown(value)}"
@@ -78,15 +76,20 @@ def _difference(sink: Sink, each: iceberg.NestedField, value: Any, got: Any) -> 
 
 def fits(sink: Sink, kind: iceberg.StructType, event: Mapping[str, Any]) -> bool:
     """Return whether each field of an event can be converted to its column, where it has one."""
-    insensitive, unit = bool(sink.options.get("case_insensitive")), sink.options.get("timestamp_unit", "ms")
+    insensitive = bool(sink.options.get("case_insensitive"))
     event = reference.renamed(event, [each.name for each in kind.fields], insensitive)
     try:
         for each in kind.fields:
             if event.get(each.name) is not None:
-                reference.one(event[each.name], each.field_type, insensitive, unit)
+                reference.one(event[each.name], each.field_type, insensitive, _times(sink, each.name))
     except NotCoercible:
         return False
     return True
+
+
+def _times(sink: Sink, column: str) -> reference.Times:
+    is_local = "schema" not in sink.options and column not in sink.given_types
+    return reference.Times(sink.options.get("timestamp_unit"), is_local)
 
 
 def _kind(kind: iceberg.IcebergType) -> str:

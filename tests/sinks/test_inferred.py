@@ -1,12 +1,20 @@
 """Columns of a table that is made from events can be what the settings ask of them, whatever the first events hold."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.infer import infer
+from calve.dead_letters.rejects import DeadLetterLocation
+from calve.expression import compile_format
+from calve.route.route import SinkRoute
 from calve.sinks.iceberg.inferred import fitted
+from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.table.definition import schema_from_columns
+from convert.tables import table_of
 
 
 def columns(event, types=None, **options):
@@ -44,3 +52,15 @@ def test_a_partition_column_has_a_type_that_can_be_divided(value, partition, kin
 def test_a_partition_column_that_no_event_has_had_is_made_all_the_same():
     found = columns('{"id": 1}', partition_by=["day(at)", "bucket(4, region)"])
     assert found == {"id": "long", "at": "timestamptz", "region": "string"}
+
+
+def test_only_columns_that_no_setting_declares_take_no_offset():
+    columns = [{"name": name, "type": "timestamp"} for name in ("free", "given_at")]
+    columns += [{"name": name, "type": f"struct<at: timestamp, {name}: int>"} for name in ("deep", "open")]
+    types = ColumnTypes({"*_at": "timestamp", "deep.at": "timestamp"})
+    route = SinkRoute(compile_format("a.b"))
+    job = TableJob("iceberg", route, DeadLetterLocation(""), "c", {}, column_types=types)
+    table = table_of(schema_from_columns(columns))
+    inferred = replace(table, properties={"calve.columns": "inferred"})
+    assert job.options(inferred).local_times == {"free", "open"}
+    assert job.options(table).local_times == frozenset()

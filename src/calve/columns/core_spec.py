@@ -38,7 +38,8 @@ def _fields(kind: iceberg.StructType, options: ConvertOptions, is_top: bool = Fa
         yield each.name
         yield folded(each.name)
         may_lack = is_top and each.name in options.may_lack
-        yield from _column(each.field_type, each.required, options, may_lack, is_top and _defers(each, options))
+        of_column = options.of_column(each.name) if is_top else options
+        yield from _column(each.field_type, each.required, of_column, may_lack, is_top and _defers(each, options))
 
 
 def _defers(field: iceberg.NestedField, options: ConvertOptions) -> bool:
@@ -66,10 +67,11 @@ def _column(
             yield from ("decimal", str(kind.precision), str(kind.scale))
         case iceberg.FixedType():
             yield from ("fixed", str(len(kind)))
-        case iceberg.TimestampType() | iceberg.TimestamptzType():
-            yield from ("timestamp", "6", *_numbers(options))
-        case iceberg.TimestampNanoType() | iceberg.TimestamptzNanoType():
-            yield from ("timestamp", "9", *_numbers(options))
+        case iceberg.TimestampType() | iceberg.TimestampNanoType():
+            digits = "6" if isinstance(kind, iceberg.TimestampType) else "9"
+            yield from ("timestamp", digits, *_numbers(options), _flag(not options.local_times))
+        case iceberg.TimestamptzType() | iceberg.TimestamptzNanoType():
+            yield from ("timestamp", "6" if isinstance(kind, iceberg.TimestamptzType) else "9", *_numbers(options), "1")
         case _:
             yield str(kind)
 

@@ -22,7 +22,7 @@ class ColumnTypes:
     Attributes:
         types: The type as text, by dotted name or glob. `element`, `key` and `value` are names below lists and maps;
             `*` matches dots, too.
-        date_times: Whether a column whose texts are all date-times becomes a timestamptz.
+        date_times: Whether a column whose texts are all date-times becomes a timestamptz or timestamp.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)

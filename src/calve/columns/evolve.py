@@ -55,6 +55,7 @@ _PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
     Kind.TIMESTAMP: iceberg.TimestampType,
     Kind.TIMESTAMPTZ: iceberg.TimestamptzType,
     Kind.DATE_TIME: iceberg.TimestamptzType,
+    Kind.LOCAL_DATE_TIME: iceberg.TimestampType,
     Kind.UUID: iceberg.UUIDType,
     Kind.BINARY: iceberg.BinaryType,
 }
@@ -209,7 +210,7 @@ def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[s
     """Yield the dotted names of columns that become strings although their values are not plain texts, and why."""
     if path and types.of(path):
         return
-    if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind is Kind.NANOS and types.date_times):
+    if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind in (Kind.NANOS, Kind.ZONES) and types.date_times):
         yield ".".join(path), node.kind
     for name, each in node.fields.items():
         yield from unclear(each, types, (*path, name))
@@ -241,7 +242,7 @@ class _Types:
                     value = self.of(node.fields[VALUE], path.inside(VALUE))
                     by = self.of(node.fields[KEY], path.inside(KEY))
                     return iceberg.MapType(key, by, number, value, value_required=False)
-                case Kind.DATE_TIME if not self._types.date_times:
+                case Kind.DATE_TIME | Kind.LOCAL_DATE_TIME if not self._types.date_times:
                     return iceberg.StringType()
         return _primitive(node)
 

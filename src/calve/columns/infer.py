@@ -2,10 +2,10 @@
 
 Kinds form a lattice, so the result does not depend on how the events were divided over tasks. Every digit is kept
 (`kinds`): long and double become double if a double can represent all the numbers, else a string. Date-times become
-timestamptz, date-times and other texts a string. Mixed kinds become a string, an object a struct of all its fields, an
-array a list of its joined elements. `{}` and `[]` alone become strings; null alone makes no column. Fields keep the
-order of their first appearance. If a row has a schema (`_schema`), it declares the kinds of its fields; values only
-decide about fields that the schema does not declare.
+timestamptz if all have an offset, timestamp if none has one, else a string, as do date-times and other texts. Mixed
+kinds become a string, an object a struct of all its fields, an array a list of its joined elements. `{}` and `[]` alone
+become strings; null alone makes no column. Fields keep the order of their first appearance. If a row has a schema
+(`_schema`), it declares the kinds of its fields; values only decide about fields that the schema does not declare.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds the kinds of JSON numbers and texts; a column of the kind keeps every digit.
 
-A date-time is ISO 8601 with a time of day; without an offset it is UTC. The patterns are valid in Python and RE2.
+A date-time is ISO 8601 with a time of day, with an offset or without. The patterns are valid in Python and RE2.
 """
 
 from __future__ import annotations
@@ -55,4 +55,6 @@ def text_kind(text: str) -> Kind:
     """Return the kind of a JSON string."""
     if len(text) < _SHORTEST_TIMESTAMP or text[4] != "-" or not _is_timestamp(text):
         return Kind.STRING
-    return Kind.DATE_TIME if _is_microseconds(text) else Kind.NANOS
+    if not _is_microseconds(text):
+        return Kind.NANOS
+    return Kind.LOCAL_DATE_TIME if set("Zz+-").isdisjoint(text[_SHORTEST_TIMESTAMP:]) else Kind.DATE_TIME

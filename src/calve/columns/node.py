@@ -29,7 +29,11 @@ class Kind(enum.StrEnum):
     DIGITS = "digits"
     """Numbers with more digits than a double or 64 bits can represent: a string."""
     DATE_TIME = "date-time"
-    """Texts that are date-times."""
+    """Texts that are date-times with an offset, or `Z`."""
+    LOCAL_DATE_TIME = "local date-time"
+    """Texts that are date-times without an offset."""
+    ZONES = "zones"
+    """Date-times, some with an offset and some without: a string."""
     NANOS = "nanoseconds"
     """Texts that are date-times, at least one finer than microseconds: a string."""
     MIXED = "mixed"
@@ -80,7 +84,8 @@ class Node:
 
 
 _NUMBERS = (Kind.INT, Kind.LONG, Kind.WIDE_LONG, Kind.FLOAT, Kind.DOUBLE)
-_TIMES = (Kind.DATE_TIME, Kind.TIMESTAMPTZ)
+_ZONED, _LOCAL = (Kind.DATE_TIME, Kind.TIMESTAMPTZ), (Kind.LOCAL_DATE_TIME, Kind.TIMESTAMP)
+_TIMES = (*_ZONED, *_LOCAL, Kind.ZONES)
 _NESTED = (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.KNOWN)
 _WIDER = {
     frozenset({Kind.LONG, Kind.WIDE_LONG}): Kind.WIDE_LONG,
@@ -88,7 +93,10 @@ _WIDER = {
     frozenset({Kind.WIDE_LONG, Kind.DOUBLE}): Kind.DIGITS,
     frozenset({Kind.WIDE_LONG, Kind.FLOAT}): Kind.DIGITS,
     **{frozenset({kind, Kind.DIGITS}): Kind.DIGITS for kind in _NUMBERS},
-    frozenset({Kind.DATE_TIME, Kind.TIMESTAMPTZ}): Kind.TIMESTAMPTZ,
+    frozenset(_ZONED): Kind.TIMESTAMPTZ,
+    frozenset(_LOCAL): Kind.TIMESTAMP,
+    **{frozenset({zoned, local}): Kind.ZONES for zoned in _ZONED for local in _LOCAL},
+    **{frozenset({kind, Kind.ZONES}): Kind.ZONES for kind in (*_ZONED, *_LOCAL)},
     **{frozenset({kind, Kind.NANOS}): Kind.NANOS for kind in _TIMES},
     **{frozenset({kind, Kind.STRING}): Kind.STRING for kind in (*_TIMES, Kind.NANOS)},
     frozenset({Kind.INT, Kind.LONG}): Kind.LONG,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from calve.columns.fields import ALL_FIELDS, Fields
@@ -27,6 +27,8 @@ class ConvertOptions:
         timestamp_unit: The unit of numbers in timestamp columns, also of those in texts; `auto`: guessed from their
             size; None: milliseconds, but no numbers in texts.
         timestamp_formats: Java's date patterns, for texts in timestamp and date columns that are not ISO 8601.
+        local_times: Columns that were inferred from date-times without an offset: in their timestamps an offset, which
+            would be lost, is not coercible.
         column_limit: The most columns of a table (`look_for_unknown`); an event that needs more is rejected.
         metadata: The columns that get metadata of the event, each with its attribute; no field is written into them.
         may_lack: Required columns that become null, without a reject, if the event lacks them.
@@ -40,6 +42,11 @@ class ConvertOptions:
     declared: frozenset[str] = frozenset()
     timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = None
     timestamp_formats: tuple[str, ...] = ()
+    local_times: frozenset[str] = frozenset()
     column_limit: int = COLUMN_LIMIT
     metadata: tuple[tuple[str, str], ...] = ()
     may_lack: frozenset[str] = frozenset()
+
+    def of_column(self, name: str) -> ConvertOptions:
+        """Return the options for one column: `local_times` has it, or is empty."""
+        return self if name in self.local_times or not self.local_times else replace(self, local_times=frozenset())

@@ -198,6 +198,7 @@ class Exact:
 
 
 def _column(field: iceberg.NestedField, wide: iceberg.NestedField, options: ConvertOptions) -> _Column:
+    options = options.of_column(field.name)
     read, null = _compile(field.field_type, options), null_value(field.field_type)
     widens = options.look_for_unknown and field != wide
     wider = _wider(field, wide.field_type, options) if widens else lambda value: []

@@ -8,7 +8,7 @@ import re
 
 from calve.event.reject import cut
 
-__all__ = ["DAYS_BEFORE_1970", "LAST_DAY", "MismatchError", "date", "time", "timestamp"]
+__all__ = ["DAYS_BEFORE_1970", "LAST_DAY", "MismatchError", "date", "local_timestamp", "time", "timestamp"]
 
 _DAY = r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
 _CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
@@ -43,6 +43,19 @@ def timestamp(text: str, unit: int) -> int:
     if hour is None:
         return seconds * unit
     return seconds * unit + _clock(text, (hour, minute, second, fraction), unit)
+
+
+def local_timestamp(text: str, unit: int) -> int:
+    """Read a date-time that has no offset, as `timestamp` does.
+
+    Raises:
+        MismatchError: It has one, or as for `timestamp`.
+    """
+    number, found = timestamp(text, unit), _STAMP(text)
+    if found and (found[8] or found[9]):
+        why = "has an offset, which would be lost: the column was inferred from date-times without one"
+        raise MismatchError(f"{cut(text)!r} {why}")
+    return number
 
 
 def date(text: str, unit: int = 1) -> int:

@@ -271,7 +271,9 @@ def _factor(number: Decimal, unit: int, counts: str) -> Decimal:
 
 
 def _timestamp(unit: int, kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
-    parse, counts = _parser(iso8601.timestamp, options.timestamp_formats), options.timestamp_unit
+    is_local = isinstance(kind, iceberg.TimestampType | iceberg.TimestampNanoType) and options.local_times
+    iso = iso8601.local_timestamp if is_local else iso8601.timestamp
+    parse, counts = _parser(iso, options.timestamp_formats), options.timestamp_unit
     return _temporal(parse, unit, counts or "ms", str(kind), is_declared=counts is not None)
 
 

@@ -47,6 +47,8 @@ class _Reader:
             raise UnlikeError
         if options.look_for_unknown and not all(pa.types.is_null(field.type) for field in others):
             raise UnlikeError
+        if any(field.name in options.local_times and "tz=" in str(field.type) for field in fields):
+            raise UnlikeError  # an offset may not fit
         self._schema = schema
         self._names = [field.name for field in fields]
         self._read = fields_reader(pa.struct(fields), list(schema))

@@ -33,6 +33,7 @@ _NO_KEYS = (FloatType, DoubleType)
 _WHY_TEXT = {
     Kind.DIGITS: ("as a double or long does not keep all digits of the numbers", '"decimal(38,9)"'),
     Kind.MIXED: ("as their values are of several types", "double"),
+    Kind.ZONES: ("as some of their date-times have an offset and some have none", "timestamptz"),
     Kind.NANOS: ("as their date-times are finer than microseconds", "timestamptz_ns"),
 }
 """Why a column is a string although its values are not plain texts, and a possible other type."""

@@ -85,6 +85,7 @@ class TableJob(SinkJob):
             timestamp_unit=self.timestamp_unit,
             timestamp_formats=self.timestamp_formats,
             declared=frozenset() if self.on_type_mismatch else self._declared(table),
+            local_times=self._local_times(table) if table.is_inferred else frozenset(),
             case_insensitive=self.case_insensitive,
             fields=self.fields,
             count_ignored=not self.evolves,
@@ -97,6 +98,12 @@ class TableJob(SinkJob):
 
     def _declared(self, table: Table) -> frozenset[str]:
         return frozenset(each.name for each in table.schema.fields if self.column_types.of((each.name,)))
+
+    def _local_times(self, table: Table) -> frozenset[str]:
+        """Return the columns without a timestamp that the settings declare."""
+        types = [(name.split("."), table.schema.find_type(name)) for name in table.schema.column_names]
+        declared = {path[0] for path, kind in types if kind.is_primitive and self.column_types.of(path)}
+        return frozenset(each.name for each in table.schema.fields) - declared - self._declared(table)
 
     def converter(self, table: Table) -> Converter | Reducer:
         """Make what turns the events of a table into rows, or into changes of rows."""

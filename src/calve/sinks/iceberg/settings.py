@@ -157,18 +157,18 @@ class IcebergSettings(SinkSettings):
         "change.",
     )
     infer_timestamps: bool = option(
-        True, "If all texts of a new column are ISO 8601 date-times, it is a `timestamptz`; with false, a `string`."
+        True,
+        "Texts that are all ISO 8601 date-times become a `timestamptz`, without offsets a `timestamp`; false: text.",
     )
     timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = option(
         None,
-        "The unit of numbers (since 1970) in timestamp columns. `auto` depends on the number: below 10^11 seconds, "
-        "below 10^14 milliseconds, below 10^17 microseconds, otherwise nanoseconds. With it digits in texts are "
-        "numbers too, and doubles are rounded to the digits of the column. Without it numbers are milliseconds.",
+        "The unit of numbers (since 1970) in timestamp columns, and of digits in texts; doubles are rounded to the "
+        "column's digits. `auto`: seconds below 10^11, then ms below 10^14, us below 10^17, ns. Default: ms, no texts.",
     )
     timestamp_formats: list[str] = option(
         [],
-        "Java date patterns for texts in timestamp and date columns that are not ISO 8601, e.g. "
-        "`dd/MMM/yyyy:HH:mm:ss Z`, tried in order. A text without an offset or a zone is in UTC.",
+        "Java date patterns, tried in order, for texts in timestamp and date columns that are not ISO 8601, e.g. "
+        "`dd/MMM/yyyy:HH:mm:ss Z`. A text without an offset or a zone is in UTC.",
         check=lambda patterns: [date_format(pattern) for pattern in patterns],
     )
     partition_by: list[str] = option(

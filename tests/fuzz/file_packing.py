@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import random
 import zlib
@@ -10,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import zstandard
+from pyarrow import orc, parquet
 
 from calve.sources.file.settings import CodecSettings
 from fuzz.csv_cases import csv_content
@@ -46,6 +49,8 @@ class Packed:
 
 def packed(rng: random.Random) -> Packed:
     """Return a random file."""
+    if rng.random() < 0.05:
+        return _typed(rng)
     text = csv_content(rng) if rng.random() < 0.4 else content(rng)
     compression = rng.choice(["", "", "gz", "gz", "zst"])
     if not compression:
@@ -58,6 +63,21 @@ def packed(rng: random.Random) -> Packed:
     if rng.random() < 0.6:
         return _plain(text, text.text, suffix, b"".join(members))
     return _cut(rng, text, suffix, members, compression)
+
+
+def _typed(rng: random.Random) -> Packed:
+    """Return a Parquet or ORC file, which has nothing without its end."""
+    rows = [{"id": rng.randrange(10**6), "s": rng.choice(["", "a\nb", "é", None])} for _ in range(rng.randrange(1, 30))]
+    table = pa.Table.from_pylist(rows, pa.schema([("id", pa.int64()), ("s", pa.string())]))
+    suffix, file = rng.choice(["parquet", "orc"]), io.BytesIO()
+    if suffix == "parquet":
+        parquet.write_table(table, file, row_group_size=7)
+    else:
+        orc.write_table(table, file)
+    data = file.getvalue()
+    if rng.random() < 0.5:
+        return Packed(suffix, data, None, rows, [], (0, 0))
+    return Packed(suffix, data[: rng.randrange(1, len(data))], None, [], [], (1, 1))
 
 
 def _members(rng: random.Random, data: bytes, compression: str) -> list[bytes]:
@@ -87,9 +107,11 @@ def _plain(text: Content, data: bytes, suffix: str, file: bytes) -> Packed:
         return Packed(suffix, file, text.codec, [], [], (0, 1))
     if not rest:
         return Packed(suffix, file, text.codec, rows, [], (rejects, rejects))
-    partial = text.partial(rest)
+    piece = text.pieces[count]
+    is_whole = text.suffix == "json" and rest.strip() == piece.text.strip()
+    partial = piece if is_whole else text.partial(rest)
     if partial is None:
-        return Packed(suffix, file, text.codec, rows, text.pieces[count].rows, (rejects + 1, rejects + 1))
+        return Packed(suffix, file, text.codec, rows, piece.rows, (rejects + 1, rejects + 1))
     total = rejects + partial.rejects
     return Packed(suffix, file, text.codec, [*rows, *partial.rows], [], (total, total), is_partial=bool(partial.rows))
 

@@ -11,6 +11,7 @@ among them, read by the readers in blocks and parts of random sizes. What must h
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 from collections import Counter, defaultdict
@@ -23,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from calve.event.columns import EVENT
+from calve.event.typed import with_text
 from calve.event.validate_json import validated
 from calve.sources.file import source, stream
 from calve.sources.file.paths import portable, readable
@@ -55,6 +57,7 @@ Rows = dict[str, list[tuple[Any, str]]]
 def of(seed: str, number: int, folder: Path) -> tuple[Counter[str], list[Finding]]:
     """Play a round of a seed; return what was counted, and what is wrong."""
     folder.mkdir(parents=True)
+    logging.getLogger("calve").setLevel(logging.CRITICAL)  # links and pipes are said
     counts, findings = Counter[str](), list[Finding]()
     for index in range(FILES):
         counts_of, findings_of = play(random.Random(f"{seed}-{number}-{index}"), folder / str(index))
@@ -129,6 +132,7 @@ def read(settings: FileSettings, state: Path) -> Rows:
 
 
 def _add(found: Rows, batch: pa.Table) -> None:
+    batch = batch if EVENT in batch.column_names else with_text(batch)
     rejects = dict(zip(*(validated(batch).rejects[name].to_pylist() for name in ("row", "reason")), strict=True))
     for row, (path, event) in enumerate(zip(batch["file_path"].to_pylist(), batch[EVENT].to_pylist(), strict=True)):
         found[path].append((event if row in rejects else json.loads(event), rejects.get(row, "")))

@@ -158,6 +158,9 @@ def test_a_quote_that_stays_open_ends_the_file_at_a_bound(monkeypatch: pytest.Mo
     assert rows["event"][0] == b'{"a":"1","b":"2"}'
     assert len(rows["event"]) == 2
     assert rows["malformed"][1].startswith("The file f has a record of more than")
+    rows = read(b"a,b\n1,2\n3,", *[b"some text"] * 20, b"\n5,6\n")
+    assert rows["event"][0] == b'{"a":"1","b":"2"}'
+    assert len(rows["event"]) == 2
     rows = read(b'a,b\n1,2\n3,"', *[b"\nsome,text"] * 20)
     assert len([why for why in rows["malformed"] if why]) == 1
     assert len(rows["event"]) == 22

@@ -15,7 +15,7 @@ from calve.sources.file.settings import CsvCodec
 __all__ = ["RECORD_BYTES", "Piece", "RecordSplitter"]
 
 RECORD_BYTES = 64 << 20
-"""The longest record, to bound memory if a quote is never closed."""
+"""The longest record, to bound memory if a quote is never closed, or lines never end."""
 _UNCLOSED = "has a quote that is never closed"
 _BEHIND = "has text after a closing quote; a quote inside a quoted cell must be written twice"
 _MOSTLY = 0.9
@@ -40,7 +40,7 @@ class RecordSplitter:
     Attributes:
         rest: The text that waits for more.
         width: The number of cells of a record, once it is known; 0: unknown.
-        is_lost: Whether the rest has a quoted cell that is too long, so that its end is unknown.
+        is_lost: Whether the rest is too long for a record, so that its end is unknown.
     """
 
     def __init__(self, codec: CsvCodec) -> None:
@@ -67,6 +67,7 @@ class RecordSplitter:
                 yield self._piece(text[at:end])
             if stop == len(text) or (damage := self._damage(text, end, stop, is_last)) is None:
                 self.rest = text[end:]
+                self.is_lost = len(self.rest) > RECORD_BYTES
                 return
             at, reason = damage
             yield self._piece(text[end:at], f"Line {self._lines + 1} {reason}")
@@ -101,17 +102,13 @@ class RecordSplitter:
         assert cell
         is_closed = bool(cell[1]) and cell.end() < len(text)
         end = _end_of_line(text, cell.end()) if is_closed else len(text)
-        is_ended = is_closed and (end < len(text) or text.endswith(b"\n"))
-        if not is_last and not is_ended:
-            if len(text) - start <= RECORD_BYTES:
-                return None
-            self.is_lost = True
-        second_line = _end_of_line(text, start)
-        is_line = second_line < end and self._are_records(text[second_line:end])
-        if self.is_lost and not is_line:
+        is_ended = is_last or (is_closed and (end < len(text) or text.endswith(b"\n")))
+        if not is_ended and len(text) - start <= RECORD_BYTES:
             return None
-        self.is_lost = False
-        return (second_line, _UNCLOSED) if is_line else (end, _BEHIND if is_closed else _UNCLOSED)
+        second_line = _end_of_line(text, start)
+        if second_line < end and self._are_records(text[second_line:end]):
+            return second_line, _UNCLOSED
+        return (end, _BEHIND if is_closed else _UNCLOSED) if is_ended else None
 
     def _are_records(self, text: bytes) -> bool:
         """Return whether lines are most probably records, and not the text of a cell."""

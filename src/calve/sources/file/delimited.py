@@ -50,7 +50,9 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
             table = table or _Table(rows, header, codec)
             yield from table.events(block)
     if splitter.is_lost:
-        yield from rows.broken(f"has a record of more than {RECORD_BYTES >> 20} MiB (an open quote?)", splitter.rest)
+        yield from rows.broken(
+            f"has a record of more than {RECORD_BYTES >> 20} MiB (an open quote, or no line ends?)", splitter.rest
+        )
     elif stream.broken:
         yield from rows.broken(stream.broken, _original(splitter.rest, codec))
 

@@ -61,7 +61,7 @@ class Load:
         chance = random.Random(7)
         self.ids = [chance.getrandbits(40) for _ in range(self.request)]
         body = json.dumps([_event(chance, one) for one in self.ids]).encode()
-        self.message = b"POST /log/ingest HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        self.message = b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
     @property
     def events(self) -> int:

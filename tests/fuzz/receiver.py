@@ -30,6 +30,7 @@ def settings(options: dict[str, Any]) -> HttpSettings:
         authentication=secured if options["secured"] else None,
         request_timeout=timedelta(seconds=options["timeout"]),
         metadata_headers=["x-request"],
+        allowed_hosts=["x", "h" * 3000],
     )
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from calve.observe.host_names import host_name, is_loopback
+
 __all__ = ["COOKIE", "VARIABLE", "Access", "Session", "is_loopback"]
 
 COOKIE = "calve_session"
@@ -23,16 +25,6 @@ _LASTS_SECONDS = 12 * 3600
 _MOST_SESSIONS = 100
 _MOST_FAILURES, _FAILURE_SECONDS = 5, 60.0
 """Wrong passwords, from anywhere, after which all must wait."""
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ class Access:
         A page of another site may give its own name this server's address (DNS rebinding); its requests still have that
         name. An address cannot be given to anybody else.
         """
-        name = _name(header)
+        name = host_name(header)
         if name in {"localhost", self.host.lower(), *(one.lower() for one in self.names)}:
             return True
         try:
@@ -125,11 +117,3 @@ class Access:
         """End a session."""
         with self._lock:
             self._sessions.pop(session.token, None)
-
-
-def _name(header: str) -> str:
-    """Return the name or address of a `Host` header, without its port."""
-    try:
-        return (urlsplit(f"//{header}").hostname or "").lower()
-    except ValueError:
-        return ""

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from calve.observe.health import Health, alive, ready
+from calve.observe.host_names import is_local_name
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport, TableFiles
 from calve.observe.web_server import Quiet, server_class
@@ -267,6 +268,9 @@ class Metrics:
         return self
 
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if not is_local_name(environ.get("HTTP_HOST", ""), self._host):
+            start_response("403 Forbidden", [("Content-Type", "text/plain")])
+            return [b"This host has another name.\n"]
         look = {"/healthz": alive, "/readyz": ready}.get(environ["PATH_INFO"])
         if look is None:
             answered: Iterable[bytes] = self._metrics(environ, start_response)

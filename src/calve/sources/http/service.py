@@ -8,12 +8,14 @@ import hmac
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
 from calve.observe.log import Log as LogLines
 from calve.sources.http import body
+from calve.sources.http.browsers import Browsers
 from calve.sources.http.message import BUG, RefusedError, Request, Response
 from calve.sources.http.settings import HttpSettings
 from calve.sources.log.log import Entry, Log, Outcome
@@ -47,6 +49,7 @@ class Service:
         self._threads = ThreadPoolExecutor(_THREADS, "calve-http-split")
         basic = settings.authentication.http_basic if settings.authentication else None
         self._credentials = f"{basic.username}:{basic.password}".encode() if basic else None
+        self._browsers = Browsers(settings.host, settings.allowed_origins or [], settings.allowed_hosts or [])
         self.stopping = False
         self.crowded = False  # bodies fill the memory
         self.counts: Counter[str] = Counter()
@@ -67,6 +70,10 @@ class Service:
 
     def look(self, request: Request) -> Response | None:
         """Return the refusal of a request by its head, or None."""
+        if refusal := self._browsers.refusal(request.headers):
+            return refusal
+        if request.method == b"OPTIONS" and (preflight := self._browsers.preflight(request.headers)):
+            return preflight
         health = request.path == _HEALTH and self._settings.health_check_service
         if not health and request.path != self._path:
             return Response(404, f"There is nothing here; events go to {self.path}.")
@@ -110,6 +117,8 @@ class Service:
 
     def _answer(self, request: Request, response: Response) -> None:
         self.counts[str(response.status)] += 1
+        if readable := self._browsers.headers(request.headers):
+            response = replace(response, headers=(*response.headers, *readable))
         request.answer(request, response)
 
     def _ingest(self, request: Request) -> None:

@@ -53,6 +53,16 @@ class HttpSettings:
     path: str = option(
         "/log/ingest", "Path that accepts events; `${pipelineName}` is replaced by the name of the pipeline."
     )
+    allowed_origins: list[str] | None = option(
+        None,
+        "Sites whose pages may send events from a browser, e.g. `[https://shop.example.com]`. Requests of other pages "
+        "are answered with 403; programs are not concerned.",
+    )
+    allowed_hosts: list[str] | None = option(
+        None,
+        "Names in `Host` that are accepted beside `localhost` and addresses of loopback, e.g. of a proxy on this "
+        "machine; without effect if `host` can be reached from other machines.",
+    )
     compression: Literal["none", "gzip"] = option(
         "none", "`gzip`: every body is gzip, even without a header. `Content-Encoding: gzip` is always accepted."
     )

@@ -184,3 +184,16 @@ def test_an_instant_of_a_typed_source_is_not_dropped_either():
         typed = pa.table({"_typed": pa.array([{"v": MICRO}], pa.struct([("v", kind)]))})
         found = Converter(table_of(schema), options).convert(typed)
         assert (len(found.rejects), plain_rows(found.rows)) == (rejects, [] if rejects else [{"v": MICRO}])
+
+
+@pytest.mark.parametrize("unit", [None, "s", "auto"])
+@pytest.mark.parametrize("number", ["1e999999999", "-1e999999999", "1e-999999999", "1e-9999999"])
+def test_a_number_beyond_any_time_is_not_coercible(unit, number):
+    schema = schema_from_columns(
+        [{"name": name, "type": name} for name in ("timestamptz", "timestamp_ns", "date", "time")]
+    )
+    converter = Converter(table_of(schema), ConvertOptions(timestamp_unit=unit))
+    for shown in (number, f'"{number}"'):
+        event = "{" + ",".join(f'"{each.name}":{shown}' for each in schema.fields) + "}"
+        found = converter.convert(pa.table({"event": pa.array([event.encode()], pa.binary())}))
+        assert found.nulled == {each.name: 1 for each in schema.fields}

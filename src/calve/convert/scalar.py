@@ -231,7 +231,7 @@ def _temporal(parse: Callable[[str, int], int], unit: int, counts: str, kind: st
             raise _out_of_range(value, kind, counts)
         units = _WIDE.multiply(exact, _factor(exact, unit, counts))
         number = int(units.to_integral_value(context=_WIDE))
-        if number == units:
+        if number == units and bool(number) == bool(exact):  # the least numbers underflow to 0
             return number
         if not kind.startswith("timestamp"):
             raise bad(value, kind)
@@ -260,7 +260,7 @@ def _declare(value: str) -> str:
 
 
 def _likely(number: Decimal) -> str:
-    return next((name for most, name in _MAGNITUDES if abs(number) < most), "ns")
+    return next((name for most, name in _MAGNITUDES if number.copy_abs() < most), "ns")
 
 
 def _factor(number: Decimal, unit: int, counts: str) -> Decimal:

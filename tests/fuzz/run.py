@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -28,9 +29,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzz import files_play, http_play, yaml_play
+from fuzz import databases, files_play, http_play, yaml_play
 from fuzz.check import Finding
 from fuzz.poison import Poison
+from fuzz.postgres_tables import PostgresDialect
+from services.postgres import Postgres
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
 ROUND_SECONDS = 240.0
@@ -52,8 +55,9 @@ def main() -> int:
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
-    if asked.http or asked.yaml or asked.files:
-        return without_spark(asked, first, end)
+    if asked.http or asked.yaml or asked.files or asked.databases:
+        with contextlib.ExitStack() as servers:
+            return without_spark(asked, first, end, servers)
     while time.monotonic() < end:
         first = watch(asked, first, end, total)
         if asked.round is not None or asked.case:
@@ -73,6 +77,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--http", action="store_true", help="send bytes to the http source")
     parser.add_argument("--yaml", action="store_true", help="validate changed configurations")
     parser.add_argument("--files", action="store_true", help="read files of all text formats, packed and cut off")
+    parser.add_argument("--databases", action="store_true", help="follow random tables of databases")
     parser.add_argument("--poison", type=int, metavar="N", help="send N events of every reject code among good ones")
     return parser.parse_args()
 
@@ -89,13 +94,17 @@ def poison(asked: argparse.Namespace) -> int:
     return 1 if sent.wrong else 0
 
 
-def without_spark(asked: argparse.Namespace, first: int, end: float) -> int:
-    """Play rounds of the http source, of configurations, or of files; return 1 if anything was found."""
+def without_spark(asked: argparse.Namespace, first: int, end: float, servers: contextlib.ExitStack) -> int:
+    """Play rounds of the http source, of configurations, files or databases; return 1 if anything was found."""
     kind, of, counted = "http", http_play.of, ("clients", "requests", "bytes")
     if asked.yaml:
         kind, of, counted = "yaml", yaml_play.of, ("files", "valid", "refused")
     elif asked.files:
         kind, of, counted = "files", files_play.of, ("files", "events", "rejects")
+    elif asked.databases:
+        dialect = PostgresDialect(servers.enter_context(Postgres()))
+        kind, of = "postgres", functools.partial(databases.of, dialect)
+        counted = ("statements", "rows", "refused", "stopped")
     total = Total(counted=("rounds", *counted))
     for number in [asked.round] if asked.round is not None else itertools.count(first):
         folder = _place(asked, number).with_name(f"{kind}-{asked.seed}-{number}")

@@ -313,7 +313,7 @@ def _check_branch(target: CommitTarget, is_tag: bool) -> None:
             f"The table {target.identifier} has a tag {target.branch!r}, so it cannot have a branch of that name",
             step=_STEP,
             target=target.identifier,
-            hint="Drop or rename the tag; then Calve commits the staged files",
+            hint="Give the tag another name (create that first); then Calve commits the staged files",
         )
 
 

@@ -160,6 +160,26 @@ LATE = {
 }  # fmt: skip
 
 
+LATE_PARTED = [
+    "create table t (id int, n int, big text, primary key (id) deferrable initially deferred) partition by range (id)",
+    "create table t_1 partition of t for values from (-99) to (5)",
+    "create table t_2 partition of t for values from (5) to (999)",
+    "alter table t_1 replica identity full",
+    "alter table t_2 replica identity full",
+]
+
+
+@pytest.mark.parametrize("root", ["default", "full"])
+def test_keys_that_are_checked_late_may_be_shifted_over_partitions(server: Postgres, tmp_path: Path, root: str) -> None:
+    shop = Shop(server, f"late_parted_{root}", tmp_path, *LATE_PARTED, f"alter table t replica identity {root}")
+    for name, statements in LATE.items():
+        if name in ("twins", "altered"):
+            continue
+        shop.run("begin; delete from t; insert into t (id, n) select n, n from generate_series(1, 9) n; commit")
+        shop.run(*statements)
+        shop.check()
+
+
 @pytest.mark.parametrize("how", ["at_once", "in_pieces"])
 def test_keys_that_are_checked_late_may_be_shifted_swapped_and_turned_round(
     server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str

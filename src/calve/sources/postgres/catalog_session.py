@@ -70,15 +70,22 @@ class CatalogSession(DatabaseSession):
 
     def _without_key(self, relation: Relation, table: Table) -> str:
         """Return why old rows in the stream do not have the key; empty: they have. Partitions log their own rows."""
-        mark = Mark.of(table)
-        is_partitioned = mark is not None and table.oid not in mark.parts
-        parts = self._leaves.get(table.oid, {}).values() if is_partitioned else (relation,)
         names = [relation.columns[index].name for index in table.keys]
-        for part in parts:
+        for part in self._parts(relation):
             if missing := lacking(part.sent, names):
                 where = "" if part is relation else f" of its partition {part.schema}.{part.name}"
                 return f"the replica identity{where} lacks {', '.join(missing)}, which is in its key"
         return ""
+
+    def _parts(self, relation: Relation) -> list[Relation]:
+        """Return the descriptions of the tables that log the changes of a table: it, or its partitions so far."""
+        mark = Mark.of(self._epochs.tables[relation.oid])
+        is_partitioned = mark is not None and relation.oid not in mark.parts
+        return list(self._leaves.get(relation.oid, {}).values()) if is_partitioned else [relation]
+
+    def _sends_whole_rows(self, oid: int) -> bool:
+        """Return whether old rows in the stream are whole."""
+        return all(part.sent is None for part in self._parts(self._relations[oid]))
 
     def _has_description(self, relation: Relation) -> bool:
         known = self._epochs.tables.get(relation.oid)

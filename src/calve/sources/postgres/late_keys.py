@@ -17,7 +17,7 @@ from calve.sources.postgres.large import from_old
 
 __all__ = ["LateKeys"]
 
-_WHOLE = b"O"
+_OLD = (b"K", b"O")
 _SCHEMA = """
 create table net (key blob, row blob, count integer, place integer, primary key (key, row)) without rowid
 """
@@ -46,9 +46,12 @@ class LateKeys:
         self._place = 0
 
     def add(self, message: bytes) -> bool:
-        """Add a change; return False if it has no whole old row, because the key was not checked late then."""
+        """Add a change; return False if it has no old row, because the key was not checked late then.
+
+        Partitions send whole old rows as keys, if the table that they are part of has another replica identity.
+        """
         change = pgoutput.change(message)
-        if change.kind != INSERT and message[5:6] != _WHOLE:
+        if change.kind != INSERT and message[5:6] not in _OLD:
             return False
         if change.old is not None:
             self._count(list(change.old), -1)

@@ -197,8 +197,9 @@ class _Session(CatalogSession):
         if self._is_skipped(oid, transaction):
             return
         if oid in self._late:
+            self._ordinal -= block.count
             for message in block.messages():
-                self._add_late(oid, message)
+                self._change(message)
             return
         durable = self._positions.last
         if durable.commit == transaction.commit:
@@ -224,7 +225,7 @@ class _Session(CatalogSession):
         """Add a change of a table with late keys; return False if it has none, or had none then."""
         if oid not in self._late:
             return False
-        if self._late[oid].add(message):
+        if self._sends_whole_rows(oid) and self._late[oid].add(message):
             return True
         self._settle_keys(oid)
         return False

@@ -6,10 +6,13 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from calve.cli.main import calve
 from calve.settings import Size
 from calve.sources.http import body
 from calve.sources.http.settings import Authentication, HttpBasic
@@ -259,3 +262,21 @@ def test_requests_that_wait_to_be_split_are_limited_and_end_in_time(
     go_on.set()
     assert sorted(answers) == [408, 408, 408, 429, 429]
     assert serving.source.counts.get("events", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "error"),
+    [
+        ("{}", "needs http_basic"),
+        ('{http_basic: {username: ann, password: ""}}', "must not be empty"),
+        ('{http_basic: {username: "", password: secret}}', "must not be empty"),
+        ("{unauthenticated: {}}", ""),
+    ],
+)
+def test_an_authentication_that_keeps_nobody_out_is_an_error(tmp_path: Path, written: str, error: str) -> None:
+    file = tmp_path / "p.yaml"
+    sink = "{iceberg: {table_identifier: a.b, auto_create: true}}"
+    file.write_text(f"p: {{source: {{http: {{host: 0.0.0.0, authentication: {written}}}}}, sink: [{sink}]}}")
+    done = CliRunner().invoke(calve, ["validate", str(file)], prog_name="calve")
+    assert done.exit_code == (2 if error else 0)
+    assert error in done.output

@@ -18,8 +18,8 @@ _PRIVATE = {"authorization", "cookie", "proxy-authorization", "set-cookie", "x-a
 class HttpBasic:
     """Requires one user name and password from every client."""
 
-    username: str = option(doc="User name of the clients.")
-    password: str = option(doc="Password of the clients.", secret=True)
+    username: str = option(doc="User name of the clients.", minimum=1)
+    password: str = option(doc="Password of the clients.", secret=True, minimum=1)
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Authentication:
         """Yield what is wrong between the options."""
         if self.http_basic and self.unauthenticated:
             yield "", "choose one of http_basic and unauthenticated"
+        if not (self.http_basic or self.unauthenticated):
+            yield "", "needs http_basic: {username: …, password: …}, or unauthenticated: {} to let everybody send"
 
 
 @dataclass(frozen=True)

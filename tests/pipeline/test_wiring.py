@@ -11,7 +11,8 @@ import pytest
 
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.wiring import Wiring, own_targets
+from calve.pipeline.reloading import own_targets
+from calve.pipeline.wiring import Wiring
 from calve.record.target import BranchRef, TableRef
 from calve.settings import parse_text
 from calve.sinks.iceberg.sink import IcebergSink

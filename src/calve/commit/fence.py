@@ -38,7 +38,7 @@ from calve.record.target import EQUALITY_DELETE
 from calve.stop_point import meet
 from calve.table.loaded import Table
 
-__all__ = ["Lose", "Outcome", "append", "clear", "forestall", "rehearse"]
+__all__ = ["Lose", "Outcome", "append", "clear", "forestall", "inspect", "rehearse"]
 
 Lose = Callable[[int, Sequence[bytes]], None]
 """Keeps the dead letters of a batch, as lines of JSON; they replace those of an earlier call for this batch."""
@@ -167,7 +167,7 @@ def forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
 def _forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
     begun = catalog.begin(target.identifier)
     with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
-        _, reached = _look(begun, target, mark)
+        _, reached = inspect(begun, target, mark)
         begun.append(target.branch, [], mark.summary(reached))
         swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
     return reached
@@ -185,15 +185,20 @@ def clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
 def _clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
     begun = catalog.begin(target.identifier)
     with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
-        found, reached = _look(begun, target, mark)
+        found, reached = inspect(begun, target, mark)
         if found.is_empty and not found.has_branch:
             return
         begun.clear(target.branch, mark.summary(reached))
         swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
 
 
-def _look(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[Look, int]:
-    """Inspect a table; return also the last batch of this pipeline in it."""
+def inspect(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[Look, int]:
+    """Inspect a table; return also the last batch of this pipeline in it.
+
+    Raises:
+        CommitError: It is another table by now, or a tag has the name of the branch.
+        OvertakenError: Another state has committed under this pipeline's name.
+    """
     found = begun.look(target.branch, mark.key(target.branch))
     _check_same_table(target, found.uuid)
     _check_branch(target, found.is_tag)
@@ -212,7 +217,7 @@ def _attempt(
 ) -> Outcome:
     begun = catalog.begin(target.identifier)
     with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
-        found, reached = _look(begun, target, mark)
+        found, reached = inspect(begun, target, mark)
         batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
         if not batches:
             return Outcome()

@@ -11,7 +11,8 @@ they were staged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from calve.record.target import WriteMode
 from calve.reduce.key import ABSENT
 from calve.sql import spark_name
 
-__all__ = ["merge_changes"]
+__all__ = ["has_branch", "merge", "merge_changes", "relation_of", "writes_by"]
 
 _MODE = "write.merge.mode"
 
@@ -64,28 +65,67 @@ def merge_changes(
         staged(catalog, table, ids, [file.file_path for file in files if tuple(file.equality_ids) == ids])
         for ids in dict.fromkeys(tuple(file.equality_ids) for file in files)
     ]
-    if not _branch(transaction, operations.current(), branch, any(keys.columns for keys in found)):
+    if not has_branch(transaction, operations.current(), branch, any(keys.columns for keys in found)):
         return []
-    _renew_schema(transaction, operations.current(), branch)
-    before = operations.current().properties().get(_MODE)
-    transaction.updateProperties().set(_MODE, mode).commit()
     letters: list[bytes] = []
-    for keys in found:
-        relation = _relation(jvm, table, branch)
-        if len(lost := _Merge(catalog.spark, relation, keys).without_older_row()):
-            events = keys.letters_of(lost)
-            if not all(events):
-                raise _incomplete(table.name(), keys, len(lost))
-            letters += [line for lines in events for line in lines]
-            keys = keys.without(lost)
-        if keys.columns or len(keys.deletes):
-            _Merge(catalog.spark, relation, keys).run()
-    restored = transaction.updateProperties()
-    (restored.remove(_MODE) if before is None else restored.set(_MODE, before)).commit()
+    with writes_by(transaction, mode):
+        for keys in found:
+            relation = relation_of(catalog.spark, transaction, branch)
+            if len(lost := _Merge(catalog.spark, relation, keys).without_older_row()):
+                events = keys.letters_of(lost)
+                if not all(events):
+                    raise _incomplete(table.name(), keys, len(lost))
+                letters += [line for lines in events for line in lines]
+                keys = keys.without(lost)
+            if keys.columns or len(keys.deletes):
+                _Merge(catalog.spark, relation, keys).run()
     return letters
 
 
-def _branch(transaction: Any, start: Any, branch: str, needed: bool) -> bool:
+@contextlib.contextmanager
+def writes_by(transaction: Any, mode: WriteMode) -> Iterator[None]:
+    """Let MERGE write in a mode within a transaction; the table keeps its own."""
+    before = transaction.table().operations().current().properties().get(_MODE)
+    transaction.updateProperties().set(_MODE, mode).commit()
+    yield
+    restored = transaction.updateProperties()
+    (restored.remove(_MODE) if before is None else restored.set(_MODE, before)).commit()
+
+
+def relation_of(spark: SparkSession, transaction: Any, branch: str) -> Any:
+    """Return the rows of a branch in a transaction as a Java plan, which MERGE can change; the branch is there."""
+    jvm: Any = jvm_of(spark)
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))  # the parser uses its settings
+    operations = transaction.table().operations()
+    _renew_schema(transaction, operations.current(), branch)
+    table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
+    found = jvm.org.apache.iceberg.spark.source.SparkTable.create(table, branch)
+    transforms = jvm.scala.Option.apply(jvm.org.apache.iceberg.spark.SparkFunctionCatalog.get())
+    return jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(
+        found, transforms, jvm.scala.Option.empty()
+    )
+
+
+def merge(spark: SparkSession, text: str, relation: Any, source: Any) -> None:
+    """Run a MERGE.
+
+    Args:
+        spark: Runs it.
+        text: `MERGE INTO t AS target USING s AS source …`.
+        relation: A Java plan, in the place of `t`.
+        source: A Java plan, in the place of `s`.
+    """
+    jvm: Any = jvm_of(spark)
+    session: Any = java_session(spark)
+    plan = session.sessionState().sqlParser().parsePlan(text)
+    children = [
+        plan.left().withNewChildren(_sequence(jvm, relation)),
+        plan.right().withNewChildren(_sequence(jvm, source)),
+    ]
+    jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan.withNewChildren(_sequence(jvm, *children)))
+
+
+def has_branch(transaction: Any, start: Any, branch: str, needed: bool) -> bool:
     """Return whether there are rows to search; create the branch if it is `needed` even without rows."""
     if start.ref(branch) is not None:
         return True
@@ -112,10 +152,6 @@ class _Merge:
     """One MERGE into a table that no catalog has: relations replace the names in the parsed plan."""
 
     def __init__(self, spark: SparkSession, relation: Any, changes: Staged) -> None:
-        jvm: Any = jvm_of(spark)
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
-            java_session(spark)
-        )  # the parser uses its settings
         self._spark = spark
         self._relation = relation
         self._changes = changes
@@ -124,16 +160,8 @@ class _Merge:
 
     def run(self) -> None:
         """Delete and update."""
-        jvm: Any = jvm_of(self._spark)
-        session: Any = java_session(self._spark)
         text = f"MERGE INTO t AS target USING s AS source ON {self._same} {self._actions()}"
-        plan = session.sessionState().sqlParser().parsePlan(text)
-        source = logical_plan(self._changes.frame(self._spark))
-        children = [
-            plan.left().withNewChildren(_sequence(jvm, self._relation)),
-            plan.right().withNewChildren(_sequence(jvm, source)),
-        ]
-        jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan.withNewChildren(_sequence(jvm, *children)))
+        merge(self._spark, text, self._relation, logical_plan(self._changes.frame(self._spark)))
 
     def _actions(self) -> str:
         columns, absent = self._changes.columns, self._changes.absent
@@ -163,14 +191,6 @@ class _Merge:
         source = self._changes.keys_of(doubtful, self._spark).alias("source")
         lost = source.join(target, functions.expr(self._same), "left_anti").select("row").collect()
         return np.sort(np.concatenate([surely, np.array([row[0] for row in lost], np.int64)]))
-
-
-def _relation(jvm: Any, table: Any, branch: str) -> Any:
-    found = jvm.org.apache.iceberg.spark.source.SparkTable.create(table, branch)
-    transforms = jvm.scala.Option.apply(jvm.org.apache.iceberg.spark.SparkFunctionCatalog.get())
-    return jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(
-        found, transforms, jvm.scala.Option.empty()
-    )
 
 
 def _incomplete(table: str, changes: Staged, count: int) -> CommitError:

@@ -20,7 +20,7 @@ from calve.record.receipt import Misfit, Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
 from calve.record.written import Rejects
-from calve.sources.source import LOADED, Planned, Split
+from calve.sources.source import APART, LOADED, Planned, Split
 from calve.stop_point import reach
 from calve.task.isolation import WHOLE, Isolation
 from calve.task.job import Job
@@ -141,6 +141,8 @@ class Writer:
         for number in range(_PASSES):
             job = self.job(batch, planned.time_tenths, number, only)
             job = dataclasses.replace(job, split_numbers=numbers, splits=len(planned.splits), isolation=isolation)
+            if any(split.body.get(APART) for split in planned.splits):
+                job = dataclasses.replace(job, sinks=tuple(sink.apart(job.pipeline) for sink in job.sinks))
             if again is not None:
                 job = again.changed(job)
             else:

@@ -32,13 +32,15 @@ from calve.pipeline.complete import check_complete, stopped_tables
 from calve.pipeline.delete_compaction import DeleteCompaction
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.due import Due
+from calve.pipeline.reloading import Reloading
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import Hooks, TableCommits
 from calve.pipeline.table_maintenance import TableMaintenance
 from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
+from calve.record.target import beside
 from calve.record.written import Rejects
-from calve.sources.source import HasCondition, Listens, Planned, Reloads
+from calve.sources.source import HasCondition, Listens, Planned
 from calve.stop_point import reach
 
 __all__ = ["Driver", "RunMode"]
@@ -131,6 +133,7 @@ class Driver:
             wiring.one_task,
             Distribution(wiring.always_gathers),
         )
+        self._reloading = Reloading(wiring, self._mark, self._commit_all, self._log)
         rewriter = Rewriter(ledger, self._writer, wiring.sinks_of, self._publish, reports)
         hooks = Hooks(self._committed, self._acknowledge, rewriter.rewrite, wiring.io_properties)
         self._queue = CommitQueue(wiring.commits, time.monotonic())
@@ -212,9 +215,11 @@ class Driver:
             raise
 
     def _plan(self) -> Planned | None:
-        self._begin_anew()
+        self._reloading.step()
         planned = self._plan_next()
-        return self._plan_next() if planned is None and self._begin_anew() else planned
+        while planned is None and self._reloading.step():
+            planned = self._plan_next()
+        return planned
 
     def _plan_next(self) -> Planned | None:
         source, position = self._wiring.source, self._ledger.position
@@ -239,19 +244,9 @@ class Driver:
             self._backlog_end = self._ledger.last_batch + 1
         return planned
 
-    def _begin_anew(self) -> bool:
-        """Remove the rows of tables that a source loads anew, after everything from before is committed."""
-        source = self._wiring.source
-        if not isinstance(source, Reloads) or (tables := source.to_clear) is None:
-            return False
-        self._commit_all()
+    def _mark(self) -> Mark:
         ledger = self._ledger
-        mark = Mark(self._wiring.name, ledger.state_id, ledger.last_staged, ledger.confirm)
-        cleared, is_complete = self._wiring.clear(tables, source.to_keep, mark)
-        self._log.warning(f"removed all rows of {many(len(cleared), 'table')}, which are loaded anew", tables=cleared)
-        reach("pipeline.after-clear")
-        source.cleared(is_complete)
-        return True
+        return Mark(self._wiring.name, ledger.state_id, ledger.last_staged, ledger.confirm)
 
     def _is_paused(self) -> bool:
         """Return whether `calve pause` asks to read nothing; log each change."""
@@ -300,6 +295,8 @@ class Driver:
 
     def _committed(self, catalog: str, target: CommitTarget, outcome: Outcome) -> None:
         """Update a table after a commit: others may have changed it, and it may need maintenance."""
+        if beside(target.branch) != target.branch:
+            return  # it is dropped as soon as it is compared
         found, limit = self._wiring.catalogs[catalog], self._wiring.equality_delete_limit(catalog, target.identifier)
         self._delete_compaction.look(catalog, found, target, outcome, limit)
         self._maintenance.look(catalog, found, target, outcome, self._wiring.limits(catalog, target.identifier))

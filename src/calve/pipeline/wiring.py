@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
-from calve.commit.fence import clear
-from calve.commit.mark import CommitTarget, Mark
 from calve.dead_letters.room import Room, RoomLimits
 from calve.dead_letters.table import LetterTable
 from calve.errors import CalveError, InvariantError, UnprocessableError
@@ -39,17 +37,17 @@ from calve.pipeline.plugins import (
 )
 from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
-from calve.record.target import BranchRef, TableRef
+from calve.record.target import BranchRef, TableRef, beside
 from calve.record.written import TableFiles
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sinks.sink import CatalogOf, CommitSettings, Opening, Order, Sink, SinkTables
-from calve.sources.source import OfTables, Planned, Position, Source, SourceTable
+from calve.sources.source import OfTables, Planned, Position, Source
 from calve.stop_point import meet
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 from calve.task.job import Job
 
-__all__ = ["Wiring", "dead_letter_locations", "own_targets", "replay_name", "sink_labels", "sink_paths"]
+__all__ = ["Wiring", "dead_letter_locations", "replay_name", "sink_labels", "sink_paths"]
 
 _POOL = 8
 _AT_ONCE = CommitSettings(0.0, 0)
@@ -212,26 +210,10 @@ class Wiring:
         for sink in self._sinks:
             sink.begin_batch(tables)
 
-    def clear(self, tables: Sequence[SourceTable], kept: Sequence[SourceTable], mark: Mark) -> tuple[list[str], bool]:
-        """Remove all rows of the targets of source tables; may be repeated safely.
-
-        Args:
-            tables: The source tables.
-            kept: Other ones; a target that has their rows, too, is not emptied.
-            mark: Who commits.
-
-        Returns:
-            The names of the targets, and whether they are all: no target has rows of the tables any more.
-
-        Raises:
-            CalveError: A target cannot be changed.
-        """
-        targets, is_complete = own_targets(list(self._tables.values()), tables, kept)
-        found = [one for one in dict.fromkeys(targets) if self.catalogs[one.catalog].load(one.table) is not None]
-        for one in found:
-            clear(self.catalogs[one.catalog], CommitTarget(one.table, "", one.branch), mark)
-            self.refresh(one.catalog, one.table)
-        return [one.table for one in found], is_complete
+    @property
+    def sink_tables(self) -> list[SinkTables]:
+        """The tables of its sinks."""
+        return list(self._tables.values())
 
     def refresh(self, catalog: str, table: str, found: Table | None = None) -> None:
         """Take a table as a commit left it, or load it again."""
@@ -249,9 +231,10 @@ class Wiring:
         return None if None in found else next(iter(found), None)
 
     def sinks_of(self, target: BranchRef) -> frozenset[TableRef]:
-        """Return the sinks that may write a branch of a table, with the table's name."""
+        """Return the sinks that may write a branch of a table, or what is compared with it, with the table's name."""
+        written = target._replace(branch=beside(target.branch))
         return frozenset(
-            TableRef(number, target.table) for number, tables in self._tables.items() if tables.may_write(target)
+            TableRef(number, target.table) for number, tables in self._tables.items() if tables.may_write(written)
         )
 
     def lacking(self, planned: Planned) -> list[Misfit]:
@@ -352,19 +335,3 @@ class Wiring:
             processors=self._processors,
             envelopes=replace(self._envelopes, wanted=Wanted(self._used, keys)) if self._envelopes else None,
         )
-
-
-def own_targets(
-    sinks: Sequence[SinkTables], tables: Sequence[SourceTable], kept: Sequence[SourceTable]
-) -> tuple[list[BranchRef], bool]:
-    """Return the targets that have rows of some source tables alone, and whether these are all of their rows.
-
-    Args:
-        sinks: The sinks with tables.
-        tables: The source tables.
-        kept: The other tables of the source.
-    """
-    shared = {ref for sink in sinks for ref in sink.targets_of(kept)}
-    found = [sink.targets_of([table]) for sink in sinks for table in tables]
-    is_complete = all(refs and not shared.intersection(refs) for refs in found)
-    return [ref for refs in found for ref in refs if ref not in shared], is_complete

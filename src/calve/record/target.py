@@ -5,11 +5,33 @@ from __future__ import annotations
 import enum
 from typing import Literal, NamedTuple
 
-__all__ = ["EQUALITY_DELETE", "BranchRef", "Role", "Stream", "TableRef", "WriteMode"]
+__all__ = [
+    "EQUALITY_DELETE",
+    "MERGE_ON_READ",
+    "BranchRef",
+    "Role",
+    "Stream",
+    "TableRef",
+    "WriteMode",
+    "apart",
+    "beside",
+]
 
 WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
 """How deletes are committed: as staged, or merged by Spark."""
 EQUALITY_DELETE: WriteMode = "equality-delete"
+MERGE_ON_READ: WriteMode = "merge-on-read"
+_APART = "calve-compare"
+
+
+def apart(pipeline: str, branch: str) -> str:
+    """Return the branch into which a pipeline loads rows that are compared with those of another branch."""
+    return f"{_APART}/{pipeline}/{branch}"
+
+
+def beside(branch: str) -> str:
+    """Return the branch that `apart` was called with; any other branch is returned as it is."""
+    return branch.split("/", 2)[2] if branch.startswith(f"{_APART}/") and branch.count("/") > 1 else branch
 
 
 class TableRef(NamedTuple):

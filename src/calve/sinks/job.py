@@ -159,6 +159,10 @@ class SinkJob(ABC):
         """Return the same job with another location of its rejected events."""
         return replace(self, dead_letters=dead_letters)
 
+    def apart(self, pipeline: str) -> Self:
+        """Return the same job for rows that are compared with those of its tables; without tables they are written."""
+        return self
+
     def alike(self, table: str) -> Hashable:
         """Return what tables have in common whose events are written together; of other tables it differs."""
         return table

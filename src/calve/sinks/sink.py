@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
+from calve.commit.compare import Comparison
 from calve.dead_letters.open_table import LetterTarget
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.observe.log import Log
@@ -151,6 +152,13 @@ class SinkTables(Protocol):
 
     def targets_of(self, tables: Sequence[SourceTable]) -> list[BranchRef]:
         """Return where the rows of source tables go, as far as the tables alone decide it."""
+        ...
+
+    def comparison(self, table: SourceTable, target: BranchRef) -> Comparison | str | None:
+        """Return how a target is compared with a source table, or why it cannot be.
+
+        None: it does not exist yet, or is not a target of this sink.
+        """
         ...
 
     def maintains(self, catalog: str, table: str) -> bool:

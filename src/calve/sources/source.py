@@ -16,6 +16,7 @@ import pyarrow as pa
 from calve.event.columns import EVENT, MALFORMED
 
 __all__ = [
+    "APART",
     "EVENT",
     "LOADED",
     "MALFORMED",
@@ -24,6 +25,8 @@ __all__ = [
     "Backlog",
     "Beginning",
     "BeginsAnywhere",
+    "Compares",
+    "Comparing",
     "FindsFiles",
     "HasCondition",
     "Listens",
@@ -51,6 +54,9 @@ READ_BYTES = 64 << 20
 LOADED = "loaded"
 """In the body of a split: its rows are those of a table, not changes of them. They are typed and have the same columns,
 and no two rows of a table in the splits of a batch have the same key."""
+APART = "apart"
+"""In the body of every split of a batch, or of none: its rows are to be compared with those of their targets, so they
+are loaded apart from them."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +249,54 @@ class Reloads(Protocol):
         Args:
             is_complete: Whether all targets were emptied; otherwise the loaded rows replace those with the same key.
         """
+        ...
+
+
+class Comparing(Protocol):
+    """The tables of a source that are read again, whose targets then get only the differences.
+
+    The rows are loaded apart from those of the targets, by splits with `APART`. After a crash a step may be repeated.
+    """
+
+    @property
+    def to_load(self) -> list[SourceTable] | None:
+        """The tables that are to be loaded apart; None: nothing has to be done."""
+        ...
+
+    @property
+    def to_keep(self) -> list[SourceTable]:
+        """All other tables; a target with rows of both cannot be compared."""
+        ...
+
+    def load(self, fault: str) -> None:
+        """Load the tables: every batch is committed, and nothing is where their rows will be.
+
+        Args:
+            fault: Why they cannot be compared with their targets, so that they are stopped; empty: they can.
+        """
+        ...
+
+    @property
+    def to_compare(self) -> list[SourceTable] | None:
+        """The tables that are loaded; None: nothing has to be done."""
+        ...
+
+    def end(self, fault: str) -> None:
+        """Go on: the targets have the rows of the tables.
+
+        Args:
+            fault: Why they do not have them, so that the tables are stopped; empty: they do.
+        """
+        ...
+
+
+@runtime_checkable
+class Compares(Protocol):
+    """A source that may read tables again, because they changed without a trace."""
+
+    @property
+    def comparing(self) -> Comparing | None:
+        """Those tables; None while something else has to be done."""
         ...
 
 

@@ -25,9 +25,12 @@ from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres import load as postgres_load
 from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.source import APART as IS_APART
 from calve.sources.source import Planned, Position, Split
 from calve.stop_point import reach
 
+APART = "@apart"
+"""What follows the name of a table whose rows are loaded apart."""
 SMALL_ENTRIES = 16
 """Rows of an entry of the log, if transactions are to have many."""
 CHUNK_PAGES, CHUNK_BYTES = 2, 1 << 16
@@ -92,6 +95,19 @@ class Store:
             self._db.executemany("delete from row_of where name = ?", [[name] for name in names])
             self.set("cleared", True)
 
+    def compare(self, names: list[str]) -> None:
+        """Give tables the rows that were loaded apart, as one step: write those that differ, delete those that are gone."""
+        with self._db:
+            for name in names:
+                found, right = self.rows(name), self.rows(name + APART)
+                for key in found.keys() - right.keys():
+                    self._db.execute("delete from row_of where name = ? and key = ?", [name, key])
+                for key, row in right.items():
+                    if found.get(key) != row:
+                        self._db.execute("insert or replace into row_of values (?, ?, ?)", [name, key, json.dumps(row)])
+                self._db.execute("delete from row_of where name = ?", [name + APART])
+                self.set("compared", [*(self.state("compared") or []), name])
+
     def spoil(self, name: str) -> None:
         """Add a row that the database does not have."""
         with self._db:
@@ -119,9 +135,10 @@ class Store:
 def changes_of(opened, planned: Planned) -> list[tuple[str, str, str, dict]]:
     found = []
     for split in planned.splits:
+        place = APART if split.body.get(IS_APART) else ""
         for batch in opened.reader.read(split):
             columns = [batch[name].to_pylist() for name in ("table_name", "operation", "document_id", TYPED)]
-            found += zip(*columns)
+            found += ((name + place, *rest) for name, *rest in zip(*columns, strict=True))
     return found
 
 
@@ -147,6 +164,24 @@ def cleared(opened, store: Store) -> None:
     opened.cleared(True)
 
 
+def compared(opened, store: Store) -> None:
+    """Do what a source waits for that reads tables again; a table is compared only if its load is committed."""
+    comparing = opened.comparing
+    if comparing.to_load is not None:
+        store.clear([f"{table.attributes['table_name']}{APART}" for table in comparing.to_load])
+        reach("pipeline.after-apart")
+        comparing.load("")
+        return
+    store.compare([table.attributes["table_name"] for table in comparing.to_compare])
+    reach("pipeline.after-compare")
+    comparing.end("")
+
+
+def is_comparing(opened) -> bool:
+    found = opened.comparing
+    return found is not None and (found.to_load is not None or found.to_compare is not None)
+
+
 def run(folder: Path, settings: DatabaseSettings, place: StateFolder) -> None:
     """Follow the tables until killed; what the source must remember is at a place."""
     postgres_load._CHUNK_PAGES, mysql_load._CHUNK_BYTES = CHUNK_PAGES, CHUNK_BYTES
@@ -162,6 +197,9 @@ def run(folder: Path, settings: DatabaseSettings, place: StateFolder) -> None:
         planned = next(iter(store.pending()), None) or again(lambda position=position: looked(opened, position))
         if opened.to_clear is not None:
             again(lambda: cleared(opened, store))
+            continue
+        if planned is None and is_comparing(opened):
+            again(lambda: compared(opened, store))
             continue
         if planned is None:
             time.sleep(0.005)

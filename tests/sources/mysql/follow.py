@@ -16,7 +16,7 @@ from calve.sources.mysql import source
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.source import SourceTable
+from calve.sources.source import APART, SourceTable
 from services.mysql import MYSQL_5, PASSWORD, MySql
 from services.postgres import Postgres
 from sources.mysql.edges import EDGES, sent, told
@@ -69,6 +69,9 @@ class Follower:
 
     Attributes:
         rows: By table and key, with the names that columns had when the row came.
+        apart: Those of tables that are read again, until they are compared.
+        differing: How many rows differed, by table.
+        fault: Why tables cannot be compared.
     """
 
     def __init__(self, settings: DatabaseSettings, folder: Path, shared: Shared = nothing_shared) -> None:
@@ -76,6 +79,9 @@ class Follower:
         self.position: Any = None
         self.rows: dict[str, dict[str, dict]] = {}
         self._numbers: dict[tuple[str, str], dict[str, int]] = {}
+        self.apart: dict[str, dict[str, dict]] = {}
+        self.differing: dict[str, int] = {}
+        self.fault = ""
         self.before_first_plan: Callable[[], object] = lambda: None
 
     def read(self) -> dict[str, dict[str, dict]]:
@@ -85,22 +91,43 @@ class Follower:
         opened.start(self.position, True)
         self.before_first_plan()
         try:
-            opened.backlog(self.position)
-            if opened.to_clear is not None:
-                for table in opened.to_clear:
-                    self.rows.pop(table.attributes["table_name"], None)
-                opened.cleared(True)
-            while planned := opened.plan(self.position, 1 << 22):
-                tables = {table.attributes["table_name"]: table for table in opened.tables(planned)}
-                for split in planned.splits:
-                    for batch in opened.reader.read(split):
-                        self._apply(batch.drop_columns([SCHEMA]).to_pylist(), tables)
-                self.position = planned.position
-                opened.acknowledge(planned)
-            opened.backlog(self.position)
+            while self._step(opened):
+                pass
         finally:
             opened.stop()
         return self.rows
+
+    def _step(self, opened: Any) -> bool:
+        """Do what comes next; return False at the end."""
+        opened.backlog(self.position)
+        planned = opened.plan(self.position, 1 << 22)
+        if planned is not None:
+            tables = {table.attributes["table_name"]: table for table in opened.tables(planned)}
+            for split in planned.splits:
+                place = self.apart if split.body.get(APART) else self.rows
+                for batch in opened.reader.read(split):
+                    self._apply(batch.drop_columns([SCHEMA]).to_pylist(), tables, place)
+            self.position = planned.position
+            opened.acknowledge(planned)
+        elif opened.to_clear is not None:
+            for table in opened.to_clear:
+                self.rows.pop(table.attributes["table_name"], None)
+            opened.cleared(True)
+        elif opened.comparing is not None and opened.comparing.to_load is not None:
+            self.apart.clear()
+            opened.comparing.load(self.fault)
+        elif opened.comparing is not None and opened.comparing.to_compare is not None:
+            for table in opened.comparing.to_compare:
+                self._compare(table.attributes["table_name"])
+            opened.comparing.end("")
+        else:
+            return False
+        return True
+
+    def _compare(self, table: str) -> None:
+        before, now = (place.get(table, {}) for place in (self.rows, self.apart))
+        self.differing[table] = sum(before.get(key) != now.get(key) for key in before.keys() | now.keys())
+        self.rows[table] = dict(now)
 
     def renamed(self, table: str) -> list[dict]:
         """Give the rows of a table with the names that its columns have by now."""
@@ -113,11 +140,13 @@ class Follower:
             for key, row in self.rows.get(table, {}).items()
         ]
 
-    def _apply(self, rows: list[dict], tables: dict[str, SourceTable]) -> None:
+    def _apply(
+        self, rows: list[dict], tables: dict[str, SourceTable], place: dict[str, dict[str, dict]]
+    ) -> None:
         for row in rows:
             fields = json.loads(tables[row["table_name"]].schema_json)["fields"]
             self._numbers[row["table_name"], row["document_id"]] = {field["name"]: field["id"] for field in fields}
-            table, key = self.rows.setdefault(row["table_name"], {}), row["document_id"]
+            table, key = place.setdefault(row["table_name"], {}), row["document_id"]
             if row["operation"] == "delete":
                 table.pop(key, None)
             else:

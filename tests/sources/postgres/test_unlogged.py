@@ -126,7 +126,7 @@ class Shop:
 def test_a_table_is_exact_or_stopped_when_values_change_without_rows_in_the_stream(
     server: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shop = Shop(server, "unlogged", tmp_path)
+    shop = Shop(server, "unlogged", tmp_path, on_unlogged_change="fail")
     shop.run("insert into added (id) values (9)", "alter type mood add value 'new' before 'sad'")
     for name, statements in {**EXACT, **{one: found for one, (found, _) in (STOPPED | PARTS).items()}}.items():
         shop.run(*statements, name=name)
@@ -143,6 +143,38 @@ def test_a_table_is_exact_or_stopped_when_values_change_without_rows_in_the_stre
     shop.follower.read()
     assert stopped_in(tmp_path)["public.labelled"].startswith(LABELS)
     assert "dropped in PostgreSQL, but not in the target: public.added" in caplog.text
+
+
+def test_a_table_that_changed_without_a_trace_is_read_again_and_compared_by_itself(
+    server: Postgres, tmp_path: Path
+) -> None:
+    shop = Shop(server, "healed", tmp_path)
+    for name, (statements, _) in (STOPPED | PARTS).items():
+        shop.run(*statements, name=name)
+    shop.run("alter type size rename value 's' to 'small'")
+    shop.follower.read()
+    assert stopped_in(tmp_path) == {}
+    for name in (*STOPPED, *PARTS, "labelled"):
+        assert shop.same(name), name
+    shop.run("insert into wider values (9, 1 << 40)", "delete from doubled where id = 1")
+    shop.follower.read()
+    assert shop.same("wider")
+    assert shop.same("doubled")
+
+
+def test_a_table_that_cannot_be_compared_is_stopped_with_the_reason_and_not_read_again_and_again(
+    server: Postgres, tmp_path: Path
+) -> None:
+    shop = Shop(server, "refused", tmp_path)
+    shop.follower.fault = "its target has rows of other tables"
+    shop.run(*STOPPED["filled"][0], name="filled")
+    for _ in range(2):
+        shop.follower.read()
+        [(name, why)] = stopped_in(tmp_path).items()
+        assert (name, why) == (
+            "public.filled",
+            "it changed without a trace in the log, and its target has rows of other tables",
+        )
 
 
 RELOADED = ("again", "filled", "filled_by_rows", "doubled", "expression")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from calve.convert.converter import Converter, ConvertOptions
 from calve.event.columns import EVENT, ORDER
 from calve.event.reject import rejects_table
 from calve.record.content_file import ContentFile
-from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
+from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode, apart
 from calve.record.written import CommitRejects, TableFiles
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
@@ -136,6 +136,10 @@ class TableJob(SinkJob):
         tables = [table for table in self.tables.values() if isinstance(table, Table)]
         is_divided = len(tables) != 1 or bool(json.loads(tables[0].spec_json).get("fields"))
         return self.gathers_bytes > 0 and (is_divided or self.dead_letters.table is not None)
+
+    def apart(self, pipeline: str) -> TableJob:
+        """Return the same job for the branches that are compared with those of its tables."""
+        return replace(self, branch=apart(pipeline, self.branch))
 
     def alike(self, table: str) -> Hashable:
         """Return the columns and options of a table to which rows are only appended."""

@@ -9,12 +9,14 @@ from calve.catalog.catalog import Catalog
 from calve.catalog.storage import for_executors
 from calve.columns.fields import Fields
 from calve.columns.infer import Inferred
+from calve.commit.compare import Comparison
 from calve.dead_letters.open_table import LetterTarget
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.object_store import state_folder_at
 from calve.record.target import BranchRef
 from calve.record.written import TableFiles
+from calve.reduce.key import Key
 from calve.route.gates import gates
 from calve.route.route import SinkRoute, certain_targets, names_by_table
 from calve.sinks.iceberg.epoch import read_as_milliseconds
@@ -27,6 +29,7 @@ from calve.sinks.iceberg.targets import SinkTargets
 from calve.sinks.sink import CommitSettings, Opening, Order, Sink
 from calve.sources.source import SourceTable
 from calve.table.loaded import Table
+from calve.table.schema import path_of, read_schema
 
 __all__ = ["GATHERED_BYTES", "IcebergSink", "open", "probe"]
 
@@ -136,6 +139,20 @@ class IcebergSink:
         """Return where the rows of source tables go, as far as the tables alone decide it."""
         names = dict.fromkeys(names_by_table(self._route.table, tables).values())
         return [BranchRef(self._key, name, self.branch) for name in names]
+
+    def comparison(self, table: SourceTable, target: BranchRef) -> Comparison | str | None:
+        """Return how a target is compared with a source table, or why it cannot be; None: there is no such target."""
+        settings = self._settings
+        if target not in self.targets_of([table]):
+            return None
+        if not settings.changes:
+            return "its rows are only appended"
+        if (found := self.catalog.load(target.table)) is None:
+            return None
+        key = Key(found, settings.identifier_columns)
+        paths = tuple(path_of(found.schema, number) for number in key.ids)
+        columns = frozenset(read_schema(table.schema_json).column_names)
+        return key.fault or Comparison(paths, settings.write_mode, columns, frozenset(settings.metadata_columns))
 
     def maintains(self, catalog: str, table: str) -> bool:
         """Return whether a table is one of the sink's, the one for its dead letters included."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,40 +21,10 @@ from calve.sources.log.segment import name as segment_name
 from calve.sources.source import Backlog, Planned, Position, Split
 from calve.sources.source_files import SourceFiles
 
-__all__ = ["ChangeLog", "Gathering", "Silence"]
+__all__ = ["ChangeLog"]
 
 _SHOWN_BYTES = 2 << 20
 """Less of a transaction is read at once."""
-_SILENCE_SECONDS = 10.0
-_WORTH_BYTES, _WORTH_SECONDS = 16 << 20, 1.0
-"""So many changes are worth a batch while more of them come, and so long they wait for more: each batch is a snapshot
-of its own, and each file of its deletes makes all older rows slower to read. Below this size a batch is one task."""
-
-
-class Silence:
-    """The time in which nothing became durable, which may be parts of a transaction."""
-
-    def __init__(self, positions: DurablePositions) -> None:
-        self._positions = positions
-        self._last, self._since = positions.last, time.monotonic()
-
-    def is_long(self) -> bool:
-        """Return whether it is too long to be waited for; called again and again."""
-        if self._last != self._positions.last:
-            self._last, self._since = self._positions.last, time.monotonic()
-        return time.monotonic() > self._since + _SILENCE_SECONDS
-
-
-class Gathering:
-    """Changes that are planned while more of them come."""
-
-    def __init__(self) -> None:
-        self._until = math.inf
-
-    def is_enough(self, planned: Planned) -> bool:
-        """Return whether they are worth a batch; called again and again."""
-        self._until = min(self._until, time.monotonic() + _WORTH_SECONDS)
-        return sum(split.size_bytes for split in planned.splits) >= _WORTH_BYTES or time.monotonic() >= self._until
 
 
 class ChangeLog:

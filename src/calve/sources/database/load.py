@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,11 @@ from calve.sources.database import overview
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
 from calve.sources.database.table import Table
-from calve.sources.source import LOADED, Planned, Position, Split
+from calve.sources.source import APART, LOADED, Planned, Position, SourceTable, Split
 from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 from calve.stop_point import reach
 
-__all__ = ["Load", "check_database", "chunk_of", "first_of", "log_position"]
+__all__ = ["Load", "check_database", "chunk_of", "log_position", "tables_of"]
 
 _BEGUN = "begun.json"
 _OTHER = "Correct host and database; for another database use a new --state and an empty target"
@@ -90,7 +90,7 @@ class Load:
     def open(self, begun: dict[str, Any], position: Position | None, pending: Sequence[Planned]) -> None:
         """Go on from a position, with batches that are not committed."""
         self.begun = begun
-        self.is_done = chunk_of(position) >= len(self.chunks) and not any("chunk" in first_of(one) for one in pending)
+        self.is_done = chunk_of(position) >= len(self.chunks) and not any("chunk" in _first_of(one) for one in pending)
 
     def left(self, position: Position | None) -> list[dict[str, Any]]:
         """Return the chunks after a position."""
@@ -103,10 +103,22 @@ class Load:
         first, left = chunk_of(position), max_bytes
         while first < len(self.chunks) and (left > 0 or not splits):
             chunk = self.chunks[first]
-            splits.append(Split({"chunk": chunk, LOADED: True}, chunk["bytes"]))
+            body = {"chunk": chunk, LOADED: True, APART: True} if chunk.get(APART) else {"chunk": chunk, LOADED: True}
+            splits.append(Split(body, chunk["bytes"]))
             left -= chunk["bytes"]
             first += 1
         return self.planned(Planned(splits, log_position(position) or {}), first) if splits else None
+
+    @property
+    def comparing(self) -> list[int]:
+        """The tables that were loaded apart, or are, to be compared; no change of the log is read before."""
+        tables: list[int] = self.begun.get("comparing", [])
+        return tables
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all chunks are before the last position that was asked about."""
+        return self._planned >= len(self.chunks)
 
     def planned(self, batch: Planned, chunk: int) -> Planned:
         """Return a batch with the complete position after it."""
@@ -159,6 +171,22 @@ def log_position(position: Position | None) -> Position | None:
     return known or None
 
 
-def first_of(planned: Planned) -> dict[str, Any]:
+def tables_of(planned: Planned, epochs: Epochs, epoch_of: Callable[[str], int]) -> list[SourceTable]:
+    """Return the tables of a batch, as they were then.
+
+    Args:
+        planned: The batch.
+        epochs: The descriptions of the tables.
+        epoch_of: Returns the epoch of a segment of the log.
+    """
+    body = _first_of(planned)
+    number = body["chunk"].get("epoch", 0) if "chunk" in body else epoch_of(body["file"])
+    first, last = body.get("epochs", (number, number))
+    loaded = {split.body["chunk"]["table"] for split in planned.splits if "chunk" in split.body}
+    found = [table for table in epochs.of(first, last) if not loaded or table.oid in loaded]
+    return [table.source_table() for table in found if table.keys]
+
+
+def _first_of(planned: Planned) -> dict[str, Any]:
     """Return the first split of a batch."""
     return planned.splits[0].body if planned.splits else {}

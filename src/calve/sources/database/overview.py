@@ -14,7 +14,7 @@ from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 __all__ = ["load_of", "note", "states"]
 
 _BEGUN, _COMMITTED = "begun.json", "committed.json"
-_WAITING = "waiting: it is loaded anew"
+_WAITING = {False: "waiting: it is loaded anew", True: "waiting: it is read again and compared"}
 
 
 def note(folder: FilesAt, chunk: int) -> None:
@@ -49,12 +49,15 @@ def states(folder: FilesAt) -> list[tuple[str, str]]:
         if number == begun.get("first", 0):
             chunks = {}  # all before are committed
         chunks.setdefault(chunk["table"], []).append((number < committed, chunk["bytes"]))
-    found = dict.fromkeys(waiting, _WAITING)
+    found = {name: _WAITING[compares] for name, compares in waiting.items()}
     for table in epochs.tables.values():
         if again:
             found[table.full_name] = "waiting: all tables are loaded anew"
         elif table.full_name not in waiting:
-            found[table.full_name] = _state(table, chunks.get(table.oid, []), unreadable.get(table.oid, ""))
+            chunks_of = chunks.get(table.oid, [])
+            state = _state(table, chunks_of, unreadable.get(table.oid, ""))
+            is_compared = state == "streaming" and table.oid in begun.get("comparing", [])
+            found[table.full_name] = "loaded, and not compared yet" if is_compared else state
     return sorted(found.items())
 
 

@@ -1,12 +1,13 @@
-"""Tables that are loaded anew while the others go on; the steps outlast crashes, and each may be repeated.
+"""Tables that are read again while the others go on; the steps outlast crashes, and each may be repeated.
 
-1. `calve source reload` writes a request.
+1. `calve source reload` writes a request, or the stream does, because a table changed without a trace in the log.
 2. The stream is halted. The database gives a position from which on the tables can be loaded, and the note is written:
    from here on the tables have new descriptions, and changes up to that position are not read any more.
 3. What the log has from before is written and committed.
-4. The rows of the targets are removed.
+4. The rows of the targets are removed; or, if they are to be compared, those that an earlier try has loaded apart.
 5. The chunks of the tables are added to those of the load, and the note is removed. They are read before all changes
    that follow in the log, as those of the first load are.
+6. What was loaded apart is compared with the targets, which get the differences; only then the log is read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import glob
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -29,13 +30,18 @@ from calve.sources.database.follow import fitting
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.database.stopped import unmark
 from calve.sources.database.table import Table
-from calve.sources.source import SourceTable
+from calve.sources.source import APART, SourceTable
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
 from calve.stop_point import reach
 
-__all__ = ["Beginning", "Note", "Reloads", "Request", "read", "request", "requests", "waiting"]
+__all__ = ["Beginning", "Note", "Reloads", "Request", "read", "read_again", "request", "requests", "waiting"]
 
 _NOTE, _REQUESTS = "reloading.json", "requests"
+_AGAIN = {
+    "compare": "It is read again by itself, and its target gets the rows that differ",
+    "reload": "It is loaded anew by itself",
+}
+_WHAT = {False: "loaded anew", True: "read again and compared"}
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -44,10 +50,12 @@ class Request(msgspec.Struct, frozen=True):
     Attributes:
         load: The load that the tables belong to; if all tables were loaded anew since, nothing is left to do.
         tables: The tables, as `schema.table`.
+        compares: Whether their targets get the differences; otherwise they are emptied.
     """
 
     load: int
     tables: list[str]
+    compares: bool = False
 
     def narrowed(self, settings: DatabaseSettings) -> DatabaseSettings:
         """Return settings that select these tables alone, as far as they are selected at all."""
@@ -64,6 +72,7 @@ class Note(msgspec.Struct, frozen=True):
         tables: The new descriptions; stopped, if the target cannot hold them.
         chunks: Their chunks.
         request: The name of the request's file.
+        compares: Whether the targets get the differences; otherwise they are emptied.
     """
 
     number: int
@@ -71,6 +80,7 @@ class Note(msgspec.Struct, frozen=True):
     tables: list[Table]
     chunks: list[dict[str, Any]]
     request: str
+    compares: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -107,10 +117,21 @@ class Beginning:
         return self
 
 
-def request(folder: FilesAt, load: int, tables: Iterable[str]) -> None:
-    """Ask a source to load some tables anew; it may be running, in another process."""
+def request(folder: FilesAt, load: int, tables: Iterable[str], compares: bool = False) -> None:
+    """Ask a source to read some tables again; it may be running, in another process."""
     name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
-    files_in(folder).post(_path(name), encoded(Request(load, list(tables))))
+    files_in(folder).post(_path(name), encoded(Request(load, list(tables), compares)))
+
+
+def read_again(policy: str, folder: FilesAt, load: int, table: str) -> str:
+    """Ask a source to read a table again, if `on_unlogged_change` says so; unless that is requested already.
+
+    Returns:
+        What follows, as a hint; empty: nothing.
+    """
+    if policy in _AGAIN and all(asked.tables != [table] for _, asked in requests(folder, load)):
+        request(folder, load, [table], compares=policy == "compare")
+    return _AGAIN.get(policy, "")
 
 
 def requests(folder: FilesAt, load: int) -> list[tuple[str, Request]]:
@@ -123,11 +144,11 @@ def _path(name: str) -> str:
     return f"{_REQUESTS}/{name}"
 
 
-def waiting(folder: FilesAt, begun: dict[str, Any]) -> set[str]:
-    """Return the tables that wait for their reload, as `schema.table`; its load has not begun."""
+def waiting(folder: FilesAt, begun: dict[str, Any]) -> dict[str, bool]:
+    """Return the tables that wait to be read again, as `schema.table`, each with whether it is compared."""
     note = read(folder, begun)
-    asked = {name for _, one in requests(folder, begun.get("load", 0)) for name in one.tables}
-    return asked.union(note.names if note else ())
+    asked = {name: one.compares for _, one in requests(folder, begun.get("load", 0)) for name in one.tables}
+    return {**asked, **(dict.fromkeys(note.names, note.compares) if note else {})}
 
 
 def read(folder: FilesAt, begun: dict[str, Any]) -> Note | None:
@@ -145,20 +166,22 @@ class Reloads:
         lines: The pipeline's log.
 
     Attributes:
+        files: The source's files.
         note: The reload that is under way, until its load begins.
         is_applied: Whether its tables have their new descriptions; until then the stream must not run.
         is_drained: Whether everything from before it is planned.
     """
 
     def __init__(self, folder: FilesAt, epochs: Epochs, lines: Log) -> None:
-        self._files, self._epochs, self._lines = files_in(folder), epochs, lines
+        self.files = files_in(folder)
+        self._epochs, self._lines = epochs, lines
         self.note: Note | None = None
         self.is_applied = self.is_drained = False
         self._failures, self._next_try = 0, 0.0
 
     def resume(self, begun: dict[str, Any]) -> None:
         """Go on with a reload that an earlier run began; the stream must not run."""
-        self.note = read(self._files, begun)
+        self.note = read(self.files, begun)
         self.is_applied = self.is_drained = False
         if self.note is not None:
             self.apply()
@@ -172,14 +195,15 @@ class Reloads:
         """Return the next request, if it is time to begin."""
         if self.note is not None or time.monotonic() < self._next_try:
             return None
-        return next(iter(requests(self._files, load)), None)
+        return next(iter(requests(self.files, load)), None)
 
-    def begin(self, name: str, begun: dict[str, Any], beginning: Beginning) -> None:
-        """Write down that tables are loaded anew; the stream does not run.
+    def begin(self, name: str, begun: dict[str, Any], beginning: Beginning, compares: bool = False) -> None:
+        """Write down that tables are read again; the stream does not run.
 
         Args:
             name: The name of the request's file.
             begun: The load.
+            compares: Whether their targets get the differences.
             beginning: Where the tables are loaded from.
         """
         before = {table.full_name: table for table in self._epochs.tables.values()}
@@ -187,14 +211,16 @@ class Reloads:
         kept = {table.oid for table in tables if not table.stopped}
         epoch = self._epochs.number + 1
         chunks = [{**chunk, "epoch": epoch} for chunk in beginning.chunks if chunk["table"] in kept]
-        note = Note(begun.get("reloads", 0) + 1, epoch, tables, chunks, name)
-        self._files.write(_NOTE, encoded(note))
+        note = Note(begun.get("reloads", 0) + 1, epoch, tables, chunks, name, compares)
+        self.files.write(_NOTE, encoded(note))
         reach("reload.after-note")
         self._failures, self._next_try = 0, 0.0
         self.note, self.is_applied, self.is_drained = note, False, False
         for table in tables:
             if table.stopped:
-                self._lines.warning(f"{table.full_name} cannot be loaded anew: {table.stopped}", table=table.full_name)
+                self._lines.warning(f"{table.full_name} cannot be read again: {table.stopped}", table=table.full_name)
+            elif compares:
+                self._lines.info(f"reads {table.full_name} again, to compare it", table=table.full_name)
             else:
                 self._lines.info(f"loads {table.full_name} anew: somebody has asked for it", table=table.full_name)
 
@@ -204,34 +230,43 @@ class Reloads:
         note, epochs = self.note, self._epochs
         if epochs.number < note.epoch:
             replaced = _replaced(epochs.tables.values(), note.tables)
-            unmark(self._files, {table.oid for table in note.tables} | replaced)
+            unmark(self.files, {table.oid for table in note.tables} | replaced)
             epochs.add(note.tables, replaced)
         reach("reload.after-epoch")
-        self._files.unpost([_path(note.request)])
+        self.files.unpost([_path(note.request)])
         self.is_applied = True
 
     def failed(self, name: str, asked: Request, error: CalveError) -> None:
         """Note why a request cannot be fulfilled, now or ever."""
         names = ", ".join(asked.tables)
         if error.verdict is not Verdict.AGAIN:
-            self._files.unpost([_path(name)])
-            self._lines.warning(f"{names} cannot be loaded anew: {error.message}", hint=error.hint)
+            self.files.unpost([_path(name)])
+            self._lines.warning(f"{names} cannot be read again: {error.message}", hint=error.hint)
             return
         if not self._failures:
-            self._lines.warning(f"{names} cannot be loaded anew yet: {error.message}; tries again", hint=error.hint)
+            self._lines.warning(f"{names} cannot be read again yet: {error.message}; tries again", hint=error.hint)
         self._next_try = time.monotonic() + delay(self._failures)
         self._failures += 1
 
     @property
     def condition(self) -> str:
         """What waits, for `calve status`; empty: nothing."""
-        return (
-            f"{', '.join(self.note.names)}: loaded anew when everything from before is committed" if self.note else ""
-        )
+        if self.note is None:
+            return ""
+        return f"{', '.join(self.note.names)}: {_WHAT[self.note.compares]} when everything from before is committed"
 
     @property
     def to_clear(self) -> list[SourceTable] | None:
         """The tables whose rows are to be removed from their targets, once everything from before is planned."""
+        return None if self.note is None or self.note.compares else self._drained
+
+    @property
+    def to_load_apart(self) -> list[SourceTable] | None:
+        """The tables that are to be compared, once everything from before is planned."""
+        return self._drained if self.note is not None and self.note.compares else None
+
+    @property
+    def _drained(self) -> list[SourceTable] | None:
         if self.note is None or not self.is_drained:
             return None
         return [table.source_table() for table in self.note.tables if not table.stopped]
@@ -239,25 +274,44 @@ class Reloads:
     @property
     def to_keep(self) -> list[SourceTable]:
         """All other tables."""
+        return self.to_keep_beside([])
+
+    def to_keep_beside(self, oids: Collection[int]) -> list[SourceTable]:
+        """Return all other tables, but some."""
         names = self.note.names if self.note else []
-        others = [table for table in self._epochs.tables.values() if table.full_name not in names]
+        tables = self._epochs.tables.values()
+        others = [table for table in tables if table.full_name not in names and table.oid not in oids]
         return [table.source_table() for table in others if table.keys]
 
-    def loading(self, begun: dict[str, Any], replaces: bool) -> dict[str, Any]:
+    def described(self, oids: Iterable[int]) -> list[SourceTable]:
+        """Return tables as they are by now."""
+        return [self._epochs.tables[oid].source_table() for oid in oids]
+
+    @property
+    def oids(self) -> list[int]:
+        """The tables that are read again."""
+        return [table.oid for table in self.note.tables if not table.stopped] if self.note else []
+
+    def loading(self, begun: dict[str, Any], replaces: bool = False, refuses: bool = False) -> dict[str, Any]:
         """Return the load with the chunks of the tables at its end.
 
         Args:
             begun: The load until now.
             replaces: Whether rows may be in a target, which was not emptied.
+            refuses: Whether the tables are not loaded at all.
         """
         assert self.note is not None
-        chunks = begun["chunks"]
-        added = [{**chunk, "replaces": True} if replaces else chunk for chunk in self.note.chunks]
-        return {**begun, "chunks": [*chunks, *added], "first": len(chunks), "reloads": self.note.number}
+        now = {**begun, "reloads": self.note.number}
+        if refuses:
+            return now
+        chunks, compares = begun["chunks"], self.note.compares
+        more = {"replaces": True} if replaces else {APART: True} if compares else {}
+        added = [*chunks, *({**chunk, **more} for chunk in self.note.chunks)]
+        return {**now, "chunks": added, "first": len(chunks), "comparing": self.oids if compares else []}
 
     def finish(self) -> None:
         """Remove the note, because the load has the chunks."""
-        self._files.remove([_NOTE])
+        self.files.remove([_NOTE])
         self.note, self.is_drained = None, False
 
 

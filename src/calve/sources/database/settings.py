@@ -52,10 +52,11 @@ class DatabaseSettings:
         "fail",
         "If a table is truncated: stop this table after all changes before it, or keep its rows and go on.",
     )
-    on_unlogged_change: Literal["fail", "reload", "ignore"] = option(
-        "fail",
-        "If values of older rows change, or may, without a trace in the log (e.g. a new column with a default): stop "
-        "this table after all changes before it, load it anew by itself, or go on and leave these values as they are.",
+    on_unlogged_change: Literal["compare", "fail", "reload", "ignore"] = option(
+        "compare",
+        "If rows change, or may, without a trace in the log (e.g. a new column with a default): read the table again, "
+        "compare it with its target, and write the rows that differ; stop this table after all changes before it; "
+        "empty its target and load it anew; or go on and leave these rows as they are.",
     )
     on_lost_position: Literal["fail", "reload"] = option(
         "fail",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,14 +10,17 @@ from calve.errors import CalveError, PositionLostError, SourceUnavailableError, 
 from calve.object_store import state_folder_at
 from calve.observe.humanize import many
 from calve.observe.log import Log as LogLines
-from calve.sources.database import anew
+from calve.sources.database import anew, reload
 from calve.sources.database.anew import Anew
-from calve.sources.database.change_log import ChangeLog, Gathering, Silence
+from calve.sources.database.awaited import awaited
+from calve.sources.database.change_log import ChangeLog
+from calve.sources.database.comparing import Comparing
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.load import Load, check_database, chunk_of, first_of, log_position
+from calve.sources.database.load import Load, check_database, chunk_of, log_position, tables_of
 from calve.sources.database.own_targets import OwnTargets, Shared
+from calve.sources.database.phases import Phases
 from calve.sources.database.reader import DatabaseReader
-from calve.sources.database.reload import Beginning, Reloads, Request
+from calve.sources.database.reload import Reloads, Request
 from calve.sources.database.stopped import condition, marked, tell, why_stopped
 from calve.sources.database.stream import DatabaseStream, Target
 from calve.sources.database.table import Table
@@ -30,20 +31,17 @@ from calve.stop_point import reach
 __all__ = ["ANY", "STEP", "DatabaseSource"]
 
 STEP = "start"
-_POLL_SECONDS = 0.02
 ANY = (1 << 63) - 1
 """Behind every position: until the load is committed it may be read again, when its rows are later ones."""
 
 
-class DatabaseSource(ABC):
+class DatabaseSource(Phases):
     """Loads the tables, and reads every change from exactly there on.
 
     Args:
         reader: The reader of splits, with the settings and the folder `<state>/<pipeline>/<source>`.
         shared: Finds targets of several tables.
     """
-
-    system: str  # what the database is called
 
     def __init__(self, reader: DatabaseReader, shared: Shared) -> None:
         self.reader = reader
@@ -67,36 +65,11 @@ class DatabaseSource(ABC):
         self._stream: DatabaseStream | None = None
         self._until: int | None = None
         self._load = Load(self._files)
+        self._comparing = Comparing(
+            self._load, self._reloads, self._add_load, lambda: self._stop_unreadable(now=True, is_again=False)
+        )
         self._unreadable: set[int] = set()
         self._committed: Position | None = None
-
-    @abstractmethod
-    def _prepare(self, begun: dict[str, Any] | None) -> tuple[dict[str, Any], int]:
-        """Check the database; begin a new state with `_began`, or check that an older one can go on.
-
-        Returns:
-            What was begun, and the position of the server's last change.
-        """
-
-    @abstractmethod
-    def _follow(self, target: Target, until: int | None) -> DatabaseStream:
-        """Return the stream."""
-
-    @abstractmethod
-    def _loaded_until(self) -> int:
-        """Return a position after every commit that the loaded rows may have; called when the load is committed."""
-
-    @abstractmethod
-    def _begin_load(self) -> None:
-        """Make sure that tasks can read chunks."""
-
-    @abstractmethod
-    def _begin_reload(self, settings: Any) -> Beginning:
-        """Check the selected tables, and prepare to load them anew, or raise why not; the stream does not run."""
-
-    @abstractmethod
-    def _end_load(self) -> None:
-        """Clean up, because no chunk is read any more; may be called more than once, by any thread."""
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Check the database, make what is missing there, and begin to read its changes.
@@ -189,15 +162,14 @@ class DatabaseSource(ABC):
         waiting = self._log.backlog(log_position(position))
         if left:
             return Backlog(-1, sum(chunk["bytes"] for chunk in left) + waiting.size_bytes, is_urgent=True)
+        if self._load.comparing:
+            return Backlog(-1, 1)
         if self._reloads.note is not None:
             return replace(waiting, is_urgent=True)
         if waiting or reached:
             return waiting
-        if isinstance(failed, PositionLostError) and self._settings.on_lost_position == "reload":
-            self._lose(failed)
+        if failed is not None and self._has_ended(position):
             return Backlog(-1, 1)
-        if failed is not None and self._committed == position:
-            raise failed
         return Backlog(-1, 1) if self._once else waiting  # more may come before the end
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
@@ -207,8 +179,11 @@ class DatabaseSource(ABC):
         position = self._own(position)
         if load := self._load.plan(position, max_bytes):
             return load
+        if self._load.comparing:
+            return None
         find = self._await if self._once and self._reloads.note is None else self._next
-        if (planned := find(position, max_bytes)) is None:
+        planned = find(position, max_bytes)
+        if planned is None:
             return None
         until = max(self._loaded_until(), self._load.begun.get("until", 0)) if self._load.is_done else ANY
         splits = [replace(split, body={**split.body, "until": until}) for split in planned.splits]
@@ -216,12 +191,7 @@ class DatabaseSource(ABC):
 
     def tables(self, planned: Planned) -> list[SourceTable]:
         """Return the tables of a batch, as they were then."""
-        body = first_of(planned)
-        number = body["chunk"].get("epoch", 0) if "chunk" in body else self._log.epoch(body["file"])
-        first, last = body.get("epochs", (number, number))
-        loaded = {split.body["chunk"]["table"] for split in planned.splits if "chunk" in split.body}
-        found = [table for table in self._epochs.of(first, last) if not loaded or table.oid in loaded]
-        return [table.source_table() for table in found if table.keys]
+        return tables_of(planned, self._epochs, self._log.epoch)
 
     def acknowledge(self, planned: Planned) -> None:
         """Let the log delete the changes of a committed batch; end the load after its last chunk."""
@@ -258,7 +228,7 @@ class DatabaseSource(ABC):
     def cleared(self, is_complete: bool) -> None:
         """See `Reloads`."""
         if self._anew is None:
-            self._add_load(not is_complete)
+            self._add_load(self._reloads.loading(self._load.begun, not is_complete))
             return
         self.stop()
         decided, self._anew = self._anew, None
@@ -273,9 +243,13 @@ class DatabaseSource(ABC):
             raise
         anew.finish(self._files)
 
-    def _add_load(self, replaces: bool) -> None:
-        """Load tables anew after all changes from before."""
-        begun = self._reloads.loading(self._load.begun, replaces)
+    @property
+    def comparing(self) -> Comparing | None:
+        """See `Compares`."""
+        return None if self._anew is not None else self._comparing
+
+    def _add_load(self, begun: dict[str, Any]) -> None:
+        """Load tables again after all changes from before."""
         is_done = len(begun["chunks"]) == len(self._load.chunks)
         if is_done:
             self._end_load()
@@ -290,7 +264,8 @@ class DatabaseSource(ABC):
         """Begin to load tables anew, if somebody asks for it, and nothing is being loaded."""
         reloads, stream = self._reloads, self._running
         if reloads.note is None:
-            wanted = reloads.wanted(self._number) if self._load.is_done and stream.failed is None else None
+            is_free = self._load.is_done and not self._load.comparing and stream.failed is None
+            wanted = reloads.wanted(self._number) if is_free else None
             if wanted is None and stream.has_halted:
                 self._restart()
             if wanted is None or (self._settings.transactional and not stream.halt()):
@@ -321,7 +296,7 @@ class DatabaseSource(ABC):
                 raise
             self._reloads.failed(name, asked, error)
             return False
-        self._reloads.begin(name, self._load.begun, beginning)
+        self._reloads.begin(name, self._load.begun, beginning, asked.compares)
         self._until = beginning.end
         return True
 
@@ -367,33 +342,36 @@ class DatabaseSource(ABC):
         assert self._stream is not None
         return self._stream
 
-    def _stop_unreadable(self, now: bool = False) -> None:
-        """Stop the tables that tasks could not read."""
+    def _stop_unreadable(self, now: bool = False, is_again: bool = True) -> None:
+        """Stop the tables that tasks could not read; they are read again, if the settings say so."""
+        policy = self._settings.on_unlogged_change if is_again else ""
         for oid, why in marked(self._files, now).items():
-            if oid not in self._unreadable and not self._epochs.tables[oid].stopped:
+            table = self._epochs.tables[oid]
+            if oid not in self._unreadable and not table.stopped:
                 self._unreadable.add(oid)
-                self._running.stop_table(oid, why)
+                hint = reload.read_again(policy, self._files, self._number, table.full_name)
+                self._running.stop_table(oid, why, hint)
 
     def _next(self, position: Position | None, max_bytes: int) -> Planned | None:
         return self._log.next(log_position(position), max_bytes, self._reloads.before)
 
     def _await(self, position: Position | None, max_bytes: int) -> Planned | None:
-        """Wait for changes, and for more, until the stream has reached the end of a run with `once`.
+        stream, positions = self._running, self._log.positions
+        planned = awaited(stream, positions, lambda: self._next(position, max_bytes), lambda: self._has_ended(position))
+        if planned is None and self._reloads.wanted(self._number):
+            self.backlog(position)  # tables that are to be read again belong to this run
+        return planned
+
+    def _has_ended(self, position: Position | None) -> bool:
+        """Return whether all tables are loaded anew, because the stream has ended.
 
         Raises:
-            SourceUnavailableError: Nothing comes for a while.
+            CalveError: It has ended for good, and everything before is committed.
         """
-        stream, silence, gathering = self._running, Silence(self._log.positions), Gathering()
-        while True:
-            failed, reached = stream.failed, stream.reached
-            planned = self._next(position, max_bytes)
-            if reached or (planned and (failed or gathering.is_enough(planned))):
-                return planned
-            if isinstance(failed, PositionLostError) and self._settings.on_lost_position == "reload":
-                self._lose(failed)
-                return None
-            if failed is not None and self._committed == position:
-                raise failed
-            if silence.is_long():
-                raise failed or stream.trouble or SourceUnavailableError(f"{self.system} sends nothing", step="read")
-            time.sleep(_POLL_SECONDS)
+        failed = self._running.failed
+        if isinstance(failed, PositionLostError) and self._settings.on_lost_position == "reload":
+            self._lose(failed)
+            return True
+        if failed is not None and self._committed == position:
+            raise failed
+        return False

@@ -43,13 +43,21 @@ def unreadable(codes: frozenset[str]) -> Iterator[None]:
         raise
 
 
-def stop(epochs: Epochs, table: Table, why: str, lines: Log) -> None:
-    """Begin an epoch in which a table is not read any more; nothing may wait for the log."""
+def stop(epochs: Epochs, table: Table, why: str, lines: Log, hint: str = "") -> None:
+    """Begin an epoch in which a table is not read any more; nothing may wait for the log.
+
+    Args:
+        epochs: The descriptions of tables.
+        table: The table.
+        why: Why.
+        lines: The pipeline's log.
+        hint: What follows; empty: what somebody can do.
+    """
     epochs.add([msgspec.structs.replace(table, stopped=why)])
     lines.warning(
         f"{table.full_name} is stopped, and the other tables go on: {why}",
         table=table.full_name,
-        hint=_WAY_OUT.format(table.full_name),
+        hint=hint or _WAY_OUT.format(table.full_name),
     )
 
 

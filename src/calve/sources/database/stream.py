@@ -76,7 +76,7 @@ class DatabaseStream(ABC):
         self.flushed = 0
         self.condition = ""
         self.reached = False
-        self._unreadable: deque[tuple[int, str]] = deque()
+        self._unreadable: deque[tuple[int, str, str]] = deque()
 
     def start(self) -> None:
         """Start the thread."""
@@ -87,8 +87,8 @@ class DatabaseStream(ABC):
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-        for oid, why in self.unreadable():
-            self._stop_now(oid, why)
+        for stopped in self.unreadable():
+            self._stop_now(*stopped)
 
     def halt(self) -> bool:
         """End the thread where a transaction ends; return whether it has ended. May be called again and again."""
@@ -140,17 +140,23 @@ class DatabaseStream(ABC):
     def _read(self) -> None:
         """Read changes until `reached`, a stop, or the end of the connection."""
 
-    def stop_table(self, oid: int, why: str) -> None:
-        """Stop a table that the load cannot read; called by the pipeline's thread."""
+    def stop_table(self, oid: int, why: str, hint: str) -> None:
+        """Stop a table that the load cannot read; called by the pipeline's thread.
+
+        Args:
+            oid: The table.
+            why: Why.
+            hint: What follows; empty: what somebody can do.
+        """
         if self._thread.is_alive():
-            self._unreadable.append((oid, why))
+            self._unreadable.append((oid, why, hint))
         else:
-            self._stop_now(oid, why)
+            self._stop_now(oid, why, hint)
 
-    def _stop_now(self, oid: int, why: str) -> None:
-        stop(self._target.epochs, self._target.epochs.tables[oid], why, self._lines)
+    def _stop_now(self, oid: int, why: str, hint: str) -> None:
+        stop(self._target.epochs, self._target.epochs.tables[oid], why, self._lines, hint)
 
-    def unreadable(self) -> Iterator[tuple[int, str]]:
+    def unreadable(self) -> Iterator[tuple[int, str, str]]:
         """Yield what `stop_table` was called with since the last call."""
         while self._unreadable:
             yield self._unreadable.popleft()
@@ -252,15 +258,15 @@ class DatabaseSession:
 
     def _stop_unreadable(self) -> None:
         """Stop the tables that the load could not read."""
-        for oid, why in self._stream.unreadable():
-            self._stop_table(self._epochs.tables[oid], why)
+        for oid, why, hint in self._stream.unreadable():
+            self._stop_table(self._epochs.tables[oid], why, hint)
 
-    def _stop_table(self, table: Table, why: str) -> None:
+    def _stop_table(self, table: Table, why: str, hint: str = "") -> None:
         """Read no more changes of a table; everything before is durable first, and all other tables go on."""
         if table.stopped:
             return
         self._write()
-        stop(self._epochs, table, why, self._lines)
+        stop(self._epochs, table, why, self._lines, hint)
         self._outbox.begin_epoch()
 
     def _set_table(self, table: Table, known: Table | None) -> bool:
@@ -295,21 +301,37 @@ class DatabaseSession:
                 hint=f"To have it right, load it anew: calve source reload <configuration> {table.full_name}",
             )
             return True
-        if policy == "reload":
-            folder, name = self._positions.files, table.full_name
-            if all(asked.tables != [name] for _, asked in reload.requests(folder, self._load)):
-                reload.request(folder, self._load, [name])
-        self._stop_table(table, f"{why}; the log does not have that")
+        self._read_again(table, f"{why}; the log does not have that")
         return False
+
+    def _read_again(self, table: Table, why: str, is_other: bool = False) -> None:
+        """Stop a table until it is read again, if `on_unlogged_change` says so; may be repeated.
+
+        Args:
+            table: The table.
+            why: Why.
+            is_other: Whether another table has its name by now, which is read even if this one was stopped before.
+        """
+        if self._epochs.tables.get(table.oid, table).stopped and not is_other:
+            return
+        policy = self._settings.on_unlogged_change
+        self._stop_table(table, why, reload.read_again(policy, self._positions.files, self._load, table.full_name))
 
     def _truncated(self, tables: list[Table]) -> None:
         """Follow `on_truncate`."""
         for table in tables:
-            self._lose_rows(table, "it was truncated, and the rows in the target were not removed")
+            why = "it was truncated, and the rows in the target were not removed"
+            if not self._keeps_rows(table, why):
+                self._stop_table(table, why)
 
     def _lose_rows(self, table: Table, why: str) -> None:
-        """Follow `on_truncate` for a table that has lost rows."""
-        if self._settings.on_truncate == "ignore":
+        """Follow a table that has lost some of its rows."""
+        if not self._keeps_rows(table, why):
+            self._read_again(table, why)
+
+    def _keeps_rows(self, table: Table, why: str) -> bool:
+        """Return whether rows stay that the database does not have, because `on_truncate` says so."""
+        is_ignored: bool = self._settings.on_truncate == "ignore"
+        if is_ignored:
             self._lines.warning(f"{table.full_name} keeps rows that {self.system} does not have: {why}")
-        else:
-            self._stop_table(table, why)
+        return is_ignored

@@ -23,8 +23,8 @@ class Effect(NamedTuple):
     """What a statement does to a table.
 
     Attributes:
-        kind: `truncate`, `drop`, `drop database`, `replace`, `rename`, `columns` (they may be others), `versioned` (it
-            is new, with system versioning) or `rows`.
+        kind: `truncate`, `partition` (one has lost its rows), `drop`, `drop database`, `replace`, `rename`, `columns`
+            (they may be others), `versioned` (it is new, with system versioning) or `rows`.
         database: The table's database.
         table: Its name; empty for `drop database`.
         to: Of `rename`: the new database and name.
@@ -147,7 +147,7 @@ def _altered(reader: Reader, ignores: bool) -> Iterator[Effect]:
     reader.skip("NOWAIT")
     found = alteration(reader, ignores)
     if found.truncates:
-        yield Effect("truncate", *table)
+        yield Effect("partition", *table)
     for other in found.others:
         yield Effect("columns", *other, alteration=Alteration(why=found.why))
     if found.may_describe or found.why or found.cascades:

@@ -145,13 +145,17 @@ class TableSession(DatabaseSession):
     def _next_oid(self) -> int:
         return max(self._epochs.tables, default=0) + 1
 
-    def _stop_named(self, database: str, name: str, why: str) -> None:
-        """Stop a table, also one that was not read yet."""
-        table = self._known(database, name) or Table(self._describer.database, self._next_oid, database, name, ())
-        self._stop_table(table, why)
+    def _named(self, database: str, name: str) -> Table:
+        """Return a table, also one that was not read yet."""
+        return self._known(database, name) or Table(self._describer.database, self._next_oid, database, name, ())
 
-    def _stop_table(self, table: Table, why: str) -> None:
-        super()._stop_table(table, why)
+    def _stop_named(self, database: str, name: str, why: str) -> None:
+        """Stop a table, also one that was not read yet; one that was read is read again."""
+        stop = self._read_again if self._known(database, name) else self._stop_table
+        stop(self._named(database, name), why)
+
+    def _stop_table(self, table: Table, why: str, hint: str = "") -> None:
+        super()._stop_table(table, why, hint)
         self._resolved = {}
 
     def _known(self, database: str, name: str) -> Table | None:
@@ -176,7 +180,7 @@ class TableSession(DatabaseSession):
         is_read = known is not None and not known.is_dropped and not known.stopped and known.since < at
         is_new = known is None and self._settings.selected.has(effect.database, effect.table)
         if effect.kind == "rows" and (is_read or is_new):
-            self._stop_named(effect.database, effect.table, _STATEMENT)
+            self._read_again(self._named(effect.database, effect.table), _STATEMENT, is_other=True)
             return
         if effect.kind == "versioned" and (is_read or is_new):
             self._stop_named(effect.database, effect.table, _VERSIONED)
@@ -187,8 +191,10 @@ class TableSession(DatabaseSession):
             return
         if effect.kind == "truncate":
             self._truncated([known])
+        elif effect.kind == "partition":
+            self._lose_rows(known, "a partition was truncated or dropped, and its rows in the target were not removed")
         elif effect.kind == "replace":
-            self._stop_table(known, RECREATED)
+            self._read_again(known, RECREATED, is_other=True)
         elif effect.kind == "drop":
             self._drop([known], at)
         elif effect.kind == "columns":
@@ -221,4 +227,4 @@ class TableSession(DatabaseSession):
         other = self._known(database, name)
         if self._settings.selected.has(database, name) and (other is None or other.since < at):
             why = f"it was called {effect.database}.{effect.table}, and its rows are not in the target"
-            self._stop_named(database, name, why)
+            self._read_again(self._named(database, name), why, is_other=True)

@@ -101,7 +101,7 @@ class CatalogSession(DatabaseSession):
         for other in self._epochs.tables.values():
             if known is None and other.full_name == full_name:
                 if self.transaction and not self._is_loaded(other.oid, self.transaction):
-                    self._stop_table(other, RECREATED)
+                    self._read_again(other, RECREATED, is_other=True)
                 return False
         found = self._database.described(self._database.tables([relation.oid]), self._publication)
         current = found[0] if found else None

@@ -247,10 +247,10 @@ class _Session(CatalogSession):
             self._ready[oid] = self._is_selected(relation) and self._describe(relation)
         return self._ready[oid]
 
-    def _stop_table(self, table: Table, why: str) -> None:
+    def _stop_table(self, table: Table, why: str, hint: str = "") -> None:
         self._settle_keys(table.oid)
         self._late.pop(table.oid, None)
-        super()._stop_table(table, why)
+        super()._stop_table(table, why, hint)
         self._ready.pop(table.oid, None)
 
     def _truncate(self, oids: list[int]) -> None:

@@ -1,0 +1,145 @@
+"""Between two batches: empties the targets of tables that are loaded anew, and compares those that were read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from calve.commit.compare import ApartLostError, Comparison, compare, other_writers
+from calve.commit.fence import clear
+from calve.commit.mark import CommitTarget, Mark
+from calve.observe.humanize import listed, many
+from calve.observe.log import Log
+from calve.pipeline.wiring import Wiring
+from calve.record.target import BranchRef, apart
+from calve.sinks.sink import SinkTables
+from calve.sources.source import Compares, Comparing, Reloads, SourceTable
+from calve.stop_point import reach
+
+__all__ = ["Reloading", "own_targets"]
+
+_SHOWN = 3
+
+
+class Reloading:
+    """The tables that the source of a pipeline reads again.
+
+    Args:
+        wiring: The pipeline's parts.
+        mark: Returns who commits.
+        commit_all: Commits every batch that is written.
+        log: The pipeline's.
+    """
+
+    def __init__(self, wiring: Wiring, mark: Callable[[], Mark], commit_all: Callable[[], None], log: Log) -> None:
+        self._wiring = wiring
+        self._mark = mark
+        self._commit_all = commit_all
+        self._log = log
+
+    def step(self) -> bool:
+        """Do what the source waits for; return whether it waited. May be repeated after a crash.
+
+        Raises:
+            CalveError: A target cannot be changed.
+        """
+        source = self._wiring.source
+        if isinstance(source, Reloads) and source.to_clear is not None:
+            self._clear(source)
+            return True
+        comparing = source.comparing if isinstance(source, Compares) else None
+        if comparing is not None and comparing.to_load is not None:
+            self._set_apart(comparing)
+            return True
+        if comparing is not None and comparing.to_compare is not None:
+            self._compare(comparing)
+            return True
+        return False
+
+    def _clear(self, source: Reloads) -> None:
+        """Remove all rows of targets, after everything from before is committed."""
+        self._commit_all()
+        targets, is_complete = own_targets(self._wiring.sink_tables, source.to_clear or [], source.to_keep)
+        names = self._empty(targets)
+        self._log.warning(f"removed all rows of {many(len(names), 'table')}, which are loaded anew", tables=names)
+        reach("pipeline.after-clear")
+        source.cleared(is_complete)
+
+    def _set_apart(self, comparing: Comparing) -> None:
+        """Empty the branches into which tables are loaded, after everything from before is committed."""
+        self._commit_all()
+        tables = comparing.to_load or []
+        targets, is_complete = own_targets(self._wiring.sink_tables, tables, comparing.to_keep)
+        fault = "" if is_complete else "its target has rows of other tables, or depends on the rows"
+        for table in tables:
+            fault = fault or self._fault(table, targets)
+        if not fault:
+            self._empty(target._replace(branch=apart(self._mark().pipeline, target.branch)) for target in targets)
+        reach("pipeline.after-apart")
+        comparing.load(fault)
+
+    def _fault(self, table: SourceTable, targets: Iterable[BranchRef]) -> str:
+        """Return why a table cannot be compared with its targets; empty: it can."""
+        for target in targets:
+            how, place = self._how(table, target), CommitTarget(target.table, "", target.branch)
+            others = other_writers(self._wiring.catalogs[target.catalog], place, self._mark())
+            rows = f"it has rows of other pipelines ({listed(others, _SHOWN)})" if others else ""
+            if fault := how if isinstance(how, str) else rows:
+                return f"its target {target.table} cannot be compared with it: {fault}"
+        return ""
+
+    def _compare(self, comparing: Comparing) -> None:
+        """Give targets the rows that were loaded apart, after all of these are committed."""
+        self._commit_all()
+        fault = ""
+        for table in comparing.to_compare or []:
+            for target in own_targets(self._wiring.sink_tables, [table], comparing.to_keep)[0]:
+                fault = fault or self._apply(table, target)
+        reach("pipeline.after-compare")
+        comparing.end(fault)
+
+    def _apply(self, table: SourceTable, target: BranchRef) -> str:
+        """Compare a table with one of its targets; return why it cannot be."""
+        how = self._how(table, target)
+        if isinstance(how, str) or how is None:
+            return how or ""
+        place = CommitTarget(target.table, "", target.branch, how.write_mode)
+        try:
+            found = compare(self._wiring.catalogs[target.catalog], place, self._mark(), how)
+        except ApartLostError as error:
+            return str(error)
+        if found is not None:
+            self._log.info(f"{target.table} was compared with {table.name}: {found}", table=target.table)
+        self._wiring.refresh(target.catalog, target.table)
+        return ""
+
+    def _how(self, table: SourceTable, target: BranchRef) -> Comparison | str | None:
+        """Return how a target is compared, or why it cannot be; None: there is nothing to compare."""
+        found = [how for sink in self._wiring.sink_tables if (how := sink.comparison(table, target))]
+        return next((how for how in found if isinstance(how, str)), found[0] if found else None)
+
+    def _empty(self, targets: Iterable[BranchRef]) -> list[str]:
+        """Remove all rows of those that exist, and return their tables."""
+        names = []
+        for target in dict.fromkeys(targets):
+            catalog = self._wiring.catalogs[target.catalog]
+            if catalog.load(target.table) is not None:
+                clear(catalog, CommitTarget(target.table, "", target.branch), self._mark())
+                self._wiring.refresh(target.catalog, target.table)
+                names.append(target.table)
+        return names
+
+
+def own_targets(
+    sinks: Sequence[SinkTables], tables: Sequence[SourceTable], kept: Sequence[SourceTable]
+) -> tuple[list[BranchRef], bool]:
+    """Return the targets that have rows of some source tables alone, and whether these are all of their rows.
+
+    Args:
+        sinks: The sinks with tables.
+        tables: The source tables.
+        kept: The other tables of the source.
+    """
+    shared = {ref for sink in sinks for ref in sink.targets_of(kept)}
+    found = [sink.targets_of([table]) for sink in sinks for table in tables]
+    is_complete = all(refs and not shared.intersection(refs) for refs in found)
+    return [ref for refs in found for ref in refs if ref not in shared], is_complete

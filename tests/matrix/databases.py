@@ -110,6 +110,8 @@ class _Round:
         victim = self._victim
         if strike.point == "catalog.after-evolve":
             again(self._shop.change)
+        if strike.fills:
+            again(self._shop.fill)
         if strike.is_early:
             self._ask(strike.tables)
         victim.start("" if strike.point == ANY else f"{strike.point}:{strike.nth}")
@@ -158,7 +160,7 @@ class _Round:
         if self._victim.phase == STREAMING and chance.random() < 0.3:
             shop.widen()
         if chance.random() < 0.4:
-            shop.change()
+            chance.choice([shop.change, shop.fill])()
 
     def compare(self) -> None:
         """Count what is not as in the database, when the last row has followed by the stream."""

@@ -79,6 +79,12 @@ class Shop:
         self._run(f"update app.item set {name} = 'm{self._columns}' where id % 7 = {self._columns % 7}")
         self.events["columns added"] += 1
 
+    def fill(self) -> None:
+        """Add a column that older rows have a value in, of which the log has no trace: the table is compared."""
+        self._columns += 1
+        self._run(f"alter table app.item add column more_{self._columns} varchar(20) default 'd{self._columns}'")
+        self.events["columns added with a default"] += 1
+
     def widen(self) -> None:
         """Widen a column; the table is written anew."""
         if self._is_wide:

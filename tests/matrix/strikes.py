@@ -39,6 +39,8 @@ PATH = (
     ANY,
 )
 """Where the whole of Calve is killed, besides at the points of loads."""
+COMPARED = ("pipeline.after-apart", "reload.after-begun", "pipeline.after-compare", ANY)
+"""Where it is killed while a table that changed without a trace is compared."""
 TABLES = ("app.item", "app.pair")
 
 
@@ -51,12 +53,14 @@ class Strike:
         nth: At which time it is reached.
         tables: What is to be loaded anew: these tables; all, if there are none; None: nothing.
         is_early: Whether that is asked for before the start.
+        fills: Whether a table changes before, without a trace in the log.
     """
 
     point: str = ANY
     nth: int = 1
     tables: tuple[str, ...] | None = None
     is_early: bool = False
+    fills: bool = False
 
 
 def plan(turn: int, is_whole: bool, chance: random.Random) -> list[Strike]:
@@ -77,7 +81,8 @@ def plan(turn: int, is_whole: bool, chance: random.Random) -> list[Strike]:
     count = KILLS - 1 - len(reloads)
     others = [*_others(turn * count, count, chance)] if is_whole else [Strike()] * count
     chance.shuffle(others)
-    later = [*others[half - 1 :], *reloads]
+    compared = Strike(COMPARED[turn % len(COMPARED)], fills=True)
+    later = [*others[half:], compared, *reloads]
     chance.shuffle(later)
     return [first, *others[: half - 1], *sorted(later, key=_needs_load)]
 

@@ -142,8 +142,7 @@ class SmallPipeline(Victim):
 
     def __init__(self, folder: Path, shop: Shop) -> None:
         kind = "postgres" if shop.kind == "postgres" else "mysql"
-        more = {"on_unlogged_change": "ignore"} if kind == "postgres" else {}
-        self._process = Process(folder, kind, shop.server.port, shop.database, **more)
+        self._process = Process(folder, kind, shop.server.port, shop.database)
         self._store = pipeline.Store(folder)
         self.source = folder / "source"
 
@@ -210,8 +209,6 @@ class WholeCalve(Victim):
             "max_batch_bytes": "128kb",
             "catalog": lakehouse | {"warehouse": f"file://{lakehouse['warehouse']}"},  # Rust knows only URLs
         }
-        if self._kind == "postgres":  # it writes the rows of a wider column anew, and does not say how
-            source["on_unlogged_change"] = "ignore"
         source["tables"] = {"include": ["app.*"]}
         return json.dumps({"shop": {"source": {self._kind: source}, "sink": [{"iceberg": sink}]}})
 

@@ -70,15 +70,21 @@ def merge_changes(
     letters: list[bytes] = []
     with writes_by(transaction, mode):
         for keys in found:
-            relation = relation_of(catalog.spark, transaction, branch)
-            if len(lost := _Merge(catalog.spark, relation, keys).without_older_row()):
-                events = keys.letters_of(lost)
-                if not all(events):
-                    raise _incomplete(table.name(), keys, len(lost))
-                letters += [line for lines in events for line in lines]
-                keys = keys.without(lost)
-            if keys.columns or len(keys.deletes):
-                _Merge(catalog.spark, relation, keys).run()
+            letters += _applied(catalog.spark, relation_of(catalog.spark, transaction, branch), keys, table.name())
+    return letters
+
+
+def _applied(spark: SparkSession, relation: Any, keys: Staged, table: str) -> list[bytes]:
+    """Apply the changes of one key; return the dead letters of those that were left out."""
+    letters: list[bytes] = []
+    if len(lost := _Merge(spark, relation, keys).without_older_row()):
+        events = keys.letters_of(lost)
+        if not all(events):
+            raise _incomplete(table, keys, len(lost))
+        letters = [line for lines in events for line in lines]
+        keys = keys.without(lost)
+    if keys.columns or len(keys.deletes):
+        _Merge(spark, relation, keys).run()
     return letters
 
 

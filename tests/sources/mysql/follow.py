@@ -140,9 +140,7 @@ class Follower:
             for key, row in self.rows.get(table, {}).items()
         ]
 
-    def _apply(
-        self, rows: list[dict], tables: dict[str, SourceTable], place: dict[str, dict[str, dict]]
-    ) -> None:
+    def _apply(self, rows: list[dict], tables: dict[str, SourceTable], place: dict[str, dict[str, dict]]) -> None:
         for row in rows:
             fields = json.loads(tables[row["table_name"]].schema_json)["fields"]
             self._numbers[row["table_name"], row["document_id"]] = {field["name"]: field["id"] for field in fields}

@@ -37,7 +37,7 @@ def of(text: str) -> list[tuple[object, ...]]:
         ("ALTER TABLE online WAIT 5 RENAME COLUMN b TO c", [("columns", "d", "online", (("b", "c"),))]),
         ("SET STATEMENT lock_wait_timeout=1 FOR ALTER TABLE a MODIFY b bigint", [("columns", "d", "a")]),
         ("CREATE INDEX i ON a (b)", []),
-        ("ALTER TABLE t DROP PARTITION p1", [("truncate", "d", "t")]),
+        ("ALTER TABLE t DROP PARTITION p1", [("partition", "d", "t")]),
         ("ALTER TABLE t ADD c varchar(9) DEFAULT 'DROP PARTITION'", [("columns", "d", "t")]),
         ("CREATE OR REPLACE TABLE t (a int)", [("replace", "d", "t")]),
         ("CREATE TABLE IF NOT EXISTS t (a int)", []),

@@ -122,7 +122,9 @@ def test_a_comparison_that_is_killed_between_any_two_steps_is_made_once(
     once(running)
     server.run("alter table t add a int default 5", "insert into t values (100, 1)", database=database)
     for number, point in enumerate(POINTS):
-        server.run(f"insert into t values ({1000 + number}, 1)", f"delete from t where id = {number}", database=database)
+        server.run(
+            f"insert into t values ({1000 + number}, 1)", f"delete from t where id = {number}", database=database
+        )
         assert running.start("--once", environment={VARIABLE: f"{point}:1"}).wait(240) == -9
     once(running)
     assert same(running, server, database, "t")

@@ -239,7 +239,7 @@ def test_what_cannot_be_followed_stops_its_table_alone_after_everything_before_i
         table = f"create table {name} (id int primary key, n int not null)"
         server.run(table, f"insert into {name} values (1, 1)", database=database)
     server.run("create publication calve_shop for all tables", database=database)
-    running = calve(yaml(server, database))
+    running = calve(yaml(server, database, "on_unlogged_change: fail"))
     once(running)
     for name, (statement, _) in STOPS.items():
         now = "other_name" if name == "named" else name

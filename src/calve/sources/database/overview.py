@@ -57,7 +57,7 @@ def states(folder: FilesAt) -> list[tuple[str, str]]:
             chunks_of = chunks.get(table.oid, [])
             state = _state(table, chunks_of, unreadable.get(table.oid, ""))
             is_compared = state == "streaming" and table.oid in begun.get("comparing", [])
-            found[table.full_name] = "loaded, and not compared yet" if is_compared else state
+            found[table.full_name] = _WAITING[True] if is_compared else state
     return sorted(found.items())
 
 

@@ -11,6 +11,7 @@ import pytest
 from calve.commit.compare import ApartLostError, Comparison, compare, other_writers
 from calve.commit.fence import append, clear
 from calve.commit.mark import CommitTarget, Mark
+from calve.record.content_file import ContentFile
 from calve.record.target import apart, beside
 from commit.lake_table import Lake
 
@@ -24,16 +25,21 @@ def loaded(lake: Lake, right: list[int], note: str = "a") -> CommitTarget:
     """Give the target, whose right rows are loaded apart from it."""
     target, other = CommitTarget(lake.name), CommitTarget(lake.name, "", BRANCH)
     clear(lake.catalog, other, MARK)
-    file = lake.file(note, right)
+    append(lake.catalog, other, MARK, {2: [unique(lake, note, right)]})
+    return target
+
+
+def unique(lake: Lake, note: str, ids: list[int]) -> ContentFile:
+    """Give a file with a name of its own."""
+    file = lake.file(note, ids)
     path = f"{file.file_path.removesuffix('.parquet')}-{uuid.uuid4().hex}.parquet"
     Path(file.file_path).rename(path)
-    append(lake.catalog, other, MARK, {2: [msgspec.structs.replace(file, file_path=path)]})
-    return target
+    return msgspec.structs.replace(file, file_path=path)
 
 
 def wrong(lake: Lake, ids: list[int], batch: int = 1) -> None:
     """Write rows into the target."""
-    append(lake.catalog, CommitTarget(lake.name), MARK, {batch: [lake.file("a", ids)]})
+    append(lake.catalog, CommitTarget(lake.name), MARK, {batch: [unique(lake, "a", ids)]})
 
 
 def test_rows_that_differ_are_written_and_the_branch_is_dropped_in_the_same_commit(lake: Lake) -> None:

@@ -21,11 +21,11 @@ MARK, BRANCH = Mark("p", "state", 9), apart("p", "main")
 HOW = Comparison((("id",),))
 
 
-def loaded(lake: Lake, right: list[int], note: str = "a") -> CommitTarget:
+def loaded(lake: Lake, right: list[int], note: str = "a", batch: int = 2) -> CommitTarget:
     """Give the target, whose right rows are loaded apart from it."""
     target, other = CommitTarget(lake.name), CommitTarget(lake.name, "", BRANCH)
     clear(lake.catalog, other, MARK)
-    append(lake.catalog, other, MARK, {2: [unique(lake, note, right)]})
+    append(lake.catalog, other, MARK, {batch: [unique(lake, note, right)]})
     return target
 
 
@@ -63,7 +63,7 @@ def test_rows_with_other_values_are_changed_and_ignored_columns_do_not_count(lak
     assert found == (0, 0, 0)
     assert {row["note"] for row in _rows(lake)} == {"a"}
     append(lake.catalog, CommitTarget(lake.name), MARK, {3: [lake.file("c", [3])]})
-    found = compare(lake.catalog, loaded(lake, [1, 2, 3], "b"), MARK, HOW)
+    found = compare(lake.catalog, loaded(lake, [1, 2, 3], "b", 4), MARK, HOW)
     assert found == (0, 3, 0)
     assert {row["note"] for row in _rows(lake)} == {"b"}
 
@@ -79,7 +79,7 @@ def test_rows_that_were_loaded_and_dropped_by_somebody_are_not_taken_for_compare
     lake.java.manageSnapshots().removeBranch(BRANCH).commit()
     with pytest.raises(ApartLostError, match="was dropped, before its rows were compared"):
         compare(lake.catalog, target, MARK, HOW)
-    assert compare(lake.catalog, loaded(lake, [1, 2]), MARK, HOW) == (1, 0, 0), "it can be loaded again"
+    assert compare(lake.catalog, loaded(lake, [1, 2], batch=3), MARK, HOW) == (1, 0, 0), "it can be loaded again"
 
 
 def test_other_pipelines_of_a_branch_are_named(lake: Lake) -> None:

@@ -105,7 +105,9 @@ def csv_content(rng: random.Random) -> Content:
         encoding=dialect.encoding,
     )
     bom, first = _BOMS.get(dialect.encoding, b""), len(pieces[0].text)
-    return Content("csv", pieces, dialect.partial, CodecSettings(csv=codec), bom, len(bom) + first)
+    return Content(
+        "csv", pieces, dialect.partial, CodecSettings(csv=codec), bom, len(bom) + first, len(dialect.write("a"))
+    )
 
 
 def _dialect(rng: random.Random) -> Dialect:

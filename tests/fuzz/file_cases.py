@@ -67,6 +67,7 @@ class Content:
         codec: Its codec; None: that of its name.
         bom: What it begins with.
         uncut_bytes: As many first bytes must be there.
+        unit_bytes: A plain text is cut after so many bytes, or twice as many, and so on.
     """
 
     suffix: str
@@ -75,6 +76,7 @@ class Content:
     codec: CodecSettings | None = None
     bom: bytes = b""
     uncut_bytes: int = 0
+    unit_bytes: int = 1
 
     @property
     def text(self) -> bytes:

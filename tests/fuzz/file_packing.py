@@ -54,9 +54,10 @@ def packed(rng: random.Random) -> Packed:
     text = csv_content(rng) if rng.random() < 0.4 else content(rng)
     compression = rng.choice(["", "", "gz", "gz", "zst"])
     if not compression:
-        size = (
-            rng.randrange(text.uncut_bytes, len(text.text) + 1) if text.text and rng.random() < 0.4 else len(text.text)
-        )
+        size = len(text.text)
+        if rng.random() < 0.4:
+            size = rng.randrange(text.uncut_bytes, size + 1)
+            size -= (size - len(text.bom)) % text.unit_bytes
         return _plain(text, text.text[:size], text.suffix, text.text[:size])
     members = _members(rng, text.text, compression)
     suffix = f"{text.suffix}.{compression}"

@@ -363,7 +363,7 @@ impl Level {
         let new = self.new.iter().map(|(name, node)| (name.as_slice(), Below::New(node)));
         write_fields(Kind::Known, out, columns.into_iter().chain(new), |below, out| match below {
             Below::Column(column) => column.write_new(out),
-            Below::New(node) => node.write(out),
+            Below::New(node) => node.write_counted(out),
         })
     }
 

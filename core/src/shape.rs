@@ -140,6 +140,8 @@ pub struct Node {
     /// How many objects were seen, and in which of those above it the field was met last.
     object: u64,
     met: u64,
+    /// How many values were seen that are not null.
+    count: u64,
 }
 
 /// Writes a kind with its fields as `Node.to_json` does, those of which `write` says that there is something. False: none.
@@ -198,6 +200,7 @@ impl Node {
     }
 
     fn note(&mut self, kind: Kind, seen: &mut Seen) {
+        self.count += 1;
         let joined = join(self.kind, kind);
         if joined == Kind::Mixed && self.kind != Kind::Mixed {
             seen.lost |= self.kind.is_nested() || kind.is_nested();
@@ -355,13 +358,23 @@ impl Node {
     pub fn write(&self, out: &mut Vec<u8>) -> bool {
         let is_nested = self.kind.is_nested() || self.kind.is_known();
         let fields = if is_nested { self.fields.as_slice() } else { &[] };
-        let has_any =
-            write_fields(self.kind, out, fields.iter().map(|(name, node)| (name.as_slice(), node)), Node::write);
+        let is_struct = matches!(self.kind, Kind::Struct | Kind::KnownStruct);
+        let write = if is_struct { Node::write_counted } else { Node::write };
+        let has_any = write_fields(self.kind, out, fields.iter().map(|(name, node)| (name.as_slice(), node)), write);
         if !has_any && !self.kind.is_known() {
             out.push(b'"');
             out.extend(self.kind.name().bytes());
             out.push(b'"');
             return true;
+        }
+        has_any
+    }
+
+    /// Writes it with its count, as the value of a field.
+    pub fn write_counted(&self, out: &mut Vec<u8>) -> bool {
+        let has_any = self.write(out);
+        if has_any && !self.kind.is_known() {
+            out.extend(format!(",{}", self.count).bytes());
         }
         has_any
     }

@@ -234,12 +234,12 @@ def test_fields_that_differ_by_case_only_are_known_when_case_is_ignored():
     assert [(each["code"], each["field"]) for each in rejects] == [("AMBIGUOUS_FIELD", "A")]
 
 
-def test_fields_beyond_the_limit_on_columns_reject_their_events():
+def test_fields_beyond_the_limit_on_columns_reject_their_events_which_decide_no_column():
     events = ['{"a":1,"b":{"c":1,"d":2}}', '{"a":2,"e":5}', '{"a":3,"e":null}', '{"a":4}']
     table, converted = unknown({"a": "int"}, *events, column_limit=3)
     plan = plan_evolution(table, converted.unknown, limit=3)
-    assert [(path, name) for path, name, *_ in plan.add] == [((), "b")]
-    assert [field["name"] for field in plan.add[0][2]["fields"]] == ["c"]
+    assert [(path, name) for path, name, *_ in plan.add] == [((), "e")]
+    assert converted.rejects["row"].to_pylist() == [0]
     evolved = {"a": "int", "b": "struct<c: long>"}
     _, converted = unknown(evolved, *events, column_limit=3)
     assert converted.unknown is None

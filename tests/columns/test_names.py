@@ -145,12 +145,12 @@ def test_names_that_normalise_alike_are_columns_of_their_own():
 
 def test_fields_that_differ_by_case_share_a_column_where_case_is_ignored():
     schema = created({"Id": 1, "s": {"X": 1}}, {"id": 1.5, "S": {"x": None, "y": True}}, case_insensitive=True)
-    assert names(schema) == ["Id", "s"]
-    assert str(schema.find_type("Id")) == "double"
-    rows = rows_of({"ID": 2}, {"s": {"Y": False, "x": 1}}, {"New": 1}, {"new": 2})
+    assert names(schema) == ["id", "s"]
+    assert str(schema.find_type("id")) == "double"
+    rows = rows_of({"ID": 2}, {"s": {"Y": False, "x": 1}}, {"New": 1}, {"new": 2}, {"New": None})
     schema, converted = evolved(schema, rows, case_insensitive=True)
-    assert (names(schema), rejects(converted)) == (["Id", "s", "New"], [])
-    assert [row["New"] for row in plain_rows(converted.rows)] == [None, None, 1, 2]
+    assert (names(schema), rejects(converted)) == (["id", "s", "new"], [])
+    assert [row["new"] for row in plain_rows(converted.rows)] == [None, None, 1, 2, None]
 
 
 @pytest.mark.parametrize("bracket", ["[", '{"a":'])
@@ -183,12 +183,12 @@ def test_what_is_nested_deeper_than_250_levels_is_malformed(kind, is_validated):
 def test_many_distinct_keys_fill_a_table_to_its_limit_and_no_further():
     one = {f"k{number}": number for number in range(3 * COLUMN_LIMIT)}
     many = [{f"k{number}": number} for number in range(3 * COLUMN_LIMIT)]
-    for rows in (rows_of(one), rows_of(*many)):
+    for rows, count in ((rows_of(one), 1), (rows_of(*many), COLUMN_LIMIT)):
         assert (
             len(names(msgspec.json.decode(msgspec.json.encode(infer(rows).encodable()), type=Inferred).to_schema()))
             == COLUMN_LIMIT
         )
         schema, converted = evolved(created({"id": 1}), rows)
-        assert len(names(schema)) == COLUMN_LIMIT
+        assert len(names(schema)) == count
         assert set(rejects(converted)) == {("TOO_MANY_COLUMNS", field) for _, field in rejects(converted)}
         assert len(converted.rows) + len(converted.rejects) == len(rows)

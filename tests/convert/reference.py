@@ -92,6 +92,9 @@ def impossible(v, kind, ci, columns, path=""):
             known = renamed(v, list(types), ci)
         except Ambiguous:
             return False
+        new = {n: v for n, v in known.items() if n not in types and (not ci or folded(n) not in map(folded, types))}
+        if collides([new], ci):
+            return True
         return any(
             impossible(known[name], types[name], ci, columns, f"{path}{name}.")
             if name in types
@@ -103,6 +106,21 @@ def impossible(v, kind, ci, columns, path=""):
         return any(impossible(item, kind.element_type, ci, columns, f"{path}element.") for item in v)
     if isinstance(kind, t.MapType) and isinstance(v, dict):
         return any(impossible(item, kind.value_type, ci, columns, f"{path}value.") for item in v.values())
+    return False
+
+
+def collides(objects, ci):
+    """Whether new fields of objects that share columns, or fields inside of these, differ by case only, or have no name."""
+    values = {}
+    for name, value in ((name, value) for each in objects for name, value in each.items() if value is not None):
+        values.setdefault(folded(name) if ci else name, []).append(value)
+    if len({folded(name) for name in values}) < len(values) or ("" in values and len(values) > 1):
+        return True
+    for found in values.values():
+        while found and all(isinstance(each, list) for each in found):
+            found = [item for each in found for item in each if item is not None]
+        if found and all(isinstance(each, dict) for each in found) and collides(found, ci):
+            return True
     return False
 
 

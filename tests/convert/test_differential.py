@@ -66,7 +66,7 @@ def test_random_events_become_what_the_design_says(through_validation, seed, mis
         positions = rows["row"].to_pylist()
     options = ConvertOptions(look_for_unknown=unknown, on_type_mismatch=mismatch, case_insensitive=ci, fields=fields)
     options = dataclasses.replace(options, count_ignored=not unknown)
-    converted = Converter(table_of(schema), options).convert(rows)
+    converted = Converter(table_of(schema), options, checks=False).convert(rows)  # each event alone
     nulled, ignored, repeats = Counter[str](), Counter[str](), (Counter[str](), Counter[str]())
     for row, values in zip(converted.row.to_pylist(), plain_rows(converted.rows), strict=True):
         got[positions[row]] = values

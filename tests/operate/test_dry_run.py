@@ -111,7 +111,7 @@ def test_a_new_table_is_shown_as_the_statement_that_makes_it() -> None:
     assert [[one.code for one in event.rejects] for event in found.events] == [[], ["NOT_COERCIBLE"]]
     assert table.statements == [
         "CREATE TABLE lakehouse.shop.orders (\n"
-        "  id bigint,\n  kind string,\n  total double,\n  at timestamp,\n  to struct<city: string, zip: bigint>\n"
+        "  id bigint,\n  kind string,\n  total double,\n  at timestamp,\n  to struct<city: string>\n"
         ") USING iceberg\nPARTITIONED BY (days(at), bucket(8, id))\nLOCATION '/t'\n"
         "TBLPROPERTIES ('calve.columns' = 'inferred');"
     ]

@@ -10,6 +10,7 @@ from calve.columns.infer import infer
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.route.route import SinkRoute
+from calve.sinks.iceberg.draft import DraftRules
 from calve.sinks.iceberg.inferred import fitted
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -59,7 +60,7 @@ def test_only_columns_that_no_setting_declares_take_no_offset():
     columns += [{"name": name, "type": f"struct<at: timestamp, {name}: int>"} for name in ("deep", "open")]
     types = ColumnTypes({"*_at": "timestamp", "deep.at": "timestamp"})
     route = SinkRoute(compile_format("a.b"))
-    job = TableJob("iceberg", route, DeadLetterLocation(""), "c", {}, column_types=types)
+    job = TableJob("iceberg", route, DeadLetterLocation(""), "c", {}, rules=DraftRules(types))
     table = table_of(schema_from_columns(columns))
     inferred = replace(table, properties={"calve.columns": "inferred"})
     assert job.options(inferred).local_times == {"free", "open"}

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Evolution",
     "NewColumn",
+    "event_refusal",
+    "has_case_twins",
+    "is_contended",
     "known_fields",
     "new_schema",
     "plan_evolution",
@@ -85,19 +88,44 @@ class Evolution:
     Attributes:
         add: Columns to add, all optional.
         widen: Dotted names of columns, and their new, wider types.
+        is_contended: Whether fields compete for a name or a place, so that not all events can be written.
     """
 
     add: list[NewColumn] = field(default_factory=list)
     widen: list[tuple[str, str]] = field(default_factory=list)
+    is_contended: bool = False
 
 
 def new_schema(
     node: Node, types: ColumnTypes = _INFERRED, case_insensitive: bool = False, limit: int = COLUMN_LIMIT
 ) -> Schema:
-    """Return the schema of a new table, with optional columns for all fields that can have one."""
+    """Return the schema of a new table, with optional columns for all fields that can have one.
+
+    If fields compete for a name or a place, those of the most events get it, whatever the order of the events.
+    """
+    return _new_schema(node, types, case_insensitive, limit)[0]
+
+
+def is_contended(
+    node: Node, types: ColumnTypes = _INFERRED, case_insensitive: bool = False, limit: int = COLUMN_LIMIT
+) -> bool:
+    """Return whether fields of a new table compete for a name or a place, or cannot become columns."""
+    return _new_schema(node, types, case_insensitive, limit)[1]
+
+
+def has_case_twins(node: Node) -> bool:
+    """Return whether two fields of an object differ by case only."""
+    is_twin = len({folded(name) for name in node.fields}) < len(node.fields)
+    return is_twin or any(has_case_twins(each) for each in node.fields.values())
+
+
+def _new_schema(node: Node, types: ColumnTypes, case_insensitive: bool, limit: int) -> tuple[Schema, bool]:
     node = _without_case(node) if case_insensitive else node
-    found = _Types(ColumnNames(iceberg.StructType(), limit), types).of(node, ColumnPath())
-    return Schema(*found.fields) if isinstance(found, iceberg.StructType) else Schema()
+    names = ColumnNames(iceberg.StructType(), limit)
+    kind = _Types(names, types).of(node, ColumnPath())
+    if names.refused:
+        kind = _Types(ColumnNames(iceberg.StructType(), limit), types).of(_by_priority(node), ColumnPath())
+    return Schema(*kind.fields) if isinstance(kind, iceberg.StructType) else Schema(), names.refused
 
 
 def plan_evolution(
@@ -112,20 +140,39 @@ def plan_evolution(
     Fields that cannot become columns are left out; `refusal` finds them when their events are read again.
     """
     columns = table.schema.as_struct()
-    evolution = Evolution(widen=list(_wider(widened(inferred.root, columns), ())))
     new = known_fields(inferred.root, columns, case_insensitive)
-    new_types = _Types(ColumnNames(columns, limit), types)
-    for path, name, node in _new_fields(_without_case(new) if case_insensitive else new, columns, ColumnPath()):
-        if new_types.names.take(path, name):
-            kind = new_types.of(node, path.field(name))
-            evolution.add.append(NewColumn(path.steps, name, json.loads(kind.model_dump_json()), node.doc))
-    return evolution
+    new = _without_case(new) if case_insensitive else new
+    names = ColumnNames(columns, limit)
+    add = list(_added(new, columns, _Types(names, types)))
+    if names.refused:
+        add = list(_added(_by_priority(new), columns, _Types(ColumnNames(columns, limit), types)))
+    return Evolution(add, list(_wider(widened(inferred.root, columns), ())), names.refused)
+
+
+def _added(new: Node, columns: iceberg.StructType, types: _Types) -> Iterator[NewColumn]:
+    for path, name, node in _new_fields(new, columns, ColumnPath()):
+        if types.names.take(path, name):
+            kind = types.of(node, path.field(name))
+            yield NewColumn(path.steps, name, json.loads(kind.model_dump_json()), node.doc)
 
 
 def refusal(node: Node, kind: iceberg.StructType, names: ColumnNames) -> Refusal | None:
     """Return why one of the new fields (of `known_fields`) cannot become a column; None if all can."""
     found = (names.refusal(path, name) for path, name, _ in _new_fields(node, kind, ColumnPath()))
     return next(filter(None, found), None)
+
+
+def event_refusal(
+    node: Node, kind: iceberg.StructType, names: ColumnNames, types: ColumnTypes, case_insensitive: bool = False
+) -> Refusal | None:
+    """Return why one of the new fields of a single event cannot become a column beside its others; None if all can."""
+    new = _Types(names.copy(), types)
+    for path, name, below in _new_fields(_without_case(node) if case_insensitive else node, kind, ColumnPath()):
+        if refused := new.names.refusal(path, name):
+            return refused
+        new.names.take(path, name)
+        new.of(below, path.field(name))
+    return new.lost
 
 
 def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, path: ColumnPath = _TOP) -> Node:
@@ -186,12 +233,24 @@ def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool =
     return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
 
 
+def _priority(field: tuple[str, Node]) -> tuple[int, str]:
+    """Order fields that compete for a name or a place: those with the most values first, then lower case."""
+    return -field[1].count, field[0].swapcase()
+
+
+def _by_priority(node: Node) -> Node:
+    fields = {name: _by_priority(below) for name, below in sorted(node.fields.items(), key=_priority)}
+    return replace(node, fields=fields)
+
+
 def _without_case(node: Node) -> Node:
-    """Join fields that differ by case only, under the first name."""
+    """Join fields that differ by case only, under the name of the most values."""
     fields: dict[str, Node] = {}
     names: dict[str, str] = {}
+    for name, _ in sorted(node.fields.items(), key=_priority):
+        names.setdefault(folded(name), name)
     for name, below in node.fields.items():
-        name = names.setdefault(folded(name), name)
+        name = names[folded(name)]
         below = _without_case(below)
         fields[name] = join(fields[name], below) if name in fields else below
     return replace(node, fields=fields)
@@ -217,10 +276,16 @@ def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[s
 
 
 class _Types:
-    """Creates the types of new columns, without those whose names conflict."""
+    """Creates the types of new columns, without those whose names conflict.
+
+    Attributes:
+        names: The names of all columns.
+        lost: Why a field of a struct with other fields has no column; None if every value has a column.
+    """
 
     def __init__(self, names: ColumnNames, types: ColumnTypes) -> None:
         self.names = names
+        self.lost: Refusal | None = None
         self._types = types
         self._next_id = itertools.count(1).__next__
 
@@ -248,7 +313,13 @@ class _Types:
 
     def _struct(self, node: Node, path: ColumnPath) -> iceberg.IcebergType:
         present = [(name, each) for name, each in node.fields.items() if each.kind is not Kind.NULL]
-        numbered = [(name, each, self._next_id()) for name, each in present if self.names.take(path, name)]
+        refused, numbered = None, []
+        for name, each in present:
+            if self.names.take(path, name):
+                numbered.append((name, each, self._next_id()))
+            else:
+                refused = refused or self.names.refusal(path, name)
+        self.lost = self.lost or (refused if numbered else None)
         fields = [
             iceberg.NestedField(number, name, self.of(each, path.field(name)), required=False, doc=each.doc or None)
             for name, each, number in numbered

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
@@ -24,21 +25,34 @@ from calve.arrays import RowNumbers
 from calve.columns.connect_schema import by_schema, overlay
 from calve.columns.core_spec import table_spec
 from calve.columns.declared_types import ColumnTypes
-from calve.columns.evolve import known_fields, new_schema, refusal, without_refused
+from calve.columns.evolve import (
+    Evolution,
+    event_refusal,
+    has_case_twins,
+    known_fields,
+    new_schema,
+    plan_evolution,
+    refusal,
+    without_refused,
+)
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.columns.kinds import number_kind, text_kind
 from calve.columns.node import Kind, Node, join
 from calve.columns.options import ConvertOptions
 from calve.columns.widen import widened
 from calve.compiled import events as core
-from calve.event.column_names import COLUMN_LIMIT, ELEMENT, NESTING_LIMIT, VALUE, ColumnNames, folded
+from calve.event.column_names import COLUMN_LIMIT, ELEMENT, NESTING_LIMIT, VALUE, ColumnNames, Refusal, folded
 from calve.event.columns import EVENT
 from calve.event.exact_json import MalformedError, Number, parse_object
 from calve.event.reject import Reject
 from calve.event.typed import is_typed
 from calve.event.validate_json import whole_array
+from calve.table.loaded import Table
 
-__all__ = ["Inferred", "Unknown", "UnknownColumns", "infer"]
+__all__ = ["Inferred", "Unknown", "UnknownColumns", "infer", "may_be_refused"]
+
+_HALF_PAIR = r"\\u[dD][89a-fA-F]"
+"""An escape of half a surrogate pair: a text with one half alone fits no column."""
 
 _Found = Iterator[tuple[Node, RowNumbers, bool]]
 
@@ -53,7 +67,7 @@ class Inferred:
         is_declared: Whether all of these events have a schema.
     """
 
-    root: Node = field(default_factory=lambda: Node(Kind.STRUCT))
+    root: Node = field(default_factory=lambda: Node(Kind.STRUCT, count=0))
     events: int = 0
     is_declared: bool = True
 
@@ -87,8 +101,20 @@ def infer(rows: pa.Table, fields: Fields = ALL_FIELDS) -> Inferred:
     """
     found = Inferred()
     for node, at, is_declared in _observe(rows, _Fields(ConvertOptions(fields=fields))):
-        found = found.merge(Inferred(Node(Kind.STRUCT, fields.of(node.fields)), len(at), is_declared or not len(at)))
+        found = found.merge(
+            Inferred(Node(Kind.STRUCT, fields.of(node.fields), count=0), len(at), is_declared or not len(at))
+        )
     return found
+
+
+def may_be_refused(rows: pa.Table, inferred: Inferred, case_insensitive: bool) -> bool:
+    """Return whether an event could be rejected although all fields have the columns that were inferred from them."""
+    if case_insensitive and has_case_twins(inferred.root):
+        return True
+    if EVENT not in rows.column_names:
+        return False
+    events = whole_array(rows[EVENT])
+    return bool(pc.any(pc.match_substring_regex(events, _HALF_PAIR)).as_py())
 
 
 class Unknown(NamedTuple):
@@ -125,9 +151,18 @@ class UnknownColumns:
             new: The fields, below the columns that contain them.
             count: How many events have such fields.
         """
-        if refusal(new, self._columns, self._names):
+        if self._refusal(new):
             return None
-        return Inferred(Node(Kind.STRUCT, new.fields), count, is_declared=False)
+        return Inferred(Node(Kind.STRUCT, new.fields, count=0), count, is_declared=False)
+
+    def needs(self, table: Table, unknown: Inferred) -> Evolution:
+        """Return what must change in the table for all of its unknown fields."""
+        options = self._options
+        return plan_evolution(table, unknown, options.types, options.case_insensitive, options.column_limit)
+
+    def _refusal(self, new: Node) -> Refusal | None:
+        options = self._options
+        return event_refusal(new, self._columns, self._names, options.types, options.case_insensitive)
 
     def find(self, rows: pa.Table) -> Unknown:
         """Find the unknown fields of events (`event`, and `_schema` if it exists)."""
@@ -142,16 +177,16 @@ class UnknownColumns:
 
     def _by_values(self, events: pa.Array) -> tuple[Node, list[Reject]]:
         """Return the new fields of events without a schema, and the rejected rows."""
-        new, rejects = Node(Kind.STRUCT), list[Reject]()
+        new, rejects = Node(Kind.STRUCT, count=0), list[Reject]()
         for node, at in self._new.of(events):
             each = iter([(int(at[0]), node)])
-            if refusal(node, self._columns, self._names):  # find the events with that field, one by one
+            if self._refusal(node):  # find the events with that field, one by one
                 each = self._new.one_by_one(events, at)
             for row, fields in each:
-                if refused := refusal(fields, self._columns, self._names):
+                if refused := self._refusal(fields):
                     rejects.append(Reject(row, *refused))
                 else:
-                    new = join(new, Node(Kind.STRUCT, fields.fields))
+                    new = join(new, Node(Kind.STRUCT, fields.fields, count=0))
         return new, rejects
 
     def _by_schema(self, events: pa.Array, declared: Node) -> tuple[Node, list[Reject]]:
@@ -164,7 +199,7 @@ class UnknownColumns:
         if refusal(new, self._columns, self._names):
             rejects = self._by_values(events)[1]
             new = without_refused(new, self._columns, self._names)
-        return Node(Kind.STRUCT, join(new, widened(fields, self._columns)).fields), rejects
+        return Node(Kind.STRUCT, join(new, widened(fields, self._columns)).fields, count=0), rejects
 
 
 def _observe(rows: pa.Table, reader: _Fields) -> _Found:
@@ -244,9 +279,13 @@ def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth
                 elif item is not None:
                     fields[name] = _from_value(item, depth + 1)
         case iceberg.ListType() if type(value) is list:
-            fields[ELEMENT] = reduce(join, (inside(item, kind.element_type) for item in value), _KNOWN)
+            fields[ELEMENT] = replace(
+                reduce(join, (inside(item, kind.element_type) for item in value), _KNOWN), count=0
+            )
         case iceberg.MapType() if type(value) is dict:
-            fields[VALUE] = reduce(join, (inside(item, kind.value_type) for item in value.values()), _KNOWN)
+            fields[VALUE] = replace(
+                reduce(join, (inside(item, kind.value_type) for item in value.values()), _KNOWN), count=0
+            )
     return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
 
 
@@ -255,7 +294,7 @@ _KNOWN = Node(Kind.KNOWN)
 
 def _from_value(value: Any, depth: int = 0) -> Node:
     if value is None:
-        return Node(Kind.NULL)
+        return Node(Kind.NULL, count=0)
     if type(value) is bool:
         return Node(Kind.BOOLEAN)
     if type(value) is Number:
@@ -270,4 +309,5 @@ def _from_value(value: Any, depth: int = 0) -> Node:
     element = Node(Kind.NULL)
     for each in value:
         element = join(element, _from_value(each, depth + 1))
+    element = replace(element, count=0)
     return Node(Kind.EMPTY_ARRAY) if element.kind is Kind.NULL else Node(Kind.LIST, {ELEMENT: element})

@@ -61,12 +61,15 @@ class Node:
             `key`).
         digits: Of a decimal: the digits before and after the point; of a fixed: its length, and 0.
         doc: What a schema says of its meaning; the first one counts. Nodes that differ in it only are equal.
+        count: How many values a field of a struct has, so that the name in most events can be chosen; 0 for all others.
+            Equal nodes may differ in it.
     """
 
     kind: Kind
     fields: dict[str, Node] = field(default_factory=dict)
     digits: tuple[int, int] = (0, 0)
     doc: str = field(default="", compare=False)
+    count: int = field(default=1, compare=False)
 
     def encodable(self) -> Node:
         """Remove fields whose name has half a surrogate pair: neither JSON nor a column can have such a name."""
@@ -75,12 +78,13 @@ class Node:
 
     @staticmethod
     def from_json(data: Any) -> Node:
-        """Read the compiled core's output: the kind, or the kind with [name, field] pairs, or with its digits."""
+        """Read the compiled core's output: the kind, or the kind with [name, field, count], or digits."""
         if isinstance(data, str):
             return Node(Kind(data))
         if data[0] in (Kind.DECIMAL, Kind.FIXED):
             return Node(Kind(data[0]), digits=(data[1][0], data[1][1]))
-        return Node(Kind(data[0]), {name: Node.from_json(below) for name, below in data[1]})
+        fields = {name: replace(Node.from_json(below), count=sum(count)) for name, below, *count in data[1]}
+        return Node(Kind(data[0]), fields)
 
 
 _NUMBERS = (Kind.INT, Kind.LONG, Kind.WIDE_LONG, Kind.FLOAT, Kind.DOUBLE)
@@ -119,17 +123,17 @@ _MOST_FIELDS = 1_000
 def join(first: Node, second: Node) -> Node:
     """Return the least kind that holds both; the fields of the first come first.
 
-    A struct keeps a bounded number of fields, the first ones. If the second adds nothing, the first itself is returned.
+    A struct keeps a bounded number of fields, the first ones.
     """
-    found, doc = _join(first, second), first.doc or second.doc
-    return found if found.doc == doc else replace(found, doc=doc)
+    joined = _join(first, second)
+    return replace(joined, doc=first.doc or second.doc, count=first.count + second.count)
 
 
 def _join(first: Node, second: Node) -> Node:
     if second.kind is Kind.NULL or first is second:
         return first
     if first.kind is Kind.NULL:
-        return join(Node(second.kind), second) if second.fields else second
+        return join(Node(second.kind, count=0), second) if second.fields else second
     if Kind.DECIMAL in (first.kind, second.kind) and Kind.KNOWN not in (first.kind, second.kind):
         return _decimal(first, second)
     if Kind.KNOWN in (first.kind, second.kind):
@@ -140,20 +144,16 @@ def _join(first: Node, second: Node) -> Node:
         kind = first.kind
     else:
         kind = _WIDER.get(frozenset({first.kind, second.kind}), Kind.MIXED)
-    fields = _joined(first.fields, second.fields) if kind in _NESTED else {}
-    return first if kind is first.kind and fields is first.fields else Node(kind, fields)
+    return Node(kind, _joined(first.fields, second.fields) if kind in _NESTED else {})
 
 
 def _joined(first: dict[str, Node], second: dict[str, Node]) -> dict[str, Node]:
-    fields = first
+    fields = dict(first)
     for name, node in second.items():
         previous = first.get(name)
         if previous is None and len(fields) >= (_MOST_FIELDS if node.kind is Kind.NULL else 2 * _MOST_FIELDS):
             continue
-        joined = join(previous or Node(node.kind), node) if previous or node.fields else node
-        if joined is not previous:
-            fields = dict(first) if fields is first else fields
-            fields[name] = joined
+        fields[name] = join(previous or Node(node.kind, count=0), node) if previous or node.fields else node
     return fields
 
 

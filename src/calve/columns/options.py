@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.event.column_names import COLUMN_LIMIT
 
@@ -31,6 +32,7 @@ class ConvertOptions:
             would be lost, is not coercible.
         column_limit: The most columns of a table (`look_for_unknown`); an event that needs more is rejected.
         metadata: The columns that get metadata of the event, each with its attribute; no field is written into them.
+        types: The declared types of columns that are added.
         may_lack: Required columns that become null, without a reject, if the event lacks them.
     """
 
@@ -45,6 +47,7 @@ class ConvertOptions:
     local_times: frozenset[str] = frozenset()
     column_limit: int = COLUMN_LIMIT
     metadata: tuple[tuple[str, str], ...] = ()
+    types: ColumnTypes = field(default_factory=ColumnTypes, compare=False)
     may_lack: frozenset[str] = frozenset()
 
     def of_column(self, name: str) -> ConvertOptions:

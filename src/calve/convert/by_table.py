@@ -61,6 +61,9 @@ class ConvertedRows(NamedTuple):
             rejects=[each for each in self.rejects if each.row not in rows] + rejects,
             nulled=[each for each in self.nulled if each[0] not in rows],
             ignored=self.ignored.take(~np.isin(self.ignored.rows, lost)),
+            unknown_rows=self.unknown_rows[~np.isin(self.unknown_rows, lost)],
+            wider=[each for each in self.wider if each[0] not in rows],
+            new=None,
         )
 
 

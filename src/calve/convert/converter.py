@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -16,7 +16,8 @@ from pyiceberg.schema import Schema
 from calve.arrays import RowNumbers, storage_type
 from calve.columns.connect_schema import has_schemas, node_of, rows_by_schema
 from calve.columns.core_spec import table_spec
-from calve.columns.infer import Inferred, UnknownColumns
+from calve.columns.evolved import evolved
+from calve.columns.infer import Inferred, UnknownColumns, may_be_refused
 from calve.columns.node import Kind, Node
 from calve.columns.options import ConvertOptions
 from calve.columns.unknown_fields import NO_UNKNOWN, UnknownFields
@@ -29,7 +30,7 @@ from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
 from calve.errors import ConvertError
 from calve.event.columns import EVENT, SCHEMA, TYPED
-from calve.event.reject import encodable, rejects_table
+from calve.event.reject import Code, Reject, encodable, rejects_table
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import whole_array
 from calve.table.arrow_schema import arrow_schema
@@ -75,13 +76,16 @@ class Converter:
     Args:
         table: The table, or one of those tables.
         options: How to convert.
+        checks: Whether only events that can be written decide the unknown fields; false for a draft itself.
 
     Raises:
         ConvertError: The table has a column that events cannot fill.
     """
 
-    def __init__(self, table: Table, options: ConvertOptions | None = None) -> None:
+    def __init__(self, table: Table, options: ConvertOptions | None = None, checks: bool = True) -> None:
+        self._table = table
         self._options = options or ConvertOptions()
+        self._checks = checks
         self._table_schema, self.arrow_schema = _readable(table)
         self._metadata = [each for each in self._options.metadata if each[0] in self.arrow_schema.names]
         names = {name for name, _ in self._metadata}
@@ -157,7 +161,8 @@ class Converter:
         ignored = ignored.join(UnknownFields.of(outcome.ignored))
         table, positions = self._assemble(fast, outcome)
         odd, new = np.flatnonzero(has_unknown), None
-        if fast and fast.new and len(odd) == len(fast.unknown_rows) and not has_schemas(rows):
+        is_fast = fast and fast.new and len(odd) == len(fast.unknown_rows) and not has_schemas(rows)
+        if fast and is_fast and not outcome.rejects:  # the core has looked into events that it left
             new = Node.from_json(fast.new)
         found = (seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
         return ConvertedRows(*found, size_bytes=table.nbytes)
@@ -195,6 +200,18 @@ class Converter:
 
     def _finish(self, rows: pa.Table, found: ConvertedRows) -> Converted:
         """Reject the events with a field that cannot become a column, and collect the other unknown fields."""
+        found, unknown = self._needed(rows, found)
+        if unknown and self._checks and (rejects := self._unwritable(rows, found, unknown)):
+            found, unknown = self._needed(rows, found.rejecting(rejects))
+        nulled = Counter(column for _, (column, _) in found.nulled)
+        reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
+        rejected, ignored = rejects_table(found.rejects), found.ignored.counts()
+        row, lacks = pa.array(found.row), unknown if unknown else None
+        written, size = self._with_metadata(rows, found), found.size_bytes
+        return Converted(written, row, rejected, dict(nulled), lacks, reasons, ignored, size)
+
+    def _needed(self, rows: pa.Table, found: ConvertedRows) -> tuple[ConvertedRows, Inferred]:
+        """Return the result without events that have a field which cannot become a column, and the unknown fields."""
         known = self._unknown.of_fields(found.new, len(found.unknown_rows)) if found.new else None
         unknown = known or Inferred()
         with_unknown = found.unknown_rows
@@ -204,12 +221,29 @@ class Converter:
             found = found.rejecting([each._replace(row=int(with_unknown[each.row])) for each in rejects])
         for _, node in found.wider:
             unknown = unknown.merge(Inferred(node, 1))
-        nulled = Counter(column for _, (column, _) in found.nulled)
-        reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
-        rejected, ignored = rejects_table(found.rejects), found.ignored.counts()
-        row, lacks = pa.array(found.row), unknown if unknown else None
-        written, size = self._with_metadata(rows, found), found.size_bytes
-        return Converted(written, row, rejected, dict(nulled), lacks, reasons, ignored, size)
+        return found, unknown
+
+    def _unwritable(self, rows: pa.Table, found: ConvertedRows, unknown: Inferred) -> list[Reject]:
+        """Return the events that could not be written even if all unknown fields had columns.
+
+        Which of several competing fields gets a column is decided by the fields of all tasks, in the driver's draft.
+        """
+        options, draft = self._options, self._table.draft
+        if draft is None:
+            are_good = all(each.code is Code.MALFORMED for each in found.rejects)
+            if are_good and not options.types.types and not may_be_refused(rows, unknown, options.case_insensitive):
+                return []
+            draft = evolved(self._table, self._unknown.needs(self._table, unknown))[0]
+            options = replace(options, look_for_unknown=False)
+        at = np.sort(np.concatenate([found.row, np.array([each.row for each in found.rejects], np.int64)]))
+        converted = Converter(draft, options, checks=False).convert(rows.take(pa.array(at)))
+        rejects = [
+            Reject(int(at[each["row"]]), Code(each["code"]), each["field"], each["reason"])
+            for each in converted.rejects.to_pylist()
+            if options.look_for_unknown or each["code"] != Code.NO_MATCHING_FIELDS
+        ]
+        known = {each.row: each for each in found.rejects if each.code is not Code.NO_MATCHING_FIELDS}
+        return [known.get(each.row, each) for each in rejects]
 
     @cached_property
     def _unknown(self) -> UnknownColumns:

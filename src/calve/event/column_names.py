@@ -107,9 +107,13 @@ class ColumnNames:
     Args:
         kind: The table's columns.
         limit: How many columns it may have.
+
+    Attributes:
+        refused: Whether a column was not added, because it cannot be one or others have its name or place.
     """
 
     def __init__(self, kind: iceberg.StructType, limit: int = COLUMN_LIMIT) -> None:
+        self.refused = False
         self._limit = limit
         self._count = 0
         self._names: dict[str, str] = {}
@@ -129,9 +133,16 @@ class ColumnNames:
             return Refusal(Code.TOO_MANY_COLUMNS, cut(path.name), reason)
         return None
 
+    def copy(self) -> ColumnNames:
+        """Return the same names, to which others can be added."""
+        names = ColumnNames(iceberg.StructType(), self._limit)
+        names._count, names._names, names._stored = self._count, dict(self._names), dict(self._stored)
+        return names
+
     def take(self, parent: ColumnPath, name: str) -> bool:
         """Add a column if the struct can have it; return whether it was added."""
         if self.refusal(parent, name):
+            self.refused = True
             return False
         self._add(parent, name)
         return True
@@ -140,6 +151,7 @@ class ColumnNames:
         """Add Iceberg's names below a list or a map if they are free; return whether they were added."""
         inside = {folded(name): name for name in (path.inside(step).name for step in steps)}
         if inside.keys() & self._names.keys():
+            self.refused = True
             return False
         self._names.update(inside)
         return True

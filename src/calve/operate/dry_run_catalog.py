@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyiceberg import partitioning, transforms
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from calve.columns.evolve import Evolution, NewColumn
+from calve.columns.evolved import evolved
 from calve.errors import CommitError, NoTargetError, SchemaConflictError
 from calve.table.definition import PartitionField
 from calve.table.loaded import Table
@@ -116,11 +115,11 @@ class Rehearsal:
             table = self.load(identifier)
             if table is None:
                 raise _missing(identifier, "evolve")
-            schema, added = _evolved(table, evolution)
+            changed, added = evolved(table, evolution)
             self.added.setdefault(identifier, []).extend(added)
             self.widened.setdefault(identifier, []).extend(evolution.widen)
-            self._tables[identifier] = replace(table, schema_json=json.dumps(schema))
-            return self._tables[identifier]
+            self._tables[identifier] = changed
+            return changed
 
     def add_unpartitioned_spec(self, identifier: str) -> Table:
         """Add an unpartitioned spec to the table in memory.
@@ -140,33 +139,6 @@ class Rehearsal:
 
 def _missing(identifier: str, step: str) -> NoTargetError:
     return NoTargetError(f"The table {identifier} does not exist", step=step, target=identifier)
-
-
-def _evolved(table: Table, evolution: Evolution) -> tuple[dict[str, Any], list[NewColumn]]:
-    """Return the schema with the planned columns, and the added ones."""
-    schema: dict[str, Any] = json.loads(table.schema_json)
-    ids = iter(range(table.schema.highest_field_id + 1, 2**31))
-    added: list[NewColumn] = []
-    for new in evolution.add:
-        fields = _struct(schema, new.path)["fields"]
-        if all(field["name"] != new.name for field in fields):
-            column = {"id": next(ids), "name": new.name, "required": False, "type": _numbered(new.kind, ids)}
-            fields.append({**column, "doc": new.doc} if new.doc else column)
-            added.append(new)
-    return _widened(schema, "", dict(evolution.widen)), added
-
-
-def _widened(kind: Any, path: str, wider: Mapping[str, str]) -> Any:
-    """Return a type in JSON, with the wider types of some columns (dotted names)."""
-    if not isinstance(kind, dict):
-        return wider.get(path.lstrip("."), kind)
-    if kind["type"] == "struct":
-        fields = [
-            field | {"type": _widened(field["type"], f"{path}.{field['name']}", wider)} for field in kind["fields"]
-        ]
-        return kind | {"fields": fields}
-    nested = "element" if kind["type"] == "list" else "value"
-    return kind | {nested: _widened(kind[nested], f"{path}.{nested}", wider)}
 
 
 def _check_types(identifier: str, schema: Schema, version: int) -> None:
@@ -201,27 +173,3 @@ def _spec(identifier: str, schema: Schema, fields: Sequence[PartitionField]) -> 
         field_id = partitioning.PARTITION_FIELD_ID_START + number
         made.append(partitioning.PartitionField(source_id=source, field_id=field_id, transform=transform, name=name))
     return partitioning.PartitionSpec(*made)
-
-
-def _struct(schema: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return the struct at a path; `element` and `value` are the names below lists and maps."""
-    found = schema
-    for step in path:
-        if found["type"] == "struct":
-            found = next(field["type"] for field in found["fields"] if field["name"] == step)
-        else:
-            found = found[step]
-    return found
-
-
-def _numbered(kind: Any, ids: Iterator[int]) -> Any:
-    """Return a type in JSON with new ids for its nested fields."""
-    if not isinstance(kind, dict):
-        return kind
-    if kind["type"] == "struct":
-        return kind | {
-            "fields": [field | {"id": next(ids), "type": _numbered(field["type"], ids)} for field in kind["fields"]]
-        }
-    nested = "element" if kind["type"] == "list" else "value"
-    renumbered = {key: next(ids) for key in kind if key.endswith("-id")}
-    return kind | renumbered | {nested: _numbered(kind[nested], ids)}

@@ -12,7 +12,7 @@ from pyiceberg.table.sorting import SortOrder
 
 from calve.table.schema import read_schema
 
-__all__ = ["INFERRED", "MARK", "Absent", "Table"]
+__all__ = ["INFERRED", "MARK", "Absent", "Draft", "Table"]
 
 MARK = "calve.mark."
 """The prefix of the table properties that hold the marks of pipelines."""
@@ -39,6 +39,8 @@ class Table:
         unpartitioned_spec_id: The id of an unpartitioned spec, None if the table has none.
         io_properties: The properties of a FileIO that can write there (`table.io().properties()`).
         metadata_location: The metadata file that these values come from; empty if there is no file.
+        draft: The table with columns for all fields of a batch, some of which compete; only events that it could hold
+            decide which columns are added. None: tasks make their own.
     """
 
     identifier: str
@@ -53,6 +55,7 @@ class Table:
     has_other_specs: bool = False
     unpartitioned_spec_id: int | None = None
     metadata_location: str = ""
+    draft: Table | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -95,3 +98,13 @@ class Absent:
 
     code: str
     reason: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A table that is not created yet, with columns for all fields of a batch, some of which compete.
+
+    Only events that it could hold decide the columns of the table that is created.
+    """
+
+    table: Table

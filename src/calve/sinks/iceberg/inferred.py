@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
@@ -22,10 +23,9 @@ from calve.columns.evolve import unclear
 from calve.columns.infer import Inferred
 from calve.columns.node import Kind
 from calve.observe.humanize import listed
-from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.definition import partition_spec_fields
 
-__all__ = ["absent_partitions", "fitted", "unclear_columns"]
+__all__ = ["NewTables", "absent_partitions", "fitted", "unclear_columns"]
 
 _TIMES = ("year", "month", "day", "hour")
 _NO_KEYS = (FloatType, DoubleType)
@@ -50,7 +50,23 @@ def unclear_columns(table: str, inferred: Inferred, types: ColumnTypes) -> Itera
         yield f"these columns of the table {table} are strings, {why}: {listed(columns, 5)}. {hint}"
 
 
-def fitted(schema: Schema, settings: IcebergSettings, types: ColumnTypes) -> Schema:
+class NewTables(Protocol):
+    """What the settings say of tables that are created from events."""
+
+    @property
+    def partition_fields(self) -> Sequence[Any]:
+        """The partitions."""
+
+    @property
+    def event_time(self) -> str | None:
+        """The column that is the event time."""
+
+    @property
+    def identifier_columns(self) -> Sequence[str]:
+        """The key."""
+
+
+def fitted(schema: Schema, settings: NewTables, types: ColumnTypes) -> Schema:
     """Return inferred columns that can be the settings' partitions, event time and key, whatever the first events have.
 
     A column with a time partition, or the event time, becomes a timestamptz. A column that cannot be partitioned or
@@ -78,13 +94,13 @@ def fitted(schema: Schema, settings: IcebergSettings, types: ColumnTypes) -> Sch
     return Schema(*fields)
 
 
-def absent_partitions(schema: Schema, settings: IcebergSettings) -> list[str]:
+def absent_partitions(schema: Schema, settings: NewTables) -> list[str]:
     """Return the columns of `partition_by` that inferred columns lack: `fitted` adds them."""
     names = dict.fromkeys(name for name, _ in partition_spec_fields(settings.partition_fields))
     return [name for name in names if "." not in name and name not in schema.column_names]
 
 
-def _fitted(field: NestedField, transforms: list[str], settings: IcebergSettings) -> IcebergType | None:
+def _fitted(field: NestedField, transforms: list[str], settings: NewTables) -> IcebergType | None:
     """Return the type that a column must have, or None to keep its own."""
     kind = field.field_type
     if field.name == settings.event_time and isinstance(kind, (StringType, LongType)):

@@ -10,9 +10,7 @@ from typing import Literal, cast
 
 import pyarrow as pa
 
-from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
-from calve.columns.infer import infer
 from calve.compiled.library import load
 from calve.convert.converter import Converter, ConvertOptions
 from calve.event.columns import EVENT, ORDER
@@ -22,10 +20,11 @@ from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode, apart
 from calve.record.written import CommitRejects, TableFiles
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
+from calve.sinks.iceberg.draft import DraftRules, needed_fields
 from calve.sinks.iceberg.metadata_columns import BatchMetadata
 from calve.sinks.iceberg.writer import TableWriter, rejects_of_absent
 from calve.sinks.job import Preview, SinkJob, Work
-from calve.table.loaded import Absent, Table
+from calve.table.loaded import Absent, Draft, Table
 from calve.write.writer import Written
 
 __all__ = ["TableJob"]
@@ -48,21 +47,21 @@ class TableJob(SinkJob):
         keep: An UPDATE leaves columns as they are that its event lacks.
         keeps_keys: Whether rows that differ in the key of their source table never change the same row.
         on_type_mismatch: As in the settings; None: as the table's columns came to be.
-        column_types: The types that the settings give to columns, which are then not inferred.
+        rules: What the settings say of tables that are created from events.
         gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
         metadata_columns: The columns that get metadata, each with its attribute.
         batch: The attributes that all events share.
     """
 
     catalog: str
-    tables: dict[str, Table | Absent]
+    tables: dict[str, Table | Absent | Draft]
     branch: str = "main"
     fields: Fields = ALL_FIELDS
     event_time: str | None = None
     infers: bool = False
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] | None = None
-    column_types: ColumnTypes = field(default_factory=ColumnTypes)
+    rules: DraftRules = field(default_factory=DraftRules)
     timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = None
     timestamp_formats: tuple[str, ...] = ()
     case_insensitive: bool = False
@@ -90,6 +89,7 @@ class TableJob(SinkJob):
             fields=self.fields,
             count_ignored=not self.evolves,
             metadata=self.metadata_columns,
+            types=self.rules.types,
         )
 
     def with_batch(self, events: pa.Table) -> pa.Table:
@@ -97,12 +97,12 @@ class TableJob(SinkJob):
         return self.batch.add_to(events, frozenset(attribute for _, attribute in self.metadata_columns))
 
     def _declared(self, table: Table) -> frozenset[str]:
-        return frozenset(each.name for each in table.schema.fields if self.column_types.of((each.name,)))
+        return frozenset(each.name for each in table.schema.fields if self.rules.types.of((each.name,)))
 
     def _local_times(self, table: Table) -> frozenset[str]:
         """Return the columns without a timestamp that the settings declare."""
         types = [(name.split("."), table.schema.find_type(name)) for name in table.schema.column_names]
-        declared = {path[0] for path, kind in types if kind.is_primitive and self.column_types.of(path)}
+        declared = {path[0] for path, kind in types if kind.is_primitive and self.rules.types.of(path)}
         return frozenset(each.name for each in table.schema.fields) - declared - self._declared(table)
 
     def converter(self, table: Table) -> Converter | Reducer:
@@ -146,7 +146,7 @@ class TableJob(SinkJob):
         known = self.tables.get(table)
         if self.changes or not isinstance(known, Table):
             return table
-        return known.columns_json, self.options(known)
+        return known.columns_json, known.draft and known.draft.columns_json, self.options(known)
 
     def writer(self, work: Work) -> TableWriter:
         """Make what converts events and stages files in a task."""
@@ -155,9 +155,12 @@ class TableJob(SinkJob):
     def preview(self, table: str, events: pa.Table) -> Preview:
         """Return what conversion makes of events."""
         known = self.tables.get(table)
-        if known is None:
-            inferred = infer(events, self.fields) if self.infers else None
-            return Preview(rejects_table([]), is_misfit=True, inferred=inferred)
+        if known is None or isinstance(known, Draft):
+            if not self.infers:
+                return Preview(rejects_table([]), is_misfit=True)
+            needed = needed_fields(self, table, events, known.table if isinstance(known, Draft) else None)
+            is_misfit = needed.inferred is not None
+            return Preview(needed.rejects, self.catalog, is_misfit, needed.inferred, is_absent=not is_misfit)
         if isinstance(known, Absent):
             return Preview(rejects_of_absent(known, events), is_absent=True)
         found = self.converter(known).convert(self.with_batch(events))

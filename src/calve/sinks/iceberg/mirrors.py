@@ -17,7 +17,7 @@ from calve.columns.fields import ALL_FIELDS, Fields
 from calve.event.column_names import ColumnNames, type_faults
 from calve.reduce.key import Key
 from calve.sources.source import SourceTable
-from calve.table.loaded import Absent, Table
+from calve.table.loaded import Absent, Draft, Table
 from calve.table.schema import read_schema
 
 __all__ = ["NONE", "Mirrors"]
@@ -84,7 +84,7 @@ class Mirrors:
                 )
         return ""
 
-    def keep_keys(self, tables: Mapping[str, Table | Absent], columns: Sequence[str]) -> bool:
+    def keep_keys(self, tables: Mapping[str, Table | Absent | Draft], columns: Sequence[str]) -> bool:
         """Return whether rows that differ in the key of their source table differ in that of their target, too.
 
         Args:
@@ -96,7 +96,7 @@ class Mirrors:
             for name, sources in self._sources.items()
         )
 
-    def _keeps_key(self, source: SourceTable, table: Table | Absent | None, columns: Sequence[str]) -> bool:
+    def _keeps_key(self, source: SourceTable, table: Table | Absent | Draft | None, columns: Sequence[str]) -> bool:
         if not isinstance(table, Table):
             return True  # nothing is written
         names = read_schema(source.schema_json).identifier_field_names()

@@ -208,7 +208,7 @@ class IcebergSink:
             infers=settings.auto_create,
             evolves=settings.schema_evolution,
             on_type_mismatch=settings.on_type_mismatch,
-            column_types=settings.inferred_types,
+            rules=self._targets.rules,
             timestamp_unit=settings.timestamp_unit,
             timestamp_formats=tuple(settings.timestamp_formats),
             case_insensitive=settings.case_insensitive,

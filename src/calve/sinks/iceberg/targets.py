@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 
 from calve.catalog.catalog import Catalog
 from calve.columns.evolve import plan_evolution
+from calve.columns.evolved import evolved
 from calve.columns.infer import Inferred
 from calve.commit.mirror_schema import follow, noted
 from calve.convert.event_time import fault as faulty_time
@@ -30,6 +31,7 @@ from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
 from calve.sinks.iceberg.check_table import check_table, missing
+from calve.sinks.iceberg.draft import DraftRules
 from calve.sinks.iceberg.ignored_options import ignored_options
 from calve.sinks.iceberg.inferred import absent_partitions, fitted, unclear_columns
 from calve.sinks.iceberg.metadata_columns import NONE as NO_METADATA
@@ -38,7 +40,7 @@ from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.source import SourceTable
 from calve.table.definition import partition_spec_fields, schema_from_columns
-from calve.table.loaded import INFERRED, Absent, Table
+from calve.table.loaded import INFERRED, Absent, Draft, Table
 from calve.write.writer import check
 
 __all__ = ["SinkTargets"]
@@ -57,6 +59,7 @@ class SinkTargets:
 
     Attributes:
         written: The tables that earlier runs have written.
+        rules: What the settings say of tables that are created from events.
     """
 
     def __init__(
@@ -72,13 +75,13 @@ class SinkTargets:
         self.settings = settings
         self.mirrors = mirrors
         self._metadata = metadata
-        self._types = settings.inferred_types
+        self.rules = DraftRules.of(settings, metadata)
         self._static = static
         self._info = log.info
         self._warn = log.warning
         self._warned: set[str] = set()
         self._lock = threading.Lock()
-        self._tables: dict[str, Table | Absent] = {}
+        self._tables: dict[str, Table | Absent | Draft] = {}
         self._warned_time = False
         self.written = frozenset[str]()
         self._followed: dict[str, list[SourceTable]] = {}
@@ -114,7 +117,7 @@ class SinkTargets:
         self._check(table)
         self._keep(self._static, table)
 
-    def known(self) -> dict[str, Table | Absent]:
+    def known(self) -> dict[str, Table | Absent | Draft]:
         """Return a copy of the known tables, for the tasks of a batch."""
         with self._lock:
             return dict(self._tables)
@@ -201,7 +204,7 @@ class SinkTargets:
             return
         self._followed.pop(name, None)
         try:
-            found: Table | Absent = self._found(name) or self._make(name, inferred)
+            found = self._found(name) or self._make(name, inferred, isinstance(known, Draft))
             self._check(found)
         except UnsupportedError as error:
             if self._static is not None:
@@ -286,7 +289,7 @@ class SinkTargets:
             with self._lock:
                 self._tables.pop(known.identifier, None)
 
-    def _make(self, name: str, inferred: Inferred | None) -> Table | Absent:
+    def _make(self, name: str, inferred: Inferred | None, is_drafted: bool) -> Table | Absent | Draft:
         if self.settings.auto_create and (mirrored := self.mirrors.schema(name)) is not None:
             return self._make_mirror(name, mirrored)
         if not self.settings.auto_create or inferred is None:
@@ -295,17 +298,19 @@ class SinkTargets:
             if fnmatchcase(name, given.tables):
                 columns = schema_from_columns([asdict(column) for column in given.columns])
                 return self._create(name, columns, [asdict(field) for field in given.partition_spec])
-        schema = inferred.to_schema(types=self._types, case_insensitive=self.settings.case_insensitive)
+        if not is_drafted and (draft := self.rules.contended(name, inferred)):
+            return Draft(draft)
+        schema = inferred.to_schema(types=self.rules.types, case_insensitive=self.settings.case_insensitive)
         if not schema.fields:
             what = f"no field with a value can become a column, so the table {name} cannot be created"
             return Absent(Code.NO_MATCHING_FIELDS.value, what)
         schema = self._metadata.complete(schema)
         if lacking := [key for key in self.settings.identifier_columns if key not in schema.column_names]:
             return Absent(Code.NO_KEY.value, f"no event has {lacking[0]}, which is in the key of the new table {name}")
-        chosen = fitted(schema, self.settings, self._types)
+        chosen = fitted(schema, self.settings, self.rules.types)
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
         table = self._create(name, chosen, self.settings.partition_by, marks)
-        for line in unclear_columns(name, inferred, self._types):
+        for line in unclear_columns(name, inferred, self.rules.types):
             self._info(line)
         for column in absent_partitions(schema, self.settings):
             kind = chosen.find_type(column)
@@ -341,20 +346,22 @@ class SinkTargets:
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
-        evolution = plan_evolution(table, inferred, self._types, self.settings.case_insensitive)
+        evolution = plan_evolution(table, inferred, self.rules.types, self.settings.case_insensitive)
         if not evolution.add and not evolution.widen:
             return table
-        evolved = self._ready(self.catalog.evolve(table.identifier, evolution))
+        if evolution.is_contended and table.draft is None:
+            return replace(table, draft=evolved(table, evolution)[0])
+        changed = self._ready(self.catalog.evolve(table.identifier, evolution))
         if evolution.add:
             names = listed([".".join((*each.path, each.name)) for each in evolution.add], 5)
             self._info(f"added to the table {table.identifier}: {names}")
-            for line in unclear_columns(table.identifier, inferred, self._types):
+            for line in unclear_columns(table.identifier, inferred, self.rules.types):
                 self._info(line)
         for name, kind in evolution.widen:
             self._info(f"the column {name} of the table {table.identifier} is now of type {kind}")
-        return evolved
+        return changed
 
-    def _check(self, table: Table | Absent | None) -> None:
+    def _check(self, table: Table | Absent | Draft | None) -> None:
         """Check the properties of a table that configure its writer; log invalid ones once."""
         if not isinstance(table, Table):
             return
@@ -371,7 +378,7 @@ class SinkTargets:
             self._warned.add(message)
         self._warn(message, table=table)
 
-    def _keep(self, name: str, table: Table | Absent) -> None:
+    def _keep(self, name: str, table: Table | Absent | Draft) -> None:
         bad, kept = self._faulty_time(table) if isinstance(table, Table) else None, self._keyed(table)
         with self._lock:
             self._tables[name] = kept
@@ -382,9 +389,9 @@ class SinkTargets:
     def _faulty_time(self, table: Table) -> str | None:
         return faulty_time(table.schema, self.settings.event_time) if self.settings.event_time else None
 
-    def _keyed(self, table: Table | Absent) -> Table | Absent:
+    def _keyed(self, table: Table | Absent | Draft) -> Table | Absent | Draft:
         """Return a table, or an absent one if its rows must be changed but it has no key, or not that of its source."""
-        if isinstance(table, Absent) or not self.settings.changes:
+        if not isinstance(table, Table) or not self.settings.changes:
             return table
         key = Key(table, self.settings.identifier_columns)
         bad = key.fault or ("" if self.settings.identifier_columns else self.mirrors.key_fault(table.identifier, key))

@@ -9,21 +9,22 @@ import numpy as np
 import pyarrow as pa
 
 from calve.arrays import RowNumbers
-from calve.columns.infer import Inferred, infer
+from calve.columns.infer import Inferred
 from calve.convert import event_time
 from calve.convert.by_table import TableOfRow
 from calve.convert.converter import Converted, Converter
-from calve.event.columns import JSON
+from calve.event.columns import JSON, ROW
 from calve.event.reject import reject_rows
 from calve.event.typed import is_typed
 from calve.event.validate_json import validated
 from calve.record.receipt import Misfit, Receipt
 from calve.record.target import Role, Stream, TableRef
 from calve.reduce.reducer import Reducer
+from calve.sinks.iceberg.draft import Needed, needed_fields
 from calve.sinks.iceberg.losses import Losses
 from calve.sinks.iceberg.merge_by_key import hand_on_net, merge_net, write_net
 from calve.sinks.job import Work
-from calve.table.loaded import Absent
+from calve.table.loaded import Absent, Draft, Table
 from calve.write.writer import Written
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class TableWriter:
     ) -> Iterator[tuple[str, pa.Table]]:
         """Convert events and write their rows; changes are kept until all have come."""
         table = self._job.tables.get(tables[0])
-        if table is None:
-            self._misfit(tables[0], self._infer(events))
+        if table is None or isinstance(table, Draft):
+            yield from self._of_new_table(tables[0], events, table.table if isinstance(table, Draft) else None)
         elif isinstance(table, Absent):
             yield tables[0], rejects_of_absent(table, events)
         else:
@@ -104,12 +105,21 @@ class TableWriter:
             ignored=self._losses.ignored(self._misfits),
         )
 
-    def _infer(self, events: pa.Table) -> Inferred | None:
+    def _of_new_table(self, name: str, events: pa.Table, draft: Table | None) -> Iterator[tuple[str, pa.Table]]:
+        """Note the fields that a new table needs; if all events are rejected they need none."""
         if not self._job.infers:
-            return None
-        rows = events if _is_checked(events) else validated(events).rows
-        inferred: Inferred = self._work.timed("convert", infer, rows, self._job.fields)
-        return inferred
+            self._misfit(name, None)
+            return
+        checked = None if _is_checked(events) else validated(events)
+        rows = checked.rows if checked else events
+        needed: Needed = self._work.timed("convert", needed_fields, self._job, name, rows, draft)
+        if needed.inferred is None and checked:
+            at = rows[ROW].take(needed.rejects["row"])
+            yield name, pa.concat_tables([checked.rejects, needed.rejects.set_column(0, "row", at)])
+        elif needed.inferred is None:
+            yield name, needed.rejects
+        else:
+            self._misfit(name, needed.inferred)
 
     def _converted(self, table: str, events: pa.Table, converted: Converted) -> Iterator[tuple[str, pa.Table]]:
         """Take what became of one table's events."""

@@ -119,7 +119,7 @@ class Wiring:
             names[TAGS] = pa.string()
         log, operation = Log(self.name), IMPLIED_OPERATION if format or emits_changes(settings) else None
         self._sinks: list[Sink] = [
-            open_sink(Opening(sink, label, names, location, catalog_of, log, operation))
+            open_sink(Opening(sink, label, names, location, catalog_of, log, operation, emits_changes(settings)))
             for sink, label, location in zip(
                 settings.sinks, sink_labels(settings), dead_letter_locations(settings, folder), strict=True
             )

@@ -79,6 +79,7 @@ class Opening:
         catalog_of: Opens catalogs; sinks with equal properties share one.
         log: The pipeline's log.
         operation: The expression of an event's operation, if the source is a change stream; None: the sink's setting.
+        is_copy: Whether the source is a database, whose copy loses no value by default.
     """
 
     entry: SinkEntry
@@ -88,6 +89,7 @@ class Opening:
     catalog_of: CatalogOf
     log: Log
     operation: str | None = None
+    is_copy: bool = False
 
     @property
     def state_storage(self) -> dict[str, str]:

@@ -85,7 +85,7 @@ def test_tables_are_loaded_and_followed_and_what_is_missing_is_told_with_its_sql
         assert running.once() == 0, running.said()[-4000:]
         server.run(*CHANGES, database="shop")
         assert running.once() == 0, running.said()[-4000:]
-        assert "at became NULL" in running.said()
+        assert "shop.t: at is written as text" in running.said()
         found = running.shared_spark().table("lakehouse.lake.t").toArrow().to_pylist()
         rows = [(row["id"], row["n"], row["price"], str(row["at"]), row["new"], row["extra"]) for row in found]
         assert sorted(rows) == ROWS

@@ -53,6 +53,8 @@ class IcebergSink:
         settings: IcebergSettings = entry.value
         if settings.operation is None and opening.operation is not None:
             settings = replace(settings, operation=opening.operation)
+        if settings.on_type_mismatch is None and opening.is_copy:
+            settings = replace(settings, on_type_mismatch="dlq")
         self._settings = settings
         self._label = opening.label
         kept = settings.metadata_columns  # no field of an event is written into them

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from calve.errors import SchemaConflictError
+from calve.sources.database.survey import kept_texts
 from calve.sources.database.table import Table, can_widen
 
 __all__ = ["RECREATED", "check", "conflict", "fitting"]
@@ -46,6 +47,7 @@ def _misfit(before: Table, table: Table) -> str:
 def fitting(table: Table, before: Mapping[str, Table]) -> Table:
     """Return a table that is loaded anew; stopped if its target cannot hold it."""
     old = before.get(table.full_name)
+    table = kept_texts(table, old) if old else table
     why = _misfit(old, table) if old else ""
     return msgspec.structs.replace(table, stopped=f"{why}; drop its target table, then reload again") if why else table
 

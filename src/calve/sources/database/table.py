@@ -82,6 +82,7 @@ class Column(msgspec.Struct, frozen=True):
         charset: The character set of its texts, where columns have their own.
         labels: The values of an enumeration or set, where the stream has numbers.
         is_unsigned: Whether its integers have no sign.
+        text_of: If its values are texts because some have no place in its type: that type; then `kind` is `string`.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Column(msgspec.Struct, frozen=True):
     charset: str = ""
     labels: tuple[str, ...] = ()
     is_unsigned: bool = False
+    text_of: str = ""
 
     @property
     def field_name(self) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from calve.observe.humanize import many
 from calve.sources.database.follow import check, conflict
+from calve.sources.database.survey import kept_text
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.alter import Alteration
 from calve.sources.mysql.declared import CODECS, REFUSED_TYPES, decoded, kind_of
@@ -106,7 +107,7 @@ class Describer:
         for column in now:
             old = before.get(column.name)
             free += old is None
-            columns.append(msgspec.structs.replace(column, number=old.number if old else free))
+            columns.append(msgspec.structs.replace(kept_text(column, old), number=old.number if old else free))
         table = Table(self.database, known.oid if known else oid, *name, tuple(columns), last_number=free)
         if known is not None:
             table = msgspec.structs.replace(table, since=known.since, dropped=known.dropped)
@@ -184,7 +185,7 @@ def altered(table: Table, found: Alteration) -> Table:
 
 
 def _shape(column: Column) -> tuple[object, ...]:
-    return column.name, column.kind, column.charset, column.labels, column.is_unsigned, column.is_key
+    return column.name, column.text_of or column.kind, column.charset, column.labels, column.is_unsigned, column.is_key
 
 
 def _declared(column: MappedColumn, charset: str) -> tuple[str, int, int]:

@@ -13,11 +13,12 @@ from calve.sources.database.own_targets import OwnTargets, Shared, nothing_share
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import ANY, STEP, DatabaseSource
 from calve.sources.database.stream import Target
+from calve.sources.database.survey import as_texts
 from calve.sources.database.table import Table
 from calve.sources.mysql import load, prepare
 from calve.sources.mysql.ahead import Ahead
 from calve.sources.mysql.begin import first_place, probe_id
-from calve.sources.mysql.database import Database
+from calve.sources.mysql.database import Database, Found
 from calve.sources.mysql.describe import Descriptions
 from calve.sources.mysql.failure import session
 from calve.sources.mysql.follow import Describer, renumbered
@@ -26,6 +27,7 @@ from calve.sources.mysql.reader import MysqlReader
 from calve.sources.mysql.servers import Server, current, followed
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.stream import Stream
+from calve.sources.mysql.survey import odd_columns
 from calve.sources.mysql.wire import Connection
 from calve.sources.source_files import encoded, read_json
 
@@ -68,8 +70,16 @@ class MysqlSource(DatabaseSource):
             gtids.begin(visible, start)
             gtids.save()
         self._require_unchanged(database, found.tables, start)
-        chunks = load.chunks(connection, found.tables, prepare.chosen(database, self._settings))
-        return self._began(database.name, start, chunks, found.tables)
+        chosen = prepare.chosen(database, self._settings)
+        chunks = load.chunks(connection, found.tables, chosen)
+        return self._began(database.name, start, chunks, self._surveyed(connection, found.tables, chosen))
+
+    def _surveyed(self, connection: Connection, tables: Sequence[Table], found: Sequence[Found]) -> list[Table]:
+        """Return tables, those that are read for the first time with texts where values have no place in their type."""
+        names = {table.full_name for table in self._epochs.tables.values() if table.columns}
+        new = [table for table in tables if table.full_name not in names]
+        odd = odd_columns(connection, new, {each.full_name: each.size_bytes for each in found})
+        return as_texts(tables, odd, self._lines)
 
     def _follow(self, target: Target, until: int | None) -> Stream:
         return Stream(target, until)
@@ -96,8 +106,9 @@ class MysqlSource(DatabaseSource):
             self._own_targets.require(found.tables, self._epochs.tables.values())
             start = first_place(database, connection, self._settings.address, probe_id())
             self._require_unchanged(database, found.tables, start)
-            tables = renumbered(found.tables, self._epochs.tables.values())
-            chunks = load.chunks(connection, tables, prepare.chosen(database, settings))
+            chosen, known = prepare.chosen(database, settings), self._epochs.tables.values()
+            tables = self._surveyed(connection, renumbered(found.tables, known), chosen)
+            chunks = load.chunks(connection, tables, chosen)
             return Beginning(start, tables, chunks, self._end(database))
 
     def _same(self, connection: Connection, server: Server) -> Database:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from calve.sources.database.follow import check
+from calve.sources.database.survey import kept_text
 from calve.sources.database.table import Column, Table, depth_of
 from calve.sources.postgres.declared import with_depth
 from calve.sources.postgres.pgoutput import Relation
@@ -52,7 +53,8 @@ def described(
         kind = _kind(kind_of(column.oid, column.modifier), column.oid, before.get(number), current_columns.get(number))
         declared = by_number[number].declared if number in by_number else kind
         is_key = number in keys if has_catalog else column.in_identity and relation.identity != "f"
-        columns.append(Column(column.name, number, kind, declared, column.oid, column.modifier, is_key))
+        now = Column(column.name, number, kind, declared, column.oid, column.modifier, is_key)
+        columns.append(kept_text(now, before.get(number)))
     table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns))
     if current is not None:
         table = msgspec.structs.replace(table, mark=current.mark)

@@ -14,6 +14,7 @@ from calve.sources.database.own_targets import OwnTargets, Shared, nothing_share
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
+from calve.sources.database.survey import as_texts
 from calve.sources.database.table import Table
 from calve.sources.postgres import load, prepare, publication, release, slots
 from calve.sources.postgres.acknowledged import Acknowledged
@@ -26,6 +27,7 @@ from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slots import NewSlot
 from calve.sources.postgres.snapshot import KeptSnapshot, SnapshotName
 from calve.sources.postgres.stream import Stream
+from calve.sources.postgres.survey import odd_columns
 from calve.sources.postgres.wire import Connection, connect
 
 __all__ = ["PostgresSource", "check", "open"]
@@ -77,7 +79,13 @@ class PostgresSource(DatabaseSource):
         Acknowledged(self._files).write(slot.start)
         self._snapshot.open(slot.snapshot)
         chunks = load.chunks(database, tables, int(database.setting("block_size")))
-        return self._began(database.name, slot.start, chunks, tables)
+        return self._began(database.name, slot.start, chunks, self._surveyed(connection, tables))
+
+    def _surveyed(self, connection: Connection, tables: Sequence[Table]) -> list[Table]:
+        """Return tables, those that are read for the first time with texts where values have no place in their type."""
+        names = {table.full_name for table in self._epochs.tables.values() if table.columns}
+        odd = odd_columns(connection, [table for table in tables if table.full_name not in names])
+        return as_texts(tables, odd, self._lines)
 
     def _skipping(
         self, connection: Connection, slot: NewSlot, tables: Sequence[Table]
@@ -111,6 +119,7 @@ class PostgresSource(DatabaseSource):
             self._snapshot.close()
             self._snapshot.open(slot.snapshot)
             chunks = load.chunks(database, tables, int(database.setting("block_size")))
+            tables = self._surveyed(connection, tables)
             return Beginning(slot.start, tables, chunks, database.flushed())
 
     def _end_load(self) -> None:

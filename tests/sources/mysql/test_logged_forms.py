@@ -11,6 +11,8 @@ import pytest
 
 from calve.sources.database import reload
 from calve.sources.mysql import events
+from calve.sources.mysql.declared import CODECS, decoded
+from calve.sources.mysql.declared import WIDE as WIDE_SETS
 from calve.sources.mysql.wire import Connection
 from services.mysql import MARIADB, MYSQL, Kind, MySql
 from sources.mysql.follow import Follower, settings_of, stopped_in
@@ -114,6 +116,15 @@ def test_nothing_in_a_database_that_is_not_selected_matters(server: MySql, tmp_p
     assert stopped_in(tmp_path) == {}
 
 
+WIDE = (
+    "create table wide (id int primary key, a varchar(9) character set gbk, b text character set big5, "
+    "c char(9) character set sjis, d varchar(9) character set euckr, e enum('一', 'ｶ') character set sjis, "
+    "f varchar(9) character set cp1256, g varchar(9) character set tis620, h varchar(9) character set cp932)",
+    "insert into wide values (1, '中文', '碁十裏', '表ｶ\\\\', '갂한', '一', 'ا€', 'ไทย', '①'), "
+    "(2, 'a', 'b', 'c', 'd', 'ｶ', 'f', 'g', 'h')",
+    "update wide set a = '编码', c = 'ソ' where id = 2",
+    "update wide set id = id + 10",
+)
 FORMS = {
     MYSQL: {
         "by_index": (
@@ -138,6 +149,7 @@ FORMS = {
             "update docs set j = '7' where id = 1",
             "set binlog_row_value_options = ''",
         ),
+        "wide": WIDE,
     },
     MARIADB: {
         "hashed": (
@@ -155,6 +167,17 @@ FORMS = {
             "insert into squeezed values (1, repeat('aé', 3000), repeat('é', 300), '', 'c', repeat('b', 2000), 'x'), "
             "(2, null, null, null, null, null, null), (3, '', 'b', repeat('é', 40), repeat('xy', 40000), '', '')",
             "update squeezed set f = repeat('long', 70000), a = 'short' where id = 1",
+        ),
+        "wide": WIDE,
+        "addresses": (
+            "create table addresses (id int primary key, u uuid, i inet4, j inet6, b binary(16), unique (u))",
+            "insert into addresses values (1, '6ba7b810-9dad-11d1-80b4-00c04fd430c8', '1.2.3.0', '::ffff:1.2.3.4', 'x'), "
+            "(2, '0190163d-8694-739b-aea5-966c26f8ad91', '0.0.0.0', '1:0:0:2::', null), (3, null, null, null, null), "
+            "(4, '00000000-0000-0000-0000-000000000000', '255.0.0.1', '::', ''), "
+            "(5, 'f47ac10b-58cc-8372-a567-0e02b2c3d479', '10.0.0.1', '1:0:3:4:5:6:0:8', '')",
+            "create table u_key (k uuid primary key)",
+            "update addresses set u = '5df41881-3aed-4515-88a7-2f4a814cf09e', j = '::1.2.3.4' where id = 3",
+            "update addresses set id = id + 10",
         ),
         "small": (
             "set global log_bin_compress = ON, global log_bin_compress_min_len = 10",
@@ -331,3 +354,26 @@ def test_a_sequence_is_no_table_and_a_table_with_system_versioning_is_stopped_by
     stopped = stopped_in(tmp_path)
     assert set(stopped) == {"one.history", "one.likewise", "one.own", "one.later"}
     assert all("system versioning" in why for why in stopped.values()), stopped
+
+
+def test_each_character_of_a_character_set_is_read_as_the_server_reads_it(server: MySql) -> None:
+    known = {row[0] for row in server.run("select character_set_name from information_schema.character_sets")}
+    singles = [bytes([byte]) for byte in range(1, 256)]
+    pairs = [bytes([first, second]) for first in range(0x81, 0xFF) for second in range(0x40, 0xFF)]
+    for charset in [*CODECS.keys() & known - UNICODE]:
+        others = [b"\x81\x5f", b"\xa1\x5a", b"\xa2\xce", b"\xf9\xd6", b"\xf9\xdc"]
+        texts = pairs[:: len(pairs) // 2000] + others if charset in WIDE_SETS else singles
+        for part in (texts[at : at + 500] for at in range(0, len(texts), 500)):
+            one = "convert(_binary x'{}' using {})"
+            alone = [one.format(text.hex(), charset) for text in part]
+            size = len(part[0])
+            sql = ", ".join(
+                f"if(char_length({each}) = 1 and length({each}) = {size}, hex(convert({each} using utf8mb4)), null)"
+                for each in alone
+            )
+            for text, found in zip(part, server.run(f"select {sql}")[0], strict=True):
+                if found is not None and found != "3F":
+                    assert decoded(text, charset) == bytes.fromhex(found).decode(), (charset, text)
+
+
+UNICODE = frozenset({"utf8mb4", "utf8mb3", "utf8", "ucs2", "utf16", "utf16le", "utf32"})

@@ -6,7 +6,9 @@ What is not certain counts as changed: the log has no trace of the rows that ALT
 from __future__ import annotations
 
 from calve.sources.database.table import Column, Table
+from calve.sources.mysql.addresses import ADDRESSES
 from calve.sources.mysql.alter import Alteration, Definition
+from calve.sources.mysql.declared import WIDE
 from calve.sources.mysql.table_map import ENUM, SET, YEAR
 
 __all__ = ["unlogged"]
@@ -22,6 +24,7 @@ _SAME = {_DATE: "date", YEAR: "year", _JSON: "json"}
 _COMPLETE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32"})
 """Character sets that have every character."""
 _MOST_BYTES = {"utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8": 3, "ucs2": 2}
+_MOST_BYTES |= dict.fromkeys(WIDE, 2)
 """The bytes of a character; others have one."""
 _DIGITS = (10, 0)
 
@@ -59,6 +62,8 @@ def _keeps(column: Column, new: Definition, is_strict: bool) -> bool:
     """Return whether all values of a column certainly stay as they are."""
     if _fills(new, is_strict or column.is_key):
         return False
+    if column.declared in ADDRESSES:
+        return new.kind == column.declared
     if column.oid in _INTEGERS_OF_LOG:
         return new.kind in _INTEGERS and (is_strict or _has_room(column, new))
     if column.oid == _DECIMAL:

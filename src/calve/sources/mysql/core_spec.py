@@ -6,9 +6,11 @@ import functools
 from typing import NamedTuple
 
 import pyarrow as pa
+from msgspec import structs
 
 from calve.sources.database.table import Column, arrow_type
-from calve.sources.mysql.declared import CODECS, decoded
+from calve.sources.mysql.addresses import ADDRESSES
+from calve.sources.mysql.declared import CODECS, WIDE, decoded
 
 __all__ = ["CoreColumns", "core_columns", "value_type"]
 
@@ -36,11 +38,18 @@ def value_type(kind: str) -> pa.DataType:
 
 
 @functools.lru_cache(512)
-def core_columns(columns: tuple[Column, ...]) -> CoreColumns | None:
-    """Return what the core must know; None if it cannot be told."""
+def core_columns(columns: tuple[Column, ...], is_logged: bool) -> CoreColumns | None:
+    """Return what the core must know; None if it cannot be told.
+
+    Args:
+        columns: The columns.
+        is_logged: Whether values are as in the log, and not as in the rows of statements, where texts are UTF-8.
+    """
+    if is_logged and any(column.declared in ADDRESSES or column.charset in WIDE for column in columns):
+        return None
     spec = [str(len(columns))]
     for column in columns:
-        spec += _spec(column)
+        spec += _spec(column if is_logged else structs.replace(column, charset=""))
     if any("\0" in text for text in spec):
         return None
     schema = pa.schema([(str(number), value_type(column.kind)) for number, column in enumerate(columns)])

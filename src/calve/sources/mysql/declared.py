@@ -6,6 +6,7 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
+from calve.sources.mysql.addresses import ADDRESSES
 from calve.sources.mysql.table_map import BLOB_COMPRESSED, ENUM, SET, VARCHAR_COMPRESSED
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CODECS",
     "REFUSED_TYPES",
+    "WIDE",
     "charset_of",
     "compressed_log_type",
     "decoded",
@@ -31,6 +33,7 @@ _KINDS = {
     "int": "int",
     "bigint": "long",
     "year": "int",
+    "uuid": "uuid",
     "float": "float",
     "double": "double",
     "date": "date",
@@ -56,7 +59,7 @@ _SHAPES = frozenset(
         "geometrycollection",
     }
 )
-REFUSED_TYPES = frozenset({"uuid", "inet4", "inet6", "vector", "xmltype"})
+REFUSED_TYPES = frozenset({"vector", "xmltype"})
 """Types of MariaDB and MySQL 9 whose bytes in the log have no description there."""
 CODECS = {
     "utf8mb4": "utf-8",
@@ -78,8 +81,44 @@ CODECS = {
     "cp850": "cp850",
     "cp852": "cp852",
     "macroman": "mac-roman",
+    "macce": "mac-latin2",
+    "hp8": "hp-roman8",
+    "cp866": "calve-mysql-cp866",
+    "koi8u": "calve-mysql-koi8u",
+    "greek": "calve-mysql-greek",
+    "hebrew": "calve-mysql-hebrew",
+    "cp1256": "calve-mysql-cp1256",
+    "tis620": "calve-mysql-tis620",
+    "gbk": "gbk",
+    "gb2312": "gb2312",
+    "big5": "big5",
+    "euckr": "cp949",
+    "sjis": "shift-jis",
+    "cp932": "cp932",
 }
 """Character sets and Python's codecs, which read every byte as MySQL does."""
+WIDE = frozenset({"gbk", "gb2312", "big5", "euckr", "sjis", "cp932"})
+"""Those with characters of one or of two bytes."""
+_NO_CHARACTER = "\ufffd"
+_OTHER_BYTES = {
+    "latin1": ("cp1252", {byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
+    "cp866": ("cp866", {0xFC: "\u207f", 0xFD: "\u00b2"}),
+    "koi8u": ("koi8-u", {0x95: "\u2022"}),
+    "greek": ("iso8859-7", {0xA1: "\u02bd", 0xA2: "\u02bc", 0xA4: "?", 0xA5: "?", 0xAA: "?"}),
+    "hebrew": ("iso8859-8", {0xAF: "\u203e"}),
+    "cp1256": ("cp1256", dict.fromkeys((0x8A, 0x8F, 0x98, 0x9A, 0x9F, 0xAA, 0xC0, 0xFF), "?")),
+    "tis620": ("iso8859-11", dict.fromkeys((0xA0, 0xDB, 0xDC, 0xDD, 0xDE, 0xFC, 0xFD, 0xFE, 0xFF), _NO_CHARACTER)),
+}
+"""What MySQL reads otherwise than a codec of Python, by its character set."""
+_OTHER_PAIRS = {
+    "sjis": {b"\x81\x5f": "\\"},
+    "big5": {
+        **dict.fromkeys(
+            (b"\xa1\x5a", b"\xa1\xc3", b"\xa1\xc5", b"\xa1\xfe", b"\xa2\x40", b"\xa2\xcc", b"\xa2\xce"), _NO_CHARACTER
+        ),
+        **{bytes((0xF9, 0xD6 + at)): text for at, text in enumerate("碁銹裏墻恒粧嫺")},
+    },
+}
 _LOG_TYPES = {
     "tinyint": (1, 0),
     "smallint": (2, 0),
@@ -100,8 +139,12 @@ _LOG_TYPES = {
     "longtext": (252, 4),
     "longblob": (252, 4),
 }
-_VARCHAR = 15
+_VARCHAR, _STRING = 15, 254
 _MOMENTS = {"timestamp": 17, "datetime": 18, "time": 19}
+_CHARACTERS = {
+    "sjis": re.compile(rb"[\x81-\x9f\xe0-\xfc][\x40-\xfc]|.", re.DOTALL).findall,
+    "big5": re.compile(rb"[\x81-\xfe][\x40-\xfe]|.", re.DOTALL).findall,
+}
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)|''")
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r"}
@@ -151,6 +194,8 @@ def log_type(name: str, octets: int, precision: int, scale: int, digits: int, la
         return SET, SET | (size if size <= 4 else 8) << 8
     if name in _MOMENTS:
         return _MOMENTS[name], digits
+    if name in ADDRESSES:
+        return _STRING, _STRING | ADDRESSES[name][0] << 8
     return (255, 4) if name in _SHAPES else _LOG_TYPES.get(name, (0, 0))
 
 
@@ -174,6 +219,13 @@ def in_charset(text: bytes, charset: str) -> str:
 
 def decoded(data: bytes, charset: str) -> str:
     """Return a text; bytes that its character set does not have become `?`, as in MySQL."""
+    others = _OTHER_PAIRS.get(charset, {})
+    if any(pair in data for pair in others):
+        return "".join(others.get(part) or _decoded(part, charset) for part in _CHARACTERS[charset](data))
+    return _decoded(data, charset)
+
+
+def _decoded(data: bytes, charset: str) -> str:
     codec = CODECS[charset]
     try:
         return data.decode(codec)
@@ -188,23 +240,18 @@ def labels_of(declared: str) -> tuple[str, ...]:
     )
 
 
-def _latin1(name: str) -> codecs.CodecInfo | None:
-    """Return MySQL's latin1: Windows-1252, whose five holes are control characters."""
-    if name != "calve_mysql_latin1":
+def _codec(name: str) -> codecs.CodecInfo | None:
+    """Return the codec of a character set of one byte that no codec of Python reads as MySQL does."""
+    charset = name.removeprefix("calve_mysql_")
+    if charset not in _OTHER_BYTES or charset == name:
         return None
-    table = "".join(_windows(byte) for byte in range(256))
+    codec, others = _OTHER_BYTES[charset]
+    table = "".join(others.get(byte) or bytes([byte]).decode(codec, "replace") for byte in range(256))
 
     def decode(data: ReadableBuffer, errors: str = "strict", /) -> tuple[str, int]:
         return codecs.charmap_decode(data, errors, table)
 
-    return codecs.CodecInfo(codecs.lookup("latin-1").encode, decode, name="calve-mysql-latin1")
+    return codecs.CodecInfo(codecs.lookup("latin-1").encode, decode, name=f"calve-mysql-{charset}")
 
 
-def _windows(byte: int) -> str:
-    try:
-        return bytes([byte]).decode("cp1252")
-    except UnicodeDecodeError:
-        return chr(byte)
-
-
-codecs.register(_latin1)
+codecs.register(_codec)

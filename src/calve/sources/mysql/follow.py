@@ -11,6 +11,7 @@ from calve.observe.humanize import many
 from calve.sources.database.follow import check, conflict
 from calve.sources.database.survey import kept_text
 from calve.sources.database.table import Column, Table
+from calve.sources.mysql.addresses import ADDRESSES
 from calve.sources.mysql.alter import Alteration
 from calve.sources.mysql.declared import CODECS, REFUSED_TYPES, decoded, kind_of
 from calve.sources.mysql.table_map import (
@@ -52,7 +53,7 @@ _SEQUENCE = (
 )
 """The columns of a SEQUENCE of MariaDB, which is a table in its log."""
 _WITH_CHARSET = _TEXTS | {ENUM, SET}
-_BINARY = "binary"
+_BINARY, _STRING = "binary", 254
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class Describer:
         columns = []
         for column in now:
             old = before.get(column.name)
+            column = _typed(column, types.get(column.name, ""))
             free += old is None
             columns.append(msgspec.structs.replace(kept_text(column, old), number=old.number if old else free))
         table = Table(self.database, known.oid if known else oid, *name, tuple(columns), last_number=free)
@@ -184,8 +186,17 @@ def altered(table: Table, found: Alteration) -> Table:
     return msgspec.structs.replace(table, columns=tuple(columns), dropped=tuple(dropped), last_number=last)
 
 
+def _typed(column: Column, name: str) -> Column:
+    """Return a column of bytes with the type that the catalog has for it, if its values are texts."""
+    size, _ = ADDRESSES.get(name, (0, None))
+    if column.oid != _STRING or column.kind != "binary" or column.modifier >> 8 != size:
+        return column
+    return msgspec.structs.replace(column, kind=kind_of(name, name, 0, 0), declared=name)
+
+
 def _shape(column: Column) -> tuple[object, ...]:
-    return column.name, column.text_of or column.kind, column.charset, column.labels, column.is_unsigned, column.is_key
+    kind = "binary" if column.declared in ADDRESSES else column.text_of or column.kind
+    return column.name, kind, column.charset, column.labels, column.is_unsigned, column.is_key
 
 
 def _declared(column: MappedColumn, charset: str) -> tuple[str, int, int]:

@@ -37,7 +37,7 @@ def columns_of(rows: pa.Array, found: Sequence[ResultColumn], columns: tuple[Col
         found: The columns as the server describes them.
         columns: The same columns of the table.
     """
-    told = core_columns(columns)
+    told = core_columns(columns, False)
     described = b"".join(_DESCRIBED.pack(one.kind, one.flags, one.length, one.digits) for one in found)
     if told and (values := core.results(rows, described, *told)) is not None:
         return values

@@ -13,6 +13,7 @@ from calve.compiled import mysql as core
 from calve.sources.database.change import DELETE, INSERT, UPDATE, Change, Row, Values
 from calve.sources.database.changes import Decoded
 from calve.sources.database.table import Column, Table
+from calve.sources.mysql.addresses import ADDRESSES
 from calve.sources.mysql.compressed import inflated_value
 from calve.sources.mysql.core_spec import core_columns, value_type
 from calve.sources.mysql.declared import decoded
@@ -78,7 +79,7 @@ def changes(data: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
 
 def decoded_rows(table: Table, messages: pa.Array) -> Decoded | None:
     """Return the rows of messages of a table by the compiled core; None: `changes` and `arrays` must read them."""
-    told = core_columns(table.columns)
+    told = core_columns(table.columns, True)
     found = told and core.rows(messages, told.schema, told.spec)
     return Decoded(*found) if found else None
 
@@ -274,6 +275,9 @@ def _fixed(meta: bytes, column: Column) -> _Stored:
     """Return how a CHAR or BINARY is stored; its length has two bits in the byte of its type."""
     length = meta[1] | ((meta[0] & 0x30) ^ 0x30) << 4
     stored = _text(1 if length < 256 else 2, column)
+    if column.declared in ADDRESSES:
+        _, text = ADDRESSES[column.declared]
+        return stored._replace(convert=lambda data: text(data.ljust(length, b"\0")))
     if column.kind != "binary":
         return stored
     return stored._replace(convert=lambda data: data.ljust(length, b"\0"))  # the log has no zeros at the end

@@ -12,7 +12,7 @@ from typing import Any
 
 from calve.sources.mysql.packed import date_time_text, decimal_text, double_text, time_text
 
-__all__ = ["Value", "json_text", "parsed", "text_of"]
+__all__ = ["Members", "Value", "json_text", "parsed", "text_of"]
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _INTEGERS = {5: "<h", 6: "<H", 7: "<i", 8: "<I", 9: "<q", 10: "<Q"}
@@ -24,8 +24,12 @@ _INLINE_LARGE = _INLINE | {7, 8}
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-Value = str | dict[str, Any] | list[Any]
-"""The text of a scalar, or values by key or position."""
+class Members(list[tuple[str, Any]]):
+    """The keys and values of an object, as they are stored."""
+
+
+Value = str | Members | list[Any]
+"""The text of a scalar, an object, or the values of an array."""
 
 
 def json_text(data: bytes) -> str:
@@ -47,12 +51,12 @@ def parsed(data: bytes) -> Value:
 
 
 def text_of(value: Value) -> str:
-    """Return the text of a value; keys are in MySQL's order, by their size first."""
+    """Return the text of a value."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return f"[{', '.join(map(text_of, value))}]"
-    return f"{{{', '.join(f'{_quoted(key)}: {text_of(each)}' for key, each in value.items())}}}"
+    if isinstance(value, Members):
+        return f"{{{', '.join(f'{_quoted(key)}: {text_of(each)}' for key, each in value)}}}"
+    return f"[{', '.join(map(text_of, value))}]"
 
 
 def _value(kind: int, data: bytes, at: int) -> Value:
@@ -91,7 +95,7 @@ def _container(kind: int, data: bytes) -> Value:
             key_at = keys_at + index * (size + 2)
             start, length = struct.unpack_from(form, data, key_at)[0], struct.unpack_from("<H", data, key_at + size)[0]
             keys.append(data[start : start + length].decode())
-    return dict(zip(keys, values, strict=True)) if is_object else values
+    return Members(zip(keys, values, strict=True)) if is_object else values
 
 
 def _opaque(kind: int, data: bytes) -> str:

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from calve.sources.mysql.json_binary import Value, parsed, text_of
+from calve.sources.mysql.json_binary import Members, Value, parsed, text_of
 from calve.sources.mysql.wire import read_length
 
 __all__ = ["patched"]
@@ -65,26 +65,37 @@ def _unquoted(text: str) -> str:
 def _changed(value: Value, operation: int, legs: list[str | int], data: bytes) -> Value:
     if not legs:
         return parsed(data)
-    *above, last = legs
     try:
         parent: Any = value
-        for leg in above:
-            parent = parent[leg]
-        if operation == _INSERT and isinstance(parent, list):
-            parent.insert(int(last), parsed(data))
-        elif operation == _REMOVE:
-            del parent[last]
+        for leg in legs[:-1]:
+            place = _place(parent, leg)
+            parent = parent[place][1] if isinstance(parent, Members) else parent[place]
+        if isinstance(parent, Members):
+            _change_member(parent, operation, str(legs[-1]), data)
         else:
-            parent[last] = parsed(data)
-            _sort(parent)
-    except (KeyError, IndexError, TypeError) as error:
+            _change_element(parent, operation, int(legs[-1]), data)
+    except (ValueError, IndexError, TypeError) as error:
         raise ValueError(f"a partial update does not fit the JSON value before it: {error!r}") from error
     return value
 
 
-def _sort(container: dict[str, Value] | list[Value]) -> None:
-    """Put the keys of an object into MySQL's order: by their size in bytes, then by these."""
-    if isinstance(container, dict):
-        members = sorted(container.items(), key=lambda member: (len(member[0].encode()), member[0].encode()))
-        container.clear()
-        container.update(members)
+def _place(container: Members | list[Any], leg: str | int) -> int:
+    """Return where a key or an element is."""
+    return [key for key, _ in container].index(str(leg)) if isinstance(container, Members) else int(leg)
+
+
+def _change_member(parent: Members, operation: int, key: str, data: bytes) -> None:
+    if operation != _INSERT:
+        del parent[_place(parent, key)]
+    if operation != _REMOVE:
+        parent.append((key, parsed(data)))
+        parent.sort(key=lambda member: (len(member[0].encode()), member[0].encode()))  # MySQL's order
+
+
+def _change_element(parent: list[Any], operation: int, at: int, data: bytes) -> None:
+    if operation == _INSERT:
+        parent.insert(at, parsed(data))
+    elif operation == _REPLACE:
+        parent[at] = parsed(data)
+    else:
+        del parent[at]

@@ -203,8 +203,7 @@ class IcebergSettings(SinkSettings):
     on_type_mismatch: Literal["null", "dlq"] | None = option(
         None,
         "A value that does not fit an optional column: `null` sets it to null, `dlq` makes its event a dead letter. "
-        "Default: `dlq` for copies of databases and for tables whose columns Calve inferred from values, otherwise "
-        "`null`.",
+        "Default: `dlq` for copies of databases and where Calve inferred the columns from values, otherwise `null`.",
     )
     case_insensitive: bool = option(False, "Match fields to columns in any case, if no column has the exact name.")
     branch: str | None = option(

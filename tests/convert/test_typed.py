@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ from calve.columns.fields import Fields
 from calve.convert.converter import Converted, Converter, ConvertOptions
 from calve.event.columns import SCHEMA, TYPED
 from calve.event.declared import declaration
+from calve.event.json_text import to_json
 from calve.event.typed import with_text
 from convert.tables import table_of
 from examples import examples
@@ -268,3 +270,9 @@ def test_typed_rows_become_what_their_texts_become(
     table = table_of(Schema(*fields))
     straight, by_text = (Converter(table, options).convert(each) for each in (rows, with_text(rows)))
     assert shown(straight) == shown(by_text)
+
+
+def test_the_text_of_a_whole_float_has_the_digits_of_its_value() -> None:
+    floats = pa.array([257851856.0, -1234567936.0, 16777216.0, 0.1, 1e30, None], pa.float32())
+    texts = [json.loads(text)["x"] for text in to_json(pa.table({"x": floats})).to_pylist()]
+    assert texts == [257851856.0, -1234567936.0, 16777216.0, 0.1, 1e30, None]

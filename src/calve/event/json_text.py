@@ -146,6 +146,9 @@ def _floats(column: pa.Array) -> pa.Array:
     if not pc.all(pc.is_finite(column)).as_py():
         for found, word in _SPECIAL.items():
             texts = pc.if_else(pc.equal(texts, found), f'"{word}"', texts)
+    if not pa.types.is_float64(column.type):  # its shortest text may be another whole number: 257851860 for 257851856
+        exact = column.cast(pa.float64()).cast(pa.string())
+        texts = pc.if_else(pc.match_substring_regex(texts, r"^-?[0-9]{8,}$"), exact, texts)
     return pc.replace_substring_regex(texts, r"^(-?[0-9]+)$", r"\1.0").cast(pa.binary())
 
 

@@ -96,7 +96,7 @@ def cpu_seconds(spark: SparkSession) -> float:
 def measure(spark: SparkSession, catalog: Catalog, kind: tuple[str, int], rows: int, rounds: int) -> Results:
     """Measure one kind of table; the first round warms up and does not count."""
     name, after, until = made(spark, kind, rows, FILES)
-    told = TableChanges(Planner(spark), name, partial(catalog.load_java, name), key=("id",))
+    told = TableChanges(Planner(session.start()), name, partial(catalog.load_java, name), key=("id",))
     work = {"calve": partial(with_calve, told, after), "view": partial(with_view, spark, name, after, until)}
     if kind[0] == "merge-on-read":
         try:
@@ -117,13 +117,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as folder:
         properties = embedded(Path(folder)) | {"name": "lake"}
         settings = {f"spark.sql.catalog.lake.{key}": value for key, value in properties.items() if key != "name"}
-        spark = session.start(chosen.master, SPARK | settings, preload=())
+        engine = session.start(chosen.master, SPARK | settings, preload=())
         try:
-            spark.sql("CREATE NAMESPACE lake.db")
+            engine.session.sql("CREATE NAMESPACE lake.db")
             for kind in KINDS:
-                results |= measure(spark, Catalog(spark, properties), kind, chosen.events, chosen.rounds)
+                results |= measure(engine.session, Catalog(engine, properties), kind, chosen.events, chosen.rounds)
         finally:
-            session.stop(spark)
+            session.stop(engine)
     report = Report("changes", "The changes of a snapshot")
     for mode, version in KINDS:
         ours, theirs = (f"{who}, {mode}, version {version}" for who in ("calve", "view"))

@@ -26,6 +26,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
+from calve.engine.engine import Engine
 from calve.ledger.ledger import Ledger
 from calve.pipeline.spark_job import divide
 from calve.record.content_file import Bounds, ContentFile, Counts
@@ -49,21 +50,21 @@ _REPORTS = structs.decoder(Receipt | Failure)  # type: ignore[arg-type]
 def main() -> None:
     """Measure each step some times, and report the medians."""
     chosen = _arguments()
-    spark = session.start("local[2]", {})
+    engine = session.start("local[2]", {})
     try:
         with tempfile.TemporaryDirectory(prefix="calve-bench-") as place:
-            rounds = [_round(Path(place) / str(number), spark, chosen) for number in range(chosen.rounds)]
+            rounds = [_round(Path(place) / str(number), engine, chosen) for number in range(chosen.rounds)]
     finally:
-        session.stop(spark)
+        session.stop(engine)
     results = {name: [each[name] for each in rounds] for name in rounds[0]}
     Report("driver", "The driver alone").bars(results, "CPU µs each")
     for name, found in medians(results).items():
         print(f"{name}: {found['CPU µs each']:,.0f} µs of CPU each; all took {found['ms']:,.0f} ms")
 
 
-def _round(folder: Path, spark: object, chosen: argparse.Namespace) -> dict[str, Figures]:
+def _round(folder: Path, engine: Engine, chosen: argparse.Namespace) -> dict[str, Figures]:
     folder.mkdir()
-    catalog = Catalog(spark, embedded(folder))  # type: ignore[arg-type]
+    catalog = Catalog(engine, embedded(folder))
     catalog.prepare()
     ledger = Ledger.open(folder / "state" / "p" / "ledger", "p")
     found: dict[str, Figures] = {}

@@ -25,7 +25,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from bench.healthy_beside import beside
 from bench.healthy_rewrite import rewrites
@@ -35,6 +34,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
+from calve.engine.engine import Engine
 from calve.maintenance.by_need import BOUNDS_METADATA, Rounds
 from calve.maintenance.context import Workbench
 from calve.maintenance.trigger import Trigger
@@ -55,23 +55,23 @@ class Day:
     """A table that gets a commit every 5 s of its own clock.
 
     Args:
-        spark: The session.
+        engine: Spark.
         folder: Gets the catalog and the table.
         limits: When it is maintained; None: never.
         rows: The rows of a commit.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path, limits: Limits | None, rows: int) -> None:
+    def __init__(self, engine: Engine, folder: Path, limits: Limits | None, rows: int) -> None:
         fields = [
             {"id": number, "name": name, "required": False, "type": kind}
             for number, (name, kind) in enumerate(FIELDS.items(), 1)
         ]
         schema = {"type": "struct", "schema-id": 0, "fields": fields}
-        self.catalog = Catalog(spark, embedded(folder))
+        self.catalog = Catalog(engine, embedded(folder))
         # Without maintenance the files of the metadata would fill the disk; their size is measured all the same.
         self.catalog.create("bench.t", json.dumps(schema), [("at", "hour")], {BOUNDS_METADATA: "true"})
-        self.spark, self.rows, self.batch = spark, rows, 0
-        self.bench = Workbench(spark, self.catalog, CommitTarget("bench.t"), gentle=True)
+        self.spark, self.rows, self.batch = engine.session, rows, 0
+        self.bench = Workbench(engine, self.catalog, CommitTarget("bench.t"), gentle=True)
         self._trigger = Trigger(DEFAULTS) if limits else None
         self._rounds = Rounds(self.bench, limits) if limits else None
         self.worked, self.rounds = 0.0, 0
@@ -154,31 +154,31 @@ OFFSETS = json.dumps({"topic": {str(partition): 10_000_000 + partition for parti
 
 
 @contextmanager
-def spark_at(folder: Path) -> Iterator[SparkSession]:
+def spark_at(folder: Path) -> Iterator[Engine]:
     """Start Spark as a pipeline does, with the embedded catalog of a folder for SQL."""
     prefix = "spark.sql.catalog.lakehouse"
     conf = {f"{prefix}.{key}": value for key, value in embedded(folder).items() if key != "name"}
     conf |= {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
-    spark = session.start("local[2]", conf)
+    engine = session.start("local[2]", conf)
     try:
-        yield spark
+        yield engine
     finally:
-        session.stop(spark)
+        session.stop(engine)
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Day]:
     """Open an empty table that nobody maintains, in a Spark of its own."""
-    with spark_at(folder) as spark:
-        yield Day(spark, folder, None, REWRITTEN_ROWS)
+    with spark_at(folder) as engine:
+        yield Day(engine, folder, None, REWRITTEN_ROWS)
 
 
 def simulate(limits: Limits | None, chosen: argparse.Namespace) -> list[Figures]:
     """Make the commits; return the figures along the way."""
     points = []
     temporary = tempfile.TemporaryDirectory(prefix="calve-healthy-", dir=chosen.folder)
-    with temporary as place, spark_at(Path(place)) as spark:
-        day = Day(spark, Path(place), limits, chosen.rows)
+    with temporary as place, spark_at(Path(place)) as engine:
+        day = Day(engine, Path(place), limits, chosen.rows)
         seconds: list[float] = []
         used = _cpu()
         for number in range(1, chosen.commits + 1):

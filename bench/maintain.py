@@ -85,9 +85,10 @@ def measure(folder: Path) -> None:
     prefix = "spark.sql.catalog.lakehouse"
     conf = {f"{prefix}.{key}": value for key, value in properties.items() if key != "name"}
     conf |= {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
-    spark = session.start(conf={**conf, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
+    engine = session.start(conf={**conf, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
+    spark = engine.session
     try:
-        bench = Workbench(spark, Catalog(spark, properties), CommitTarget("bench.t"))
+        bench = Workbench(engine, Catalog(engine, properties), CommitTarget("bench.t"))
         read(spark)  # the JVM warms up
         for name, action in {
             "with equality deletes": lambda: None,
@@ -102,7 +103,7 @@ def measure(folder: Path) -> None:
                 flush=True,
             )
     finally:
-        session.stop(spark)
+        session.stop(engine)
 
 
 def main() -> None:

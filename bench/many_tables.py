@@ -140,10 +140,10 @@ def measure(case: Case) -> dict[str, float]:
 
 def commits(tables: int) -> None:
     """Commit two files to each of so many tables, round after round; print milliseconds of CPU of each."""
-    spark = session.start("local[2]", preload=())
+    engine = session.start("local[2]", preload=())
     try:
         with tempfile.TemporaryDirectory(prefix="many-tables-") as folder, ThreadPoolExecutor(COMMITTERS) as pool:
-            catalog = Catalog(spark, embedded(Path(folder)))
+            catalog = Catalog(engine, embedded(Path(folder)))
             catalog.prepare()
             schema = SCHEMA.model_dump_json()
             with _measured("creating", tables):
@@ -152,7 +152,7 @@ def commits(tables: int) -> None:
                 with _measured("a commit to", tables):
                     list(pool.map(lambda table, batch=batch: commit(catalog, table, batch), made))
     finally:
-        session.stop(spark)
+        session.stop(engine)
 
 
 @contextlib.contextmanager

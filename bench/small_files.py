@@ -46,7 +46,7 @@ class Shares:
 def measure(case: tuple[int, int, int], limits: list[int], rounds: int) -> None:
     """Run one case with every limit and print a line for each."""
     tasks, partitions, megabytes = case
-    spark = session.start(f"local[{tasks}]")
+    engine = session.start(f"local[{tasks}]")
     try:
         with tempfile.TemporaryDirectory(prefix="gather-") as folder:
             events = megabytes * 1_000_000 // EVENT_BYTES // tasks
@@ -57,7 +57,7 @@ def measure(case: tuple[int, int, int], limits: list[int], rounds: int) -> None:
             for number in range(rounds + 1):
                 for limit in limits:
                     start, cpu = time.perf_counter(), CPU.seconds()
-                    receipts = run_job(spark, _job(shape, Path(folder), f"{number}-{limit}", tasks, limit), groups)
+                    receipts = run_job(engine, _job(shape, Path(folder), f"{number}-{limit}", tasks, limit), groups)
                     seconds, cpu = time.perf_counter() - start, CPU.seconds() - cpu
                     written = [table for receipt in receipts for table in receipt.tables]
                     assert sum(table.rows for table in written) == events * tasks
@@ -71,7 +71,7 @@ def measure(case: tuple[int, int, int], limits: list[int], rounds: int) -> None:
                 given = f"{tasks:5} {partitions:10} {megabytes:5} {name:>10}"
                 print(f"{given} {files:6.0f} {size / 1000:8.0f} {seconds:8.2f} {cpu:8.2f}", flush=True)
     finally:
-        session.stop(spark)
+        session.stop(engine)
 
 
 def _job(shape: Case, folder: Path, run: str, tasks: int, limit: int) -> Any:

@@ -10,10 +10,11 @@ has() {
   }
 }
 
-cargo --version >/dev/null 2>&1 || {
-  echo "There is no cargo on the PATH: the compiled core is not checked"
+fault=$(PYTHONPATH=../src "${PYTHON:-../.venv/bin/python}" -m calve.compiled.build --cargo)
+if [ -n "$fault" ]; then
+  echo "$fault: the compiled core is not checked"
   exit
-}
+fi
 if has fmt; then cargo fmt --check; fi
 if has clippy; then cargo clippy --quiet --offline --locked --all-targets -- -D warnings; fi
 cargo test --quiet --offline --locked

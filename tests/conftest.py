@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
-from calve.compiled.build import CHECKED, build
+from calve.compiled.build import CHECKED, build, cargo_fault
 from calve.compiled.library import VARIABLE
 from calve.engine import session
 from examples import examples
@@ -30,6 +29,7 @@ _TINY = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",  # it costs a job for each stage
     "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than it does to run
+    "spark.ui.retainedJobs": "1000",  # so that each batch of a run is found
 }
 """For tables of a few rows."""
 _LAKE = {
@@ -40,7 +40,7 @@ _LAKE = {
 if VARIABLE not in os.environ:  # the processes that tests start use the same library
     if not (reason := build(checked=True)):
         os.environ[VARIABLE] = str(CHECKED)
-    elif shutil.which("cargo"):
+    elif not cargo_fault():
         raise pytest.UsageError(f"{reason}\n{VARIABLE}=off runs the tests without the compiled core")
 
 settings.register_profile("calve", max_examples=examples(40), deadline=None)  # nothing is timed: machines are shared
@@ -50,9 +50,9 @@ settings.load_profile("calve")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One JVM for all tests that need one in their own process, with every jar."""
-    running = session.start("local[2]", _TINY, needs_s3=True)
-    yield running
-    session.stop(running)
+    engine = session.start("local[2]", _TINY, needs_s3=True)
+    yield engine.session
+    session.stop(engine)
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +66,7 @@ def lake_catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
         if key != "name":
             spark.conf.set(f"spark.sql.catalog.lake.{key}", value)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
-    return Catalog(spark, properties)
+    return Catalog(session.start(), properties)
 
 
 @pytest.fixture(scope="module")

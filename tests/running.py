@@ -80,7 +80,8 @@ class Calve:
     def call(self, *arguments: str) -> Result:
         """Run a command in this process, on the shared session, as it would run in one of its own."""
         assert self._spark
-        with contextlib.chdir(self.folder), _logging_kept(), mock.patch.object(session, "stop"):
+        kept = mock.patch.object(session, "stop")
+        with self._each_batch_is_a_job(), contextlib.chdir(self.folder), _logging_kept(), kept:
             return CliRunner().invoke(calve, arguments, prog_name="calve")
 
     @contextlib.contextmanager
@@ -91,6 +92,7 @@ class Calve:
         """
         assert self._spark
         with contextlib.ExitStack() as undone:
+            undone.enter_context(self._each_batch_is_a_job())
             undone.enter_context(contextlib.chdir(self.folder))
             undone.enter_context(_logging_kept())
             undone.enter_context(mock.patch.object(session, "stop"))
@@ -108,6 +110,21 @@ class Calve:
                 stop.set()
                 ended.exception(PATIENCE_SECONDS)
         ended.result()
+
+    @contextlib.contextmanager
+    def _each_batch_is_a_job(self) -> Iterator[None]:
+        """Check that Spark had a job in a pipeline's group for each batch that was written in the block."""
+        context, before = session.start().context, self._batches()
+        first_job = context._jsc.sc().dagScheduler().numTotalJobs()
+        yield
+        for pipeline, batches in self._batches().items():
+            jobs = context.statusTracker().getJobIdsForGroup(pipeline)
+            assert sum(job >= first_job for job in jobs) >= batches - before.get(pipeline, 0), pipeline
+
+    def _batches(self) -> dict[str, int]:
+        """How many batches each pipeline has written since its first start."""
+        found = (json.loads(path.read_text()) for path in self.folder.glob("calve-state/*/status.json"))
+        return {status["pipeline"]: status["batches"] for status in found}
 
     def kill(self) -> None:
         """`kill -9` of the whole process group."""
@@ -180,7 +197,7 @@ class Calve:
     def java_table(self, table: str) -> Any:
         """Iceberg's own object for a table of the embedded catalog."""
         assert self._spark
-        return Catalog(self._spark, embedded(self.folder / "lakehouse")).load_java(table)
+        return Catalog(session.start(), embedded(self.folder / "lakehouse")).load_java(table)
 
     def dead_letters(self, pipeline: str) -> list[dict[str, Any]]:
         """Return an entry for each rejected event."""

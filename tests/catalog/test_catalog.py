@@ -21,6 +21,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.columns.evolve import Evolution, NewColumn
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
+from calve.engine import session
 from calve.errors import (
     CalveError,
     CommitError,
@@ -201,7 +202,7 @@ def test_the_embedded_catalog_opens_in_pyiceberg(spark: SparkSession, tmp_path: 
 
 
 def test_two_catalogs_of_one_process_are_two(spark: SparkSession, tmp_path: Path, schema_json: str) -> None:
-    one, two = (Catalog(spark, embedded(tmp_path / name)) for name in ("one", "two"))
+    one, two = (Catalog(session.start(), embedded(tmp_path / name)) for name in ("one", "two"))
     one.create("db.events", schema_json)
     assert two.load("db.events") is None
 
@@ -210,7 +211,7 @@ def test_without_properties_the_lakehouse_is_in_the_working_folder(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema_json: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    table = Catalog(spark, {}).create("db.events", schema_json)
+    table = Catalog(session.start(), {}).create("db.events", schema_json)
     assert (tmp_path / "lakehouse" / "catalog.db").is_file()
     assert table.location == str(tmp_path / "lakehouse" / "db" / "events")
 
@@ -228,7 +229,7 @@ def test_a_catalog_that_cannot_be_opened_says_so_in_one_line(
     spark: SparkSession, properties: dict[str, str], kind: type[CalveError]
 ) -> None:
     with pytest.raises(kind) as failed:
-        Catalog(spark, properties).load("db.events")
+        Catalog(session.start(), properties).load("db.events")
     assert "\n" not in str(failed.value)
     assert len(failed.value.message) < 400
     assert not isinstance(failed.value, EngineError)

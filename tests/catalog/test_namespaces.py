@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog import namespaces
 from calve.catalog.catalog import Catalog, embedded
+from calve.engine import session
 from calve.errors import CommitError, NoTargetError, SetupError, SinkRefusedError, SinkUnavailableError
 
 pytestmark = pytest.mark.spark
@@ -21,7 +22,7 @@ def test_only_a_catalog_that_is_away_or_lacks_its_warehouse_is_at_fault(
     def fail(*_: object) -> None:
         raise error("no")
 
-    catalog = Catalog(spark, embedded(tmp_path))
+    catalog = Catalog(session.start(), embedded(tmp_path))
     catalog.check_warehouse()
     monkeypatch.setattr(namespaces, "ask", fail)
     if error in (NoTargetError, SinkUnavailableError):

@@ -14,7 +14,6 @@ from pyiceberg.table import StaticTable
 from calve.columns.evolve import Evolution, NewColumn
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
-from calve.engine.pyspark_private import jvm_of
 from calve.record.content_file import ContentFile
 from commit.lake_table import lake
 
@@ -62,7 +61,9 @@ def test_batches_are_committed_after_the_clock_was_set_back_an_hour(lake: Any, m
     found = times(lake)
     assert found == sorted(found)
     assert before < found[-1] < before + 1000
-    rows = lake.catalog.spark.read.format("iceberg").load(lake.java.operations().current().metadataFileLocation())
+    rows = lake.catalog.spark.session.read.format("iceberg").load(
+        lake.java.operations().current().metadataFileLocation()
+    )
     assert sorted(row.id for row in rows.select("id").collect()) == [1, 2, 3]
 
 
@@ -80,7 +81,7 @@ def test_a_clock_set_back_between_load_and_commit_makes_the_commit_start_again(
 ) -> None:
     append(lake.catalog, CommitTarget(lake.name), mark(1), {1: [lake.file("a", [1, 2])]})
     before, told = set_clock_back(lake), []
-    steady, as_it_is = lake.catalog.steady, jvm_of(lake.catalog.spark).java.util.function.Function.identity()
+    steady, as_it_is = lake.catalog.steady, lake.catalog.spark.jvm.java.util.function.Function.identity()
 
     class Stale:
         """The first load is from before the jump: the table is as Iceberg gives it."""

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog
 from calve.catalog.lookup import look_up
 from calve.catalog.trust import Trust, is_allowed, refuse_java_class
+from calve.engine import session
 from calve.errors import UnsupportedError
 from services.rest_catalog import OTHER_TABLE, TABLE, RestCatalog
 
@@ -63,7 +64,7 @@ def test_what_a_server_sets_runs_no_code_and_names_no_class(
 ) -> None:
     said = {"s3://bucket": HOSTILE} if where == "credentials" else HOSTILE
     with RestCatalog(STORE, **{where: said}).serve() as server:  # type: ignore[arg-type]
-        table = Catalog(spark, rest(server.address)).load(TABLE)
+        table = Catalog(session.start(), rest(server.address)).load(TABLE)
     assert table is not None
     assert not table.io_properties.keys() & HOSTILE.keys()
     assert not CALLED
@@ -73,10 +74,10 @@ def test_what_a_server_sets_runs_no_code_and_names_no_class(
 def test_credentials_addresses_and_regions_are_taken_and_those_of_the_user_win(spark: SparkSession) -> None:
     lending = RestCatalog(STORE, overrides={"s3.endpoint": "http://server:1"}, config=LENT)
     with lending.serve() as server:
-        table = Catalog(spark, rest(server.address)).load(TABLE)
+        table = Catalog(session.start(), rest(server.address)).load(TABLE)
         own = {"s3.access-key-id": "own", "s3.secret-access-key": "mine", "s3.endpoint": "http://own:1"}
-        owned = Catalog(spark, rest(server.address, **own)).load(TABLE)
-        other = Catalog(spark, rest(server.address)).load(OTHER_TABLE)
+        owned = Catalog(session.start(), rest(server.address, **own)).load(TABLE)
+        other = Catalog(session.start(), rest(server.address)).load(OTHER_TABLE)
     assert table
     assert owned
     assert other
@@ -108,7 +109,7 @@ def test_a_table_of_a_remote_catalog_is_on_this_machine_only_below_the_users_own
     spark: SparkSession, location: str, properties: dict[str, str], warehouse: str, is_taken: bool
 ) -> None:
     with RestCatalog(location, properties=properties).serve() as server:
-        catalog = Catalog(spark, rest(server.address, **({"warehouse": warehouse} if warehouse else {})))
+        catalog = Catalog(session.start(), rest(server.address, **({"warehouse": warehouse} if warehouse else {})))
         for load in (catalog.load, catalog.load_java):
             if is_taken:
                 assert load(TABLE)
@@ -121,7 +122,7 @@ def test_a_table_of_a_remote_catalog_is_on_this_machine_only_below_the_users_own
 def test_a_commit_looks_at_the_locations_again(spark: SparkSession) -> None:
     answers = RestCatalog(STORE)
     with answers.serve() as server:
-        attempt = Catalog(spark, rest(server.address)).begin(TABLE)
+        attempt = Catalog(session.start(), rest(server.address)).begin(TABLE)
         answers.properties, answers.version = {"write.metadata.path": "file:///tmp/calve-attack"}, 1
         with pytest.raises(UnsupportedError, match=r"write\.metadata\.path file:///tmp/calve-attack"):
             attempt.look("main")

@@ -27,6 +27,7 @@ from calve.changes.diff import CHANGE
 from calve.changes.plan import Planner
 from calve.changes.snapshot import Step
 from calve.changes.table_changes import TableChanges
+from calve.engine import session
 
 pytestmark = [
     pytest.mark.spark,
@@ -171,7 +172,7 @@ def test_the_changes_of_every_snapshot_are_what_the_model_says(
     model = Model(spark, lake, version, random.Random(f"{SEED} {version}"))
     for _ in range(SNAPSHOTS // 2):
         model.change()
-    told = TableChanges(Planner(spark), model.identifier, partial(lake.load_java, model.identifier))
+    told = TableChanges(Planner(session.start()), model.identifier, partial(lake.load_java, model.identifier))
     steps = told.steps()
     assert len(steps) == len(model.expected)
     rows: Rows = Counter()

@@ -16,6 +16,7 @@ from calve.changes.diff import CHANGE
 from calve.changes.identity import ROW_ID
 from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
+from calve.engine import session
 from changes.history import Kind, Table
 from changes.values import Known, field_ids, known, rows_of, without
 
@@ -46,7 +47,7 @@ class Follower:
     def __init__(self, spark: SparkSession, table: Table) -> None:
         self.table = table
         self.spark = spark
-        self.told = TableChanges(Planner(spark), table.identifier, table.java)
+        self.told = TableChanges(Planner(session.start()), table.identifier, table.java)
         self.after: int | None = None
         self.rows: Counter[Known] = Counter()
         self.documents: dict[Any, Known] = {}
@@ -122,7 +123,7 @@ def test_changes_applied_to_nothing_give_the_table_at_every_snapshot(
 
 def _read_again(spark: SparkSession, lake: Catalog, table: Table, follower: Follower) -> None:
     """The whole line at once, with the schema as it is in the end, gives the table as it is in the end."""
-    told = TableChanges(Planner(spark), table.identifier, partial(lake.load_java, table.identifier))
+    told = TableChanges(Planner(session.start()), table.identifier, partial(lake.load_java, table.identifier))
     ids = field_ids(table.java())
     rows: Counter[Known] = Counter()
     for step in told.steps():

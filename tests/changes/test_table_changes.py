@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog
 from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
+from calve.engine import session
 from calve.errors import NoTargetError, PositionLostError, SettingsError, UnsupportedError
 from changes.history import planned
 
@@ -45,7 +46,7 @@ class Told:
 
     def changes(self, key: tuple[str, ...] = (), branch: str = "main") -> TableChanges:
         load = partial(self.lake.load_java, self.identifier)
-        return TableChanges(Planner(self.spark), self.identifier, load, branch, key)
+        return TableChanges(Planner(session.start()), self.identifier, load, branch, key)
 
     def lines(self, after: int | None = None, key: tuple[str, ...] = (), **more: Any) -> list[dict[str, Any]]:
         told = self.changes(key, **more)
@@ -243,7 +244,7 @@ def test_a_key_that_can_be_none_is_a_mistake(spark: SparkSession, lake: Catalog,
     if lake.load("db.keyed") is None:
         Told(spark, lake, "keyed", "id INT, l ARRAY<INT>")
     with pytest.raises(SettingsError, match=why):
-        TableChanges(Planner(spark), "db.keyed", partial(lake.load_java, "db.keyed"), key=(key,)).steps()
+        TableChanges(Planner(session.start()), "db.keyed", partial(lake.load_java, "db.keyed"), key=(key,)).steps()
 
 
 def test_a_column_that_spark_cannot_read_is_said(spark: SparkSession, lake: Catalog) -> None:

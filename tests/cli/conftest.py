@@ -95,9 +95,8 @@ def pipelines(_modules_as_before: None) -> Pipelines:
     for name, content in {
         "pipeline": {},
         "pipeline.run": {"run": pipelines.run, "RunOptions": RunOptions},
-        "pipeline.task_modules": {"task_modules": lambda found: []},
         "pipeline.spark_needs": {"needs_s3": lambda found: False, "spark_conf": lambda found, conf: conf},
-        "engine.early": {"start": lambda *chosen: None},
+        "engine.process": {"start_early": lambda *chosen: None, "abandon_all": lambda: None},
         "pipeline.plugins": {
             "PLUGINS": Plugins(sources={"nothing": NothingSettings}, sinks={"nowhere": NowhereSettings})
         },

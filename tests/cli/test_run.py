@@ -37,6 +37,36 @@ def test_options_reach_the_pipelines(shell: Shell, pipelines: Pipelines) -> None
     assert options.conf == {"spark.a": "1", "spark.b": "x=y"}
 
 
+def test_a_bundle_is_sent_to_the_executors_of_a_cluster(shell: Shell, pipelines: Pipelines) -> None:
+    shell.write("a.yaml", GOOD)
+    for bundle in (shell.write("b.tar.gz", ""), "s3://bucket/b.tar.gz"):
+        more = ("--master", "yarn", "--bundle", bundle, "--conf", "spark.executor.cores=2", *QUIET)
+        result = shell("run", "a.yaml", "--once", *more)
+        assert result.exit_code == 0, result.output
+        assert pipelines.ran[-1][1].conf == {
+            "spark.archives": f"{bundle}#calve",
+            "spark.pyspark.python": "./calve/bin/python",
+            "spark.executor.cores": "2",
+        }
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--bundle", "no.tar.gz", "--master", "yarn"), "--bundle no.tar.gz: there is no such file; `calve bundle"),
+        (("--bundle", "a.yaml"), "--bundle is for a cluster: name its --master"),
+        (("--bundle", "a.yaml", "--conf", "spark.master=local[2]"), "--bundle is for a cluster: name its --master"),
+    ],
+)
+def test_a_bundle_that_cannot_be_sent_is_refused(
+    shell: Shell, pipelines: Pipelines, more: tuple[str, ...], said: str
+) -> None:
+    shell.write("a.yaml", GOOD)
+    result = shell("run", "a.yaml", *more, *QUIET)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.output
+    assert pipelines.ran == []
+
+
 def test_a_run_ends_with_its_last_figures_and_a_status_file(shell: Shell, pipelines: Pipelines) -> None:
     pipelines.work = busy
     result = shell("run", shell.write("a.yaml", GOOD), *QUIET)

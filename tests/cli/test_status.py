@@ -58,6 +58,15 @@ def test_a_running_pipeline_shows_figures_tables_and_errors_with_hints(shell: Sh
         assert text in result.stdout
 
 
+def test_the_address_of_sparks_pages_is_shown_where_they_are_on(shell: Shell) -> None:
+    on = report()
+    save(shell, on)
+    assert "Spark's pages" not in shell("status").stdout
+    on.spark_pages = "http://127.0.0.1:4040"
+    save(shell, on)
+    assert "  Spark's pages: http://127.0.0.1:4040\n" in shell("status").stdout
+
+
 def test_a_killed_pipeline_is_not_called_running(shell: Shell) -> None:
     killed = report()
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -170,7 +170,7 @@ class Changing:
     def in_spark(self) -> list[list[Any]]:
         """Give the rows as Spark reads them."""
         name = f"lakehouse.{NAME}" + ("" if self.branch == "main" else f".branch_{self.branch}")
-        rows = self.catalog.spark.sql(f"select id, {self.sub}, place, value from {name}").collect()
+        rows = self.catalog.spark.session.sql(f"select id, {self.sub}, place, value from {name}").collect()
         return self._known([list(row) for row in rows])
 
     def in_pyiceberg(self) -> list[list[Any]]:

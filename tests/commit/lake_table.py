@@ -12,6 +12,7 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
+from calve.engine import session
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 from content_files import data_file
@@ -75,7 +76,7 @@ def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) ->
     properties = embedded(tmp_path)
     if request.param == "hadoop":
         properties = {"type": "hadoop", "warehouse": str(tmp_path)}
-    catalog = Catalog(spark, properties)
+    catalog = Catalog(session.start(), properties)
     return Lake(catalog, catalog.create("db.events", SCHEMA))
 
 

@@ -18,13 +18,13 @@ SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required
 
 
 def main(folder: Path, pipeline: str, first: int, last: int) -> None:
-    spark = session.start("local[1]")
-    catalog = Catalog(spark, embedded(folder))
+    engine = session.start("local[1]")
+    catalog = Catalog(engine, embedded(folder))
     catalog.create("db.events", SCHEMA)
     print("ready", flush=True)
     sys.stdin.readline()  # so that writers meet
     write(catalog, pipeline, first, last)
-    session.stop(spark)
+    session.stop(engine)
 
 
 def write(catalog: Catalog, pipeline: str, first: int, last: int) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
+from calve.engine import session
 from calve.errors import SinkUnavailableError
 from commit.changes import KINDS, LACKS, NAME, Changing
 
@@ -127,7 +128,7 @@ def named(spark: SparkSession, folder: Path, scheme: str = "") -> Catalog:
     spark._jsparkSession.sessionState().catalogManager().reset()
     for key, value in {"": "org.apache.iceberg.spark.SparkCatalog", "cache-enabled": "false", **properties}.items():
         spark.conf.set("spark.sql.catalog.lakehouse" + (f".{key}" if key else ""), value)
-    return Catalog(spark, properties)
+    return Catalog(session.start(), properties)
 
 
 def die_at(point: str | None, action: Any) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from calve import stop_point
 from calve.catalog.catalog import Catalog, embedded
+from calve.engine import session
 from commit import lake_writer
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
@@ -58,7 +59,7 @@ def test_writers_side_by_side_on_one_table_that_are_killed_around_a_commit_and_s
     doomed = [start(tmp_path, *shop, "commit.after-swap:3"), start(tmp_path, *till, "commit.before-swap:3")]
     assert finish(*doomed) == [-signal.SIGKILL, -signal.SIGKILL]
     assert {1, 2, 3} <= set(ids(tmp_path)) <= {1, 2, 3, 101, 102}
-    catalog = Catalog(spark, embedded(tmp_path))
+    catalog = Catalog(session.start(), embedded(tmp_path))
     for pipeline in (till, shop):
         lake_writer.write(catalog, *pipeline)
     assert ids(tmp_path) == [*range(1, 9), *range(101, 109)]

@@ -121,7 +121,7 @@ def test_a_variant_column_that_no_snapshot_has_yet_does_not_stop_a_merge(
     table = Changing(named(spark, tmp_path), tmp_path, "long", [], 3)
     table.create()
     table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "x")])}, mode)
-    variant = table.catalog.spark._jvm.org.apache.iceberg.types.Types.VariantType.get()
+    variant = table.catalog.spark.jvm.org.apache.iceberg.types.Types.VariantType.get()
     table.catalog.load_java(NAME).updateSchema().addColumn("payload", variant).commit()
     table.commit({2: table.stage([("d", 1, 0, None), ("u", 2, 0, "y")])}, mode)
     assert [row[:3] for row in table.in_spark()] == [[2, 0, "y"]]

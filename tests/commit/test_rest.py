@@ -17,6 +17,7 @@ from calve.catalog.catalog import Catalog
 from calve.columns.evolve import Evolution, NewColumn
 from calve.commit.fence import append, forestall
 from calve.commit.mark import CommitTarget, Mark
+from calve.engine import session
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 from content_files import data_file
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 @pytest.fixture
 def catalog(spark: SparkSession, object_store: Any) -> Catalog:
-    return Catalog(spark, object_store.rest_catalog())
+    return Catalog(session.start(), object_store.rest_catalog())
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def repartition(table: Changing, *fields: str) -> None:
     update = java.updateSpec()
     for field in java.spec().fields():
         update = update.removeField(field.name())
-    bucket = table.catalog.spark._jvm.org.apache.iceberg.expressions.Expressions.bucket
+    bucket = table.catalog.spark.jvm.org.apache.iceberg.expressions.Expressions.bucket
     for field in fields:
         update = update.addField(field) if field == "place" else update.addField(bucket(field, 3))
     update.commit()

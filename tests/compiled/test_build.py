@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,13 +13,17 @@ import pytest
 
 from calve.compiled import build
 
-CARGO = """#!/bin/sh
-echo "$@" >> {log}
+VERSION = '[ "$1" = --version ] && echo "cargo 1.90.0 (abc 2026-01-01)" && exit'
+CARGO = f"""#!/bin/sh
+{VERSION}
+"""
+CARGO += """echo "$@" >> {log}
 while [ "$1" != --profile ]; do shift; done
 mkdir -p target/$2
 echo "built of $CALVE_CORE_SOURCES" > target/$2/{name}
 """
-FAILING = """#!/bin/sh
+FAILING = f"""#!/bin/sh
+{VERSION}
 for line in $(seq 99); do echo "line $line" >&2; done
 echo "error: linker \\`cc\\` not found" >&2
 exit 101
@@ -36,6 +39,7 @@ class Checkout:
             folder_.mkdir(parents=True)
         self.source = self.core / "src" / "lib.rs"
         self.source.write_text("// one")
+        (self.core / "Cargo.toml").write_text('rust-version = "1.70"\n')
         self.cargo = folder / "bin" / "cargo"
         self.install(CARGO.format(log=self.log, name=self.library.name))
         monkeypatch.setenv("PATH", f"{self.cargo.parent}:/usr/bin:/bin")
@@ -126,13 +130,35 @@ def test_an_outdated_library_that_cannot_be_rebuilt_is_removed_and_that_is_told(
 
 
 @pytest.mark.parametrize(
-    ("cargo", "reason"), [(FAILING, "linker `cc` not found"), ("#!/no/such/shell\n", "No such file")]
+    ("cargo", "reason"),
+    [
+        (
+            "#!/bin/sh\necho 'error: rustup could not choose a version of cargo to run' >&2\necho help >&2\nexit 1\n",
+            "cargo does not work: rustup could not choose a version of cargo to run, so the compiled core is not built.",
+        ),
+        ("#!/bin/sh\nexit 3\n", "cargo does not work: exit code 3, so"),
+        ("#!/no/such/shell\n", "cargo does not start: No such file or directory, so"),
+        ("#!/bin/sh\necho cargo 1.63.0\n", "cargo is too old: the core needs 1.70, and this is 1.63, so"),
+    ],
 )
-def test_a_cargo_that_fails_is_quoted_in_brief(checkout: Checkout, cargo: str, reason: str) -> None:
+def test_a_cargo_that_does_not_work_is_no_cargo(checkout: Checkout, cargo: str, reason: str) -> None:
     checkout.install(cargo)
     said = build.build()
-    assert "The compiled core could not be built. Calve works without it" in said
     assert reason in said
+    assert "works without it" in said
+    assert "\n" not in said
+    assert build.cargo_fault()
+    command = [sys.executable, "-m", "calve.compiled.build", "--cargo"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == build.cargo_fault()
+
+
+def test_a_cargo_that_fails_is_quoted_in_brief(checkout: Checkout) -> None:
+    checkout.install(FAILING)
+    assert build.cargo_fault() == ""
+    said = build.build()
+    assert "The compiled core could not be built. Calve works without it" in said
+    assert "linker `cc` not found" in said
     assert len(said.splitlines()) < 15
     assert not checkout.library.exists()
 
@@ -159,7 +185,7 @@ def test_the_readme_names_the_oldest_cargo_that_will_do() -> None:
     assert f"cargo ≥ {version}" in (build.CORE.parent / "README.md").read_text()
 
 
-@pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo")
+@pytest.mark.skipif(bool(build.cargo_fault()), reason="there is no cargo that works")
 def test_the_core_that_is_here_is_current_after_its_build() -> None:
     command = [sys.executable, "-m", "calve.compiled.build", "--checked"]
     for _ in range(2):

@@ -49,7 +49,8 @@ class Tables:
     bad = '{"id": 1, "n": "not a number"}'
 
     def __init__(self, folder, request):
-        self.spark = request.getfixturevalue("spark")
+        request.getfixturevalue("spark")
+        self.spark = session.start()
         self.folder = folder
         self.properties = embedded(folder / "lakehouse")
         self.sink = f"iceberg: {{{self._options(self.properties)}}}"

@@ -70,6 +70,23 @@ def test_a_pipeline_that_keeps_up_shows_it_with_its_figures(visit: Visit) -> Non
     assert re.fullmatch(r"Lag: rows that wait in the source, over the last hour: now \d+, at most 1,199", labels[1])
 
 
+@pytest.mark.parametrize(
+    ("address", "links"),
+    [("http://127.0.0.1:4040", 1), ("", 0), ("javascript:alert(1)", 0), ('http://x/"><script>', 1)],
+)
+def test_a_pipeline_links_to_sparks_pages_where_they_are_on(
+    visit: Visit, tmp_path: Path, address: str, links: int
+) -> None:
+    visitor, status = visit("healthy"), PipelineStatus("orders")
+    status.set_state("running")
+    status.shows_spark_at(address)
+    save(tmp_path / "calve-state", status)
+    page = visitor.get("/pipelines/orders")
+    sound(page)
+    assert [one["href"] for one in page.all("a") if one["href"] == address] == [address] * links
+    assert len(page.all("script")) == 1
+
+
 def test_a_lag_that_grows_and_small_files_are_shown_with_what_helps(visit: Visit) -> None:
     visitor = visit("lagging")
     page = visitor.get("/pipelines/orders")

@@ -14,8 +14,11 @@ def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_ha
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SPARK_DIST_CLASSPATH", "hadoop/*")
-    assert JvmPlan("local", {}, [], [Path("/aws.jar")]).environment["SPARK_DIST_CLASSPATH"] == "hadoop/*:/aws.jar"
-    assert JvmPlan("local", {}, [], []).environment["SPARK_DIST_CLASSPATH"] == "hadoop/*"
+    assert (
+        JvmPlan("local", {}, [], [Path("/aws.jar")]).environment(Path("/own"))["SPARK_DIST_CLASSPATH"]
+        == "hadoop/*:/aws.jar"
+    )
+    assert JvmPlan("local", {}, [], []).environment(Path("/own"))["SPARK_DIST_CLASSPATH"] == "hadoop/*"
 
 
 def test_a_users_settings_win_and_his_jars_are_added() -> None:

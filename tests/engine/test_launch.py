@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from pathlib import Path
 
 import pytest
-from pyspark import SparkConf
 
-from calve.engine import pyspark_private
-from calve.engine.early import EarlyJvm
 from calve.engine.java import Java
-from calve.engine.jvm_plan import JvmPlan
 from calve.engine.launch import command, keep
 
 JAVA = Java(Path("/jdk/bin/java"), 17, Path("/wrapped"))
@@ -59,26 +53,3 @@ def test_without_what_was_kept_the_launcher_is_needed(tmp_path: Path) -> None:
     assert command(JAVA, tmp_path / "none", SETTINGS, "") is None
     (tmp_path / "damaged").write_text("{")
     assert command(JAVA, tmp_path / "damaged", SETTINGS, "") is None
-
-
-def test_a_start_that_fails_leaves_no_jvm_behind_and_nobody_waits_for_its_output() -> None:
-    jvm = EarlyJvm(JvmPlan("local", {}, [], []), ["sleep", "600"])
-    jvm.output.read()
-    names, folders = list[str](), list[Path]()
-
-    def fail() -> None:
-        folders.extend(pyspark_private._starting.values())
-        names.extend(Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split())
-        raise OSError("no more threads")
-
-    with pytest.raises(OSError, match="no more threads"):
-        pyspark_private.launch(SparkConf(False), jvm.output.pipe, fail, jvm)
-    assert jvm.output.reason() is None
-    assert names
-    assert [folder.exists() for folder in folders] == [False]
-    assert not [name for name in names if is_sleep(name)]
-
-
-def is_sleep(pid: str) -> bool:
-    command = Path(f"/proc/{pid}/cmdline")
-    return command.exists() and command.read_bytes().startswith(b"sleep")

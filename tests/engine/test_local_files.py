@@ -10,8 +10,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from calve.engine import session
 from calve.engine.local_files import spare_processes
-from calve.engine.pyspark_private import hadoop_configuration, jvm_of
 
 pytestmark = pytest.mark.spark
 _FAULTS_OF_CHILDREN = 8
@@ -20,8 +20,8 @@ _FAULTS_OF_CHILDREN = 8
 
 @pytest.fixture
 def java(spark: SparkSession) -> Iterator[Any]:
-    yield jvm_of(spark).org.apache.hadoop
-    spare_processes(jvm_of(spark), hadoop_configuration(spark))
+    yield session.start().jvm.org.apache.hadoop
+    spare_processes(session.start().jvm, session.start().hadoop)
 
 
 def write(java: Any, path: Path, configuration: Any) -> None:
@@ -34,9 +34,9 @@ def write(java: Any, path: Path, configuration: Any) -> None:
 def test_a_local_file_has_its_bytes_the_permissions_of_the_umask_and_no_file_beside_it(
     spark: SparkSession, java: Any, tmp_path: Path, umask: str
 ) -> None:
-    configuration = java.conf.Configuration(hadoop_configuration(spark))
+    configuration = java.conf.Configuration(session.start().hadoop)
     configuration.set("fs.permissions.umask-mode", umask)
-    spare_processes(jvm_of(spark), configuration)
+    spare_processes(session.start().jvm, configuration)
     made = tmp_path / "new" / "file"
     write(java, made, configuration)
     assert made.read_bytes() == b"calve"
@@ -47,8 +47,8 @@ def test_a_local_file_has_its_bytes_the_permissions_of_the_umask_and_no_file_bes
 def test_a_file_is_read_with_the_checksums_that_hadoop_wrote_beside_it_or_without_any(
     spark: SparkSession, java: Any, tmp_path: Path
 ) -> None:
-    file, configuration = tmp_path / "file", hadoop_configuration(spark)
-    spare_processes(jvm_of(spark), configuration)
+    file, configuration = tmp_path / "file", session.start().hadoop
+    spare_processes(session.start().jvm, configuration)
     files, path = java.fs.FileSystem.getLocal(configuration), java.fs.Path(str(file))
     write(java, file, configuration)
     assert files.open(path).readAllBytes() == b"calve"
@@ -61,9 +61,9 @@ def test_a_file_is_read_with_the_checksums_that_hadoop_wrote_beside_it_or_withou
 
 
 def test_no_process_is_started_for_a_local_file(spark: SparkSession, java: Any, tmp_path: Path) -> None:
-    configuration = hadoop_configuration(spark)
-    spare_processes(jvm_of(spark), configuration)
-    stat = Path(f"/proc/{jvm_of(spark).java.lang.ProcessHandle.current().pid()}/stat")
+    configuration = session.start().hadoop
+    spare_processes(session.start().jvm, configuration)
+    stat = Path(f"/proc/{session.start().jvm.java.lang.ProcessHandle.current().pid()}/stat")
     before = stat.read_text().rpartition(")")[2].split()[_FAULTS_OF_CHILDREN]
     write(java, tmp_path / "file", configuration)
     assert stat.read_text().rpartition(")")[2].split()[_FAULTS_OF_CHILDREN] == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import textwrap
 from collections import namedtuple
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +20,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 import calve
-from calve.engine import pyspark_private
+from calve.engine import pyspark_private, session
 
 SOURCE = Path(calve.__file__).parent
 PRIVATE = Path(pyspark_private.__file__)
@@ -62,9 +61,6 @@ def test_every_private_name_is_one_of_this_pyspark() -> None:
     used = attributes(code)
     assert used >= {"_jvm", "_jsc", "_gateway", "_jsparkSession", "_jdf", "_origin", "_accumulatorServer"}
     assert used - kept() == set()
-    session = textwrap.dedent(inspect.getsource(SparkSession.__init__))
-    assert {"_jsparkSession", "_profiler_collector"} <= attributes(session, ast.Store), "LazySession waits for these"
-    assert {"_sc", "_jsc", "_jvm"} <= attributes(session, ast.Store), "LazySession sets these itself"
 
 
 def test_no_other_module_touches_what_pyspark_keeps_to_itself() -> None:
@@ -78,28 +74,20 @@ def test_no_other_module_touches_what_pyspark_keeps_to_itself() -> None:
     assert found == []
 
 
-def test_the_jvm_is_launched_with_arguments_of_popen() -> None:
-    assert "popen_kwargs" in inspect.signature(pyspark.java_gateway.launch_gateway).parameters
-    assert {"pythonExec", "environment"} <= set(pyspark.core.context.SparkContext.__annotations__) | {
-        node.attr
-        for node in ast.walk(ast.parse(inspect.getsource(pyspark.core.context)))
-        if isinstance(node, ast.Attribute)
-    }
-
-
 @pytest.mark.spark
 def test_what_pyspark_keeps_to_itself_is_what_calve_takes_it_for(spark: SparkSession) -> None:
     def name_of(java: object) -> str:
         return java.getClass().getName()
 
-    java = pyspark_private.jvm_of(spark).java
+    engine = session.start()
+    java = engine.jvm.java
     assert java.lang.Math.abs(-3) == 3
-    assert pyspark_private.jvm_of(spark).java.lang.Math is java.lang.Math, "the JVM searches its jars for it each time"
-    java = pyspark_private.java_session(spark)
+    assert engine.jvm.java.lang.Math is java.lang.Math, "the JVM searches its jars for it each time"
+    java = engine.java_session
     assert name_of(java) == "org.apache.spark.sql.classic.SparkSession"
-    assert name_of(pyspark_private.hadoop_configuration(spark)) == "org.apache.hadoop.conf.Configuration"
-    assert list(pyspark_private.object_array(spark, "a", 1)) == ["a", 1]
-    frame = pyspark_private.data_frame(spark, java.range(3).toDF())
+    assert name_of(engine.hadoop) == "org.apache.hadoop.conf.Configuration"
+    assert list(engine.object_array("a", 1)) == ["a", 1]
+    frame = engine.data_frame(java.range(3).toDF())
     assert [row[0] for row in frame.collect()] == [0, 1, 2]
     assert "Range" in name_of(pyspark_private.logical_plan(spark.range(3)))
     with pytest.raises(AnalysisException) as raised:
@@ -109,4 +97,4 @@ def test_what_pyspark_keeps_to_itself_is_what_calve_takes_it_for(spark: SparkSes
     process = pyspark_private.jvm_process()
     assert process is not None
     assert process.poll() is None
-    assert not pyspark_private.has_stopped(spark)
+    assert not engine.has_stopped

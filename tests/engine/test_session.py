@@ -13,49 +13,50 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine.forks import environment_of, master_of
 from calve.engine.jvm_plan import JvmPlan
+from calve.engine.master import is_local, master_of
 from calve.engine.session import _environment
+from calve.engine.workers import environment_of
 
 BOUND_SECONDS = 240
 COUNT = """
 import os, signal, sys
 from calve.engine import session
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-spark = session.start("local[2]", preload=["preloaded"])
-assert session.start() is spark
+engine = session.start("local[2]", preload=["preloaded"])
+assert session.start() is engine
 os.killpg(0, signal.SIGINT)  # as Ctrl-C does
-print(spark.sparkContext.parallelize(range(10), 2).map(lambda n: n + 1).sum())
+print(sum(engine.tasks.run(lambda items: (n + 1 for n in items), range(10))))
 def origin(rows):
     import preloaded, pyspark, py4j
     yield preloaded.PROCESS == os.getppid(), pyspark.__file__, py4j.__file__
-print(spark.sparkContext.parallelize([1, 2], 2).mapPartitions(origin).collect())
-session.stop(spark)
-session.stop(spark)
+print(engine.tasks.run(origin, [1, 2]))
+session.stop(engine)
+session.stop(engine)
 chosen = {"spark.pyspark.python": sys.argv[1], "spark.executorEnv.GIVEN": "too"}
 again = session.start("local[1]", chosen, preload=())
 def variables(_):
     yield os.environ["WRAPPED"], os.environ["GIVEN"]
 print(again.tasks.run(variables, [1]))
-assert again.context is None
-print(again.sparkContext.parallelize([1], 1).mapPartitions(variables).collect())
-print(again.range(3).count())
-other = again.newSession()
+assert "session" not in vars(again)
+print(again.session.range(3).count())
+other = again.session.newSession()
 other.conf.set("spark.of", "other")
-assert (again.conf.get("spark.of", None), session.start() is again) == (None, True)
+assert (again.session.conf.get("spark.of", None), session.start() is again) == (None, True)
 session.stop(again)
 """
 SLEEP = """
 import os, sys, time
 from calve.engine import session
 folder = sys.argv[1]
-spark = session.start("local[2]")
+engine = session.start("local[2]")
 def sleep(rows):
+    import ctypes
     open(f"{folder}/{os.getpid()}", "w").close()
-    time.sleep(600)
+    ctypes.PyDLL(None).sleep(600)  # with the lock of the interpreter, as native code that computes
     yield 1
-print(spark.sparkContext._gateway.proc.pid, flush=True)
-spark.sparkContext.parallelize([1, 2], 2).mapPartitions(sleep).collect()
+print(engine.context._gateway.proc.pid, flush=True)
+engine.tasks.run(sleep, [1, 2])
 """
 OF_OTHERS = """
 from pyspark import SparkConf, SparkContext
@@ -69,20 +70,32 @@ except EngineError as error:
     print(repr(error.message), repr(error.hint))
 print(theirs.parallelize([1, 2], 1).sum())
 theirs.stop()
-spark = session.start("local[1]")
-print(spark.tasks.run(list, [1, 2]), spark.range(3).count())
-session.stop(spark)
-session.stop(spark)
+engine = session.start("local[1]")
+print(engine.tasks.run(list, [1, 2]), engine.session.range(3).count())
+session.stop(engine)
+session.stop(engine)
 print(SparkContext("local[1]", conf=conf).parallelize([1, 2, 3], 1).sum())
 """
 
 
-def test_the_variables_of_sparks_scripts_are_set_only_while_they_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_CONF_DIR", "mine")
-    monkeypatch.delenv("SPARK_DIST_CLASSPATH", raising=False)
-    with _environment(JvmPlan("local", {}, [], [Path("/aws.jar")])):
-        assert (os.environ["SPARK_DIST_CLASSPATH"], "SPARK_CONF_DIR" in os.environ) == ("/aws.jar", False)
-    assert ("SPARK_DIST_CLASSPATH" in os.environ, os.environ["SPARK_CONF_DIR"]) == (False, "mine")
+def test_variables_are_set_only_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "mine")
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    with _environment({"PYSPARK_PYTHON": "ours", "PYSPARK_GATEWAY_PORT": "1"}):
+        assert (os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_GATEWAY_PORT"]) == ("ours", "1")
+    assert (os.environ["PYSPARK_PYTHON"], "PYSPARK_GATEWAY_PORT" in os.environ) == ("mine", False)
+
+
+def test_the_jvm_stores_in_its_private_folder_unless_another_one_is_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    own, plan = Path("/own"), JvmPlan("local[1,4]", {}, [], [Path("/aws.jar")])
+    assert plan.environment(own)["SPARK_LOCAL_DIRS"] == "/own"
+    assert (plan.environment(own)["SPARK_DIST_CLASSPATH"] or "").endswith("/aws.jar")
+    assert JvmPlan("local[1,4]", {"spark.local.dir": "/big"}, [], []).environment(own)["SPARK_LOCAL_DIRS"] == "/big"
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "/disks")
+    assert plan.environment(own)["SPARK_LOCAL_DIRS"] == "/disks"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +110,7 @@ def test_the_variables_of_sparks_scripts_are_set_only_while_they_start(monkeypat
 )
 def test_a_local_master_repeats_failed_tasks_as_a_cluster_does(master: str, expected: str) -> None:
     assert master_of(master, {}) == expected
+    assert is_local(expected) is (not master.startswith("spark"))
 
 
 @pytest.mark.spark
@@ -122,8 +136,8 @@ def test_spark_says_nothing_and_outlives_an_interrupt_of_the_group_and_its_worke
         start_new_session=True,
     )
     assert (ran.stderr, ran.returncode) == ("", 0)
-    total, workers, local, wrapped, count = map(literal_eval, ran.stdout.splitlines())
-    assert (total, local, wrapped, count) == (55, [("yes", "too")], [("yes", "too")], 3)
+    total, workers, wrapped, count = map(literal_eval, ran.stdout.splitlines())
+    assert (total, wrapped, count) == (55, [("yes", "too")], 3)
     assert [(forked, *map(Path.is_file, map(Path, origins))) for forked, *origins in workers] == [(True,) * 3] * 2
     assert list(folder.iterdir()) == []
 
@@ -132,9 +146,9 @@ def test_tasks_on_any_machine_use_the_compiled_core_that_the_driver_was_told_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CALVE_CORE", "off")
-    assert environment_of({}, ())["CALVE_CORE"] == "off"
+    assert environment_of({}, (), False)["CALVE_CORE"] == "off"
     monkeypatch.delenv("CALVE_CORE")
-    assert "CALVE_CORE" not in environment_of({}, ())
+    assert "CALVE_CORE" not in environment_of({}, (), False)
 
 
 @pytest.mark.spark

@@ -41,15 +41,15 @@ def make(seed: str, number: int, kafka: bool) -> tuple[Setup, Batches]:
 @contextlib.contextmanager
 def stage() -> Iterator[Stage]:
     """Start what rounds are played on."""
-    spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.sql.caseSensitive": "true"})
-    found = Stage(spark, Readers())
+    engine = session.start("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.sql.caseSensitive": "true"})
+    found = Stage(engine.session, Readers())
     try:
         yield found
     finally:
         if found.kafka:
             found.kafka.stop()
         found.readers.close()
-        session.stop(spark)
+        session.stop(engine)
 
 
 def work(plan: dict[str, Any], found: Stage) -> Iterator[dict[str, Any]]:

@@ -153,6 +153,23 @@ def test_every_line_of_the_log_names_its_pipeline_as_one_module_writes_them():
     assert found == {"observe/log.py", "engine/session.py"}  # the second one makes py4j quiet
 
 
+def test_nothing_starts_processes_for_tasks_but_spark():
+    """Commands are started here: Java, the dashboard and its actions, the demo, a compiler, a reader of broken files."""
+    forks = re.compile(
+        r"\bmultiprocessing\b|\bos\.(fork|posix_spawn|spawn|exec|popen|system)|ProcessPool|create_subprocess"
+    )
+    assert {name for name, path in MODULES.items() if forks.search(path.read_text())} == set()
+    starts = {name for name, path in MODULES.items() if "subprocess." in path.read_text()}
+    engine = {f"engine/{name}.py" for name in ("archive", "java", "process", "pyspark_private")}
+    assert starts == engine | {
+        "cli/demo.py",
+        "compiled/build.py",
+        "dashboard/actions.py",
+        "dashboard/beside.py",
+        "sources/file/orc.py",
+    }
+
+
 def test_structs_are_read_by_one_module():
     """`structs` says why; values of Python's own types need no care."""
     typed = re.compile(r"msgspec\.convert\(|json\.(?:decode\(.*type=|Decoder\()[\w\[, ]*(?:[A-Z]|kind)")

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
+from calve.engine import session
 from calve.maintenance.context import Workbench
 from calve.record.content_file import ContentFile
 from calve.reduce.key import Key
@@ -36,7 +37,7 @@ class Kept:
     """A table that a pipeline writes to, batch by batch, beside a dictionary of what it must hold."""
 
     def __init__(self, spark: SparkSession, folder: Path, partitions: list[tuple[str, str]], version: int) -> None:
-        self.catalog = Catalog(spark, embedded(folder))
+        self.catalog = Catalog(session.start(), embedded(folder))
         table = self.catalog.create("db.t", SCHEMA, partitions, {"format-version": str(version)})
         self.spark, self.folder, self.home = spark, folder, Path(table.location.removeprefix("file:"))
         self.oracle: dict[int, tuple[str | None, int]] = {}
@@ -44,7 +45,7 @@ class Kept:
 
     @property
     def bench(self) -> Workbench:
-        return Workbench(self.spark, self.catalog, CommitTarget("db.t"))
+        return Workbench(session.start(), self.catalog, CommitTarget("db.t"))
 
     @property
     def java(self) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from calve.catalog.attempt import Attempt
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
+from calve.engine import session
 from calve.errors import MaintenanceError
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import convert, remove_unneeded
@@ -126,7 +127,7 @@ def test_a_branch_is_converted_and_main_is_left_alone(kept) -> None:
     table.change({key: ("x", key) for key in range(5)})
     main = table.java.currentSnapshot().snapshotId()
     table.commit(table.stage({1: ("y", 10)}, [2]), "audit")
-    bench = Workbench(table.spark, table.catalog, CommitTarget("db.t", branch="audit"))
+    bench = Workbench(session.start(), table.catalog, CommitTarget("db.t", branch="audit"))
     convert(bench)
     assert bench.count().equality_delete_files == 0
     assert bench.count().rows == 4

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
+from calve.engine import session
 from calve.maintenance.by_need import Rounds
 from calve.maintenance.context import Workbench
 from calve.record.content_file import ContentFile
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 
 def test_files_of_a_rest_catalog_are_joined_and_read_by_others(spark: SparkSession, object_store: Any) -> None:
-    catalog = Catalog(spark, object_store.rest_catalog())
+    catalog = Catalog(session.start(), object_store.rest_catalog())
     table = catalog.create("joined.on_s3", SCHEMA)
     wanted = arrow_schema(table.schema)
     for batch in range(1, 7):
@@ -38,7 +39,7 @@ def test_files_of_a_rest_catalog_are_joined_and_read_by_others(spark: SparkSessi
         ]
         append(catalog, CommitTarget("joined.on_s3"), Mark("p", "s", batch), {batch: files})
 
-    Rounds(Workbench(spark, catalog, CommitTarget("joined.on_s3")), LIMITS).run()
+    Rounds(Workbench(session.start(), catalog, CommitTarget("joined.on_s3")), LIMITS).run()
 
     theirs = load_catalog("theirs", **object_store.rest_catalog()).load_table("joined.on_s3")
     [task] = theirs.scan().plan_files()

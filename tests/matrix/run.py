@@ -92,8 +92,9 @@ class Servers:
 
     def __init__(self, folder: Path) -> None:
         self._stack = contextlib.ExitStack()
-        self.spark: SparkSession = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}, needs_s3=True)
-        self._stack.callback(session.stop, self.spark)
+        engine = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}, needs_s3=True)
+        self._stack.callback(session.stop, engine)
+        self.spark: SparkSession = engine.session
         self.kafka = self._stack.enter_context(Kafka(folder / "kafka"))
         self.objects = self._stack.enter_context(ObjectStore(folder / "objects"))
         self.opensearch = self._stack.enter_context(OpenSearch(folder / "opensearch"))
@@ -147,8 +148,8 @@ def main() -> int:
 
 
 def _play_neighbours(asked: argparse.Namespace) -> int:
-    spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2", **EXTENSIONS})
-    neighbours, chance = Neighbours(asked.folder / "neighbours", spark, asked.seed), random.Random(asked.seed)
+    engine = session.start("local[2]", {"spark.sql.shuffle.partitions": "2", **EXTENSIONS})
+    neighbours, chance = Neighbours(asked.folder / "neighbours", engine.session, asked.seed), random.Random(asked.seed)
     names, began, ended = list(neighbours.neighbour.actions), time.monotonic(), "no dead letters were counted"
     try:
         neighbours.start()
@@ -160,7 +161,7 @@ def _play_neighbours(asked: argparse.Namespace) -> int:
         print("ended; the table has the actions before", flush=True)
     finally:
         neighbours.end()
-        session.stop(spark)
+        session.stop(engine)
     found = neighbours.found.values()
     line = f"{sum(one.times for one in found)} actions, {neighbours.sent} events, {ended}"
     (asked.folder / "neighbours.md").write_text(f"{neighbour_table(neighbours.found)}\n\n{line}\n")
@@ -212,11 +213,13 @@ def _play_takeovers(asked: argparse.Namespace) -> int:
 def _play_databases(asked: argparse.Namespace) -> int:
     found: Found = {}
     failed, began = 0, time.monotonic()
-    spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}) if asked.whole else None
+    engine = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"}) if asked.whole else None
     try:
         for number in _numbers(asked):
             try:
-                kind, counts = databases.play(number, asked.seed, asked.folder / f"round-{number}", spark)
+                kind, counts = databases.play(
+                    number, asked.seed, asked.folder / f"round-{number}", engine and engine.session
+                )
             except Exception as error:  # a round that fails must not end a long record
                 failed += 1
                 print(f"round {number}: {''.join(traceback.format_exception(error))}", flush=True)
@@ -235,8 +238,8 @@ def _play_databases(asked: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("ended; the table has the rounds before", flush=True)
     finally:
-        if spark is not None:
-            session.stop(spark)
+        if engine is not None:
+            session.stop(engine)
         _write(asked, found)
         print(f"{failed} rounds failed")
     return 1 if failed else 0

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog
+from calve.engine import session
 from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
 from calve.pipeline.plugins import PLUGINS
@@ -63,8 +64,8 @@ class Mirror:
 
     def catch_up(self) -> dict[str, Any]:
         with Watch() as watch:
-            wiring = Wiring(self.settings, self.folder, Catalogs(self.spark).get)
-            Driver(self.spark, wiring, self.folder, RunMode(once=True, give_up_seconds=20), watch).run()
+            wiring = Wiring(self.settings, self.folder, Catalogs(session.start()).get)
+            Driver(session.start(), wiring, self.folder, RunMode(once=True, give_up_seconds=20), watch).run()
             (report,) = watch.reports()
         return report.to_dict()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,6 +123,35 @@ def test_a_worker_that_ends_only_when_all_events_come_at_once_blames_no_event():
     quarantine = Quarantine(attempt, lambda: [4])
     with pytest.raises(WorkerLostError):
         quarantine.run(WorkerLostError("out of memory", step="write"))
+    assert not quarantine.found
+
+
+@pytest.mark.parametrize("kind", [UnprocessableError, WorkerLostError])
+def test_an_engine_that_fails_for_a_while_condemns_no_other_event(kind):
+    for start, length in itertools.product(range(2, 20), range(1, 8)):
+        batch, tries = Batch([8], {5: [(0, "a")]}), itertools.count()
+
+        def attempt(isolation, batch=batch, tries=tries, broken=range(start, start + length)):
+            if next(tries) in broken:
+                raise kind("broken", step="write")
+            return batch.attempt(isolation)
+
+        quarantine = Quarantine(attempt, lambda batch=batch: batch.sizes)
+        with contextlib.suppress(UnprocessableError, WorkerLostError):  # the batch is tried again later
+            assert quarantine.run(UnprocessableError("no", step="convert")) == set(batch.events) - {5}
+            assert {one.window for one, _ in quarantine.found} == {(5, 6)}
+
+
+def test_a_failure_that_does_not_repeat_condemns_no_event():
+    batch = Batch([8], {5: [(0, "a")]})
+
+    def attempt(isolation):
+        if batch.tries == 8:  # the single event has failed once, and the engine was tried without events
+            batch.bad.clear()
+        return batch.attempt(isolation)
+
+    quarantine = Quarantine(attempt, lambda: batch.sizes)
+    assert quarantine.run(UnprocessableError("no", step="convert")) == set(batch.events)
     assert not quarantine.found
 
 

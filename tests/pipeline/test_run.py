@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from calve.engine.forks import PRELOADED
+from calve.engine.workers import PRELOADED
 from calve.observe.watch import Watch
 from calve.pipeline import run
 from calve.pipeline.plugins import PLUGINS
@@ -31,9 +31,7 @@ def test_a_pipeline_whose_code_cannot_be_loaded_has_failed(monkeypatch: pytest.M
     [(True, "Spark has stopped while the pipeline ran"), (False, "The pipeline failed: RuntimeError: no words")],
 )
 def test_an_application_that_the_cluster_has_ended_is_no_bug(is_stopped: bool, told: str) -> None:
-    spark = Mock()
-    spark.context._jsc.sc().isStopped.return_value = is_stopped
-    found = run._unforeseen(spark, "p", RuntimeError("no words"))
+    found = run._unforeseen(Mock(has_stopped=is_stopped), "p", RuntimeError("no words"))
     assert found.message == told
     assert ("bug" in found.hint) is not is_stopped
 

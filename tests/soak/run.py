@@ -185,12 +185,14 @@ def _missing(calve: Calve, sent: int) -> Iterator[str]:
         yield f"{sent} events were sent, {len(ids)} rows are in the table, {len(set(ids.tolist()))} of them different"
     last = {key: key + (sent - 1 - key) // KEYS * KEYS for key in range(min(KEYS, sent))}
     expected = sorted((key, number) for key, number in last.items() if not _deletes(number))
-    spark = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    engine = session.start("local[2]", {"spark.sql.shuffle.partitions": "2"})
     try:
-        found = Calve(calve.folder, "", spark).shared_spark().table("lakehouse.soak.changes").select("key", "id")
+        found = (
+            Calve(calve.folder, "", engine.session).shared_spark().table("lakehouse.soak.changes").select("key", "id")
+        )
         rows = sorted((row.key, row.id) for row in found.collect())
     finally:
-        session.stop(spark)
+        session.stop(engine)
     if rows != expected:
         yield f"the table of changes has {len(rows)} rows, which are not the {len(expected)} that the events say"
 

@@ -14,8 +14,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
-
 from calve.catalog import namespaces
 from calve.catalog.attempt import Attempt, table_of
 from calve.catalog.diagnose import disk_explained, not_opened
@@ -27,9 +25,9 @@ from calve.catalog.trust import Trust
 from calve.columns.evolve import Evolution
 from calve.durable import make_folder
 from calve.engine.compiled import java_class
+from calve.engine.engine import Engine
 from calve.engine.jvm import called, java_errors, unforeseen_errors
 from calve.engine.local_files import spare_processes
-from calve.engine.pyspark_private import hadoop_configuration, jvm_of
 from calve.errors import CalveError, CommitError, NoTargetError, SchemaConflictError, SetupError, SinkRefusedError
 from calve.observe.log import Log
 from calve.stop_point import reach
@@ -76,7 +74,7 @@ class Catalog:
         properties: Iceberg's catalog properties and `name`; empty: the embedded catalog in `./lakehouse`.
     """
 
-    def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+    def __init__(self, spark: Engine, properties: Mapping[str, str]) -> None:
         self.spark = spark
         settings = dict(properties) or embedded(Path("lakehouse"))
         self.name = settings.pop("name", "iceberg")
@@ -84,9 +82,9 @@ class Catalog:
         if settings.get("uri", "").startswith("jdbc:sqlite:"):
             make_folder(Path(settings["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
         with java_errors("open the catalog", self.name):
-            self._jvm: Any = jvm_of(spark)
+            self._jvm: Any = spark.jvm
             self._iceberg: Any = self._jvm.org.apache.iceberg
-            self._conf: Any = hadoop_configuration(spark)
+            self._conf: Any = spark.hadoop
         self.trust = Trust(self.name, self.properties)
         self._lock = threading.RLock()
         self._opened: Any = None

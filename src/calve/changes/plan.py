@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from calve.changes.snapshot import History, Snapshot, Step
 from calve.engine.compiled import java_class
+from calve.engine.engine import Engine
 from calve.engine.jvm import caused_by, java_errors
-from calve.engine.pyspark_private import data_frame, java_session, jvm_of, object_array
 from calve.errors import NoTargetError, PositionLostError, UnsupportedError
 
 __all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]
@@ -39,9 +39,9 @@ class Planner:
     Runs on the driver; may be shared by threads.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: Engine) -> None:
         self.spark = spark
-        self._jvm: Any = jvm_of(spark)
+        self._jvm: Any = spark.jvm
         self._class: Any = java_class(self._jvm, __name__, "Planner")
 
     def history(self, identifier: str, java_table: Any, branch: str = "main") -> History:
@@ -122,7 +122,7 @@ class Planner:
         )
 
     def _new(self, java_table: Any) -> Any:
-        arguments = object_array(self.spark, java_table, uuid.uuid4().hex)
+        arguments = self.spark.object_array(java_table, uuid.uuid4().hex)
         return self._class.getConstructors()[0].newInstance(arguments)
 
 
@@ -136,7 +136,7 @@ class Plan:
         until: For a full snapshot: how many of its `of` files have been read after this plan.
     """
 
-    def __init__(self, spark: SparkSession, identifier: str, java: Any) -> None:
+    def __init__(self, spark: Engine, identifier: str, java: Any) -> None:
         self._spark = spark
         self._java = java
         self.identifier = identifier
@@ -156,7 +156,7 @@ class Plan:
             UnsupportedError: Spark cannot read one of the columns.
         """
         with reading(self.identifier):
-            return data_frame(self._spark, self._java.read(name, java_session(self._spark)))
+            return self._spark.data_frame(self._java.read(name, self._spark.java_session))
 
     def close(self) -> None:
         """Release the staged files. May be called twice."""

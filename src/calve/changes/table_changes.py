@@ -81,7 +81,7 @@ class TableChanges:
             SettingsError: A column of the selection or of the key does not exist, or `where` is not a condition.
             UnsupportedError: Spark cannot read one of the columns.
         """
-        empty = self._planner.spark.createDataFrame([], self._planner.schema(self.identifier, self._table))
+        empty = self._planner.spark.session.createDataFrame([], self._planner.schema(self.identifier, self._table))
         self._selection.check(self.identifier, empty, self.identity)
 
     def schema_json(self) -> str:

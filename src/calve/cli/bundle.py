@@ -25,10 +25,9 @@ def bundle(path: Path) -> None:
       calve bundle
       calve bundle /srv/spark/calve.tar.gz
     """
-    from calve.operate.bundle import settings, write  # here, so that `calve bundle --help` is fast
+    from calve.operate.bundle import write  # here, so that `calve bundle --help` is fast
 
     click.echo("Packing …", err=True)
     names = write(path)
     click.echo(f"{path}: {path.stat().st_size >> 20} MiB, {len(names)} packages")
-    conf = " ".join(f"--conf '{key}={value}'" for key, value in settings(str(path)).items())
-    click.echo(f"Use it: calve run … --master spark://… {conf}")
+    click.echo(f"Use it: calve run … --master spark://… --bundle {path}")

@@ -48,8 +48,8 @@ MODULES = {"try": "trial"}
 
 INTERRUPTED = 130
 LIBRARIES = {"OMP_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "1000"}
-"""Variables that libraries read when they are loaded, also for the workers that `calve run` forks: NumPy starts no
-threads for algebra, Arrow computes in one thread, as each core has a worker, and keeps memory for the next batch."""
+"""Variables that libraries read when they are loaded: NumPy starts no threads for algebra, Arrow computes in one
+thread, and keeps memory for the next batch."""
 
 
 class Commands(Group):

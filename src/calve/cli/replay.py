@@ -58,7 +58,7 @@ def replay_entries(
       calve dlq replay orders.yaml --table shop.orders --state /var/lib/calve
     """
     from calve.cli.signals import run_until_asked  # here, so that `--help` and `dlq list` need no Spark
-    from calve.engine.pyspark_private import abandon
+    from calve.engine.process import abandon_all
     from calve.observe.watch import Watch
     from calve.operate.replay import Chosen, replay
     from calve.pipeline.plugins import PLUGINS
@@ -79,7 +79,7 @@ def replay_entries(
         with ExitStack() as stack:
             watch = stack.enter_context(Watch())
             stack.enter_context(Progress(watch.reports, terminal))
-            run_until_asked(work, watch, abandon)
+            run_until_asked(work, watch, abandon_all)
     finally:
         for one in done:
             click.echo("\n".join(_lines(one)))

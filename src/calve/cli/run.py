@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -16,11 +15,10 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked, sigterm_exits
 from calve.compiled import library
+from calve.engine.master import is_local, master_of
 from calve.observe.log import Log, configure
-from calve.settings import PipelineSettings, parse
-
-if TYPE_CHECKING:
-    from calve.engine.early import Early
+from calve.operate.bundle import settings as bundle_settings
+from calve.settings import parse
 
 __all__ = ["run"]
 
@@ -36,6 +34,11 @@ _RUN_OPTIONS = ("state", "master", "conf", "once", "give_up_after", "standby", "
 @options.state
 @options.master
 @options.conf
+@click.option(
+    "--bundle",
+    metavar="PATH",
+    help="File of `calve bundle` for the executors of a cluster: a path, or a URL they can read.",
+)
 @click.option("--json", "json_log", is_flag=True, help="Log JSON objects, one per line, instead of text.")
 @click.option(
     "--metrics-port",
@@ -63,12 +66,16 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
       calve run pipelines/ --once --give-up-after 5m --state /var/lib/calve
       calve run orders.yaml --master 'local[4]' --conf spark.driver.memory=2g
       calve run orders.yaml --state s3://bucket/calve --standby
+      calve run orders.yaml --master spark://host:7077 --bundle calve.tar.gz --state s3://bucket/calve
       curl -s localhost:9600/metrics
       curl -s localhost:9600/readyz
     """
-    from calve.pipeline.plugins import PLUGINS  # here, so that `calve run --help` is fast
+    from calve.engine.process import abandon_all, start_early  # here, so that `calve run --help` is fast
+    from calve.pipeline.plugins import PLUGINS
+    from calve.pipeline.spark_needs import needs_s3, spark_conf
 
     ctx.meta[failures.JSON_LOG] = json_log
+    chosen["conf"] = _with_bundle(chosen["bundle"], chosen["master"], chosen["conf"])
     if chosen["once"] and chosen["standby"]:
         raise click.UsageError("--once and --standby exclude each other")
     terminal = configure(json=json_log, debug=ctx.meta[failures.DEBUG])
@@ -80,11 +87,11 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         Log().warning(missing.message, hint=missing.hint)
     with ExitStack() as stack:
         stack.enter_context(sigterm_exits())
-        if (begun := _begin(parsed.pipelines, chosen["master"], chosen["conf"])) is not None:
-            stack.callback(begun.close)
+        settings = spark_conf(parsed.pipelines, chosen["conf"])
+        if (early := start_early(chosen["master"], settings, needs_s3(parsed.pipelines))) is not None:
+            stack.callback(early.abandon)
         import calve.pipeline.run as pipelines_run  # while the JVM starts
         from calve.dashboard.beside import Beside
-        from calve.engine.pyspark_private import abandon
         from calve.observe.metrics import Metrics
         from calve.observe.progress import Progress
         from calve.observe.watch import Watch
@@ -95,18 +102,20 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
-        run = partial(pipelines_run.run, parsed.pipelines, run_options, watch, begun)
-        code = run_until_asked(run, watch, partial(abandon, begun.jvm if begun else None))
+        run = partial(pipelines_run.run, parsed.pipelines, run_options, watch, early)
+        code = run_until_asked(run, watch, abandon_all)
     ctx.exit(code)
 
 
-def _begin(pipelines: Sequence[PipelineSettings], master: str | None, conf: Mapping[str, str]) -> Early | None:
-    """Start what does not need Spark's Python, before that is imported; None for a cluster."""
-    from calve.engine import early
-    from calve.pipeline.spark_needs import needs_s3, spark_conf
-    from calve.pipeline.task_modules import task_modules
-
-    return early.start(master, spark_conf(pipelines, conf), needs_s3(pipelines), task_modules(pipelines))
+def _with_bundle(bundle: str | None, master: str | None, conf: dict[str, str]) -> dict[str, str]:
+    """Return Spark's settings, with those that send a bundle."""
+    if bundle is None:
+        return conf
+    if is_local(master_of(master, conf)):
+        raise click.UsageError("--bundle is for a cluster: name its --master")
+    if "://" not in bundle and not Path(bundle).is_file():
+        raise click.UsageError(f"--bundle {bundle}: there is no such file; `calve bundle {bundle}` writes it")
+    return bundle_settings(bundle) | conf
 
 
 def _show_rejects(ctx: click.Context) -> str:

@@ -60,6 +60,8 @@ def _lines(report: PipelineReport, replay: PipelineReport | None, verbose: bool)
     yield f"  {', '.join(_figures(report))}"
     if report.source and liveness(report) == "alive":
         yield f"  source: {harmless(report.source)}"
+    if report.spark_pages and liveness(report) == "alive":
+        yield f"  Spark's pages: {harmless(report.spark_pages)}"
     if report.tables:
         yield from (f"  {line}" for line in _tables(report))
     if replay and replay.events:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
 
 from calve.catalog.catalog import Catalog
@@ -20,8 +20,9 @@ from calve.commit.fence import inspect
 from calve.commit.mark import CommitTarget, Mark
 from calve.commit.merge import has_branch, merge, relation_of, writes_by
 from calve.commit.swap import swap
+from calve.engine.engine import Engine
 from calve.engine.jvm import java_errors
-from calve.engine.pyspark_private import data_frame, java_session, jvm_of, logical_plan
+from calve.engine.pyspark_private import logical_plan
 from calve.observe.humanize import many
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ, WriteMode, apart
 from calve.sql import spark_name
@@ -128,7 +129,7 @@ class _Comparing:
         how: The key, and what does not count.
     """
 
-    def __init__(self, spark: SparkSession, transaction: Any, branches: tuple[str, str], how: Comparison) -> None:
+    def __init__(self, spark: Engine, transaction: Any, branches: tuple[str, str], how: Comparison) -> None:
         self._spark = spark
         self._how = how
         self._relation, other = (relation_of(spark, transaction, branch) for branch in branches)
@@ -206,6 +207,6 @@ def _has(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
     return any(_has(each, wanted) for each in inside)
 
 
-def _frame(spark: SparkSession, relation: Any) -> DataFrame:
-    rows = jvm_of(spark).org.apache.spark.sql.classic.Dataset.ofRows(java_session(spark), relation)
-    return data_frame(spark, rows)
+def _frame(spark: Engine, relation: Any) -> DataFrame:
+    rows = spark.jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark.java_session, relation)
+    return spark.data_frame(rows)

@@ -10,7 +10,6 @@ from typing import Any
 from calve.catalog.catalog import Catalog
 from calve.commit.mark import Mark
 from calve.engine.jvm import java_errors
-from calve.engine.pyspark_private import jvm_of
 from calve.sources.source import Position
 
 __all__ = ["Evidence", "evidence"]
@@ -52,7 +51,7 @@ def evidence(catalog: Catalog, pipeline: str) -> list[Evidence]:
 
 def _strings(catalog: Catalog, java_map: Any) -> dict[str, str]:
     """Return a Java map as a dict."""
-    jvm: Any = jvm_of(catalog.spark)
+    jvm: Any = catalog.spark.jvm
     strings: dict[str, str] = json.loads(jvm.org.apache.iceberg.util.JsonUtil.mapper().writeValueAsString(java_map))
     return strings
 

@@ -345,6 +345,7 @@ def _stage(
     with unforeseen_errors(_STEP, target.identifier):
         meet("commit.stage", lambda: [file.file_path for file in files])
         if deletes and target.write_mode != EQUALITY_DELETE:
+            catalog.spark.describe(summary.get(_WHO[0], "calve"), f"merge into {target.identifier}")
             lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
             files, deletes = [file for file in files if file.is_data], []
         counted = {

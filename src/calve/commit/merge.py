@@ -16,13 +16,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import functions
 
 from calve.arrays import RowNumbers
 from calve.catalog.catalog import Catalog
 from calve.catalog.trust import refuse_java_class
 from calve.commit.merge_source import Staged, staged
-from calve.engine.pyspark_private import data_frame, java_session, jvm_of, logical_plan
+from calve.engine.engine import Engine
+from calve.engine.pyspark_private import logical_plan
 from calve.errors import CommitError
 from calve.record.content_file import ContentFile
 from calve.record.target import WriteMode
@@ -57,7 +58,7 @@ def merge_changes(
         CommitError: An update must be left out, but its dead letters were not staged.
         SinkUnavailableError: A file cannot be read at the moment.
     """
-    jvm: Any = jvm_of(catalog.spark)
+    jvm: Any = catalog.spark.jvm
     operations = transaction.table().operations()
     refuse_java_class(transaction.table().name(), operations.current().properties())
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
@@ -74,7 +75,7 @@ def merge_changes(
     return letters
 
 
-def _applied(spark: SparkSession, relation: Any, keys: Staged, table: str) -> list[bytes]:
+def _applied(spark: Engine, relation: Any, keys: Staged, table: str) -> list[bytes]:
     """Apply the changes of one key; return the dead letters of those that were left out."""
     letters: list[bytes] = []
     if len(lost := _Merge(spark, relation, keys).without_older_row()):
@@ -98,10 +99,10 @@ def writes_by(transaction: Any, mode: WriteMode) -> Iterator[None]:
     (restored.remove(_MODE) if before is None else restored.set(_MODE, before)).commit()
 
 
-def relation_of(spark: SparkSession, transaction: Any, branch: str) -> Any:
+def relation_of(spark: Engine, transaction: Any, branch: str) -> Any:
     """Return the rows of a branch in a transaction as a Java plan, which MERGE can change; the branch is there."""
-    jvm: Any = jvm_of(spark)
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))  # the parser uses its settings
+    jvm: Any = spark.jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark.java_session)  # the parser uses its settings
     operations = transaction.table().operations()
     _renew_schema(transaction, operations.current(), branch)
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
@@ -112,7 +113,7 @@ def relation_of(spark: SparkSession, transaction: Any, branch: str) -> Any:
     )
 
 
-def merge(spark: SparkSession, text: str, relation: Any, source: Any) -> None:
+def merge(spark: Engine, text: str, relation: Any, source: Any) -> None:
     """Run a MERGE.
 
     Args:
@@ -121,8 +122,8 @@ def merge(spark: SparkSession, text: str, relation: Any, source: Any) -> None:
         relation: A Java plan, in the place of `t`.
         source: A Java plan, in the place of `s`.
     """
-    jvm: Any = jvm_of(spark)
-    session: Any = java_session(spark)
+    jvm: Any = spark.jvm
+    session: Any = spark.java_session
     plan = session.sessionState().sqlParser().parsePlan(text)
     children = [
         plan.left().withNewChildren(_sequence(jvm, relation)),
@@ -157,7 +158,7 @@ def _renew_schema(transaction: Any, current: Any, branch: str) -> None:
 class _Merge:
     """One MERGE into a table that no catalog has: relations replace the names in the parsed plan."""
 
-    def __init__(self, spark: SparkSession, relation: Any, changes: Staged) -> None:
+    def __init__(self, spark: Engine, relation: Any, changes: Staged) -> None:
         self._spark = spark
         self._relation = relation
         self._changes = changes
@@ -191,9 +192,9 @@ class _Merge:
         surely, doubtful = self._changes.incomplete()
         if not len(doubtful):
             return surely
-        jvm: Any = jvm_of(self._spark)
-        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session(self._spark), self._relation)
-        target = data_frame(self._spark, rows).alias("target")
+        jvm: Any = self._spark.jvm
+        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark.java_session, self._relation)
+        target = self._spark.data_frame(rows).alias("target")
         source = self._changes.keys_of(doubtful, self._spark).alias("source")
         lost = source.join(target, functions.expr(self._same), "left_anti").select("row").collect()
         return np.sort(np.concatenate([surely, np.array([row[0] for row in lost], np.int64)]))

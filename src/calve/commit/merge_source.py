@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from calve.arrays import RowNumbers
 from calve.catalog.catalog import Catalog
-from calve.engine.pyspark_private import jvm_of
+from calve.engine.engine import Engine
 from calve.errors import SinkUnavailableError
 from calve.event import duck
 from calve.reduce.absent import lacks
@@ -66,7 +66,7 @@ class Staged:
         mask[self.fresh] = False
         return surely, np.flatnonzero(mask)
 
-    def keys_of(self, updates: RowNumbers, spark: SparkSession) -> DataFrame:
+    def keys_of(self, updates: RowNumbers, spark: Engine) -> DataFrame:
         """Return the keys of updates, and their positions as `row`."""
         keys = self.updates.select(self.deletes.column_names).take(pa.array(updates))
         return self._frame(keys.append_column("row", pa.array(updates, pa.int64())), spark)
@@ -88,7 +88,7 @@ class Staged:
             fresh=np.flatnonzero(np.isin(rest, self.fresh)),
         )
 
-    def frame(self, spark: SparkSession) -> DataFrame:
+    def frame(self, spark: Engine) -> DataFrame:
         """Return one row per key, broadcast to every task; `ABSENT` is null if the row is deleted."""
         rows = self.deletes
         if self.columns:
@@ -101,10 +101,10 @@ class Staged:
             rows = pa.concat_tables([updates, rows], promote_options="default")
         return self._frame(rows, spark)
 
-    def _frame(self, rows: pa.Table, spark: SparkSession) -> DataFrame:
+    def _frame(self, rows: pa.Table, spark: Engine) -> DataFrame:
         schema = StructType.fromDDL(", ".join(f"{name} {self.types[name]}" for name in rows.column_names))
         batch = rows.combine_chunks()  # Spark 4.1 stops at a batch without rows
-        return spark.createDataFrame(batch, schema).hint("broadcast")
+        return spark.session.createDataFrame(batch, schema).hint("broadcast")
 
 
 def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str]) -> Staged:
@@ -124,7 +124,7 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
     columns = {number: name for rows in read if ABSENT in rows.column_names for number, name in _names(schema, rows)}
     keys = {f"k{at}": number for at, number in enumerate(ids)}
     types = {**keys, **{f"c{number}": number for number in columns}}
-    convert = jvm_of(catalog.spark).org.apache.iceberg.spark.SparkSchemaUtil.convert
+    convert = catalog.spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert
     fields = {name: schema.findField(number) for name, number in types.items()}
     updates = [_updates(rows, keys, columns) for rows in read if ABSENT in rows.column_names]
     deletes = [_keys(rows, keys) for rows in read if ABSENT not in rows.column_names]
@@ -184,7 +184,7 @@ def _names(schema: Any, rows: pa.Table) -> list[tuple[int, str]]:
 
 def _path(catalog: Catalog, schema: Any, number: int) -> tuple[str, ...]:
     """Return the path of names to a field; each name may contain dots."""
-    parents = jvm_of(catalog.spark).org.apache.iceberg.types.TypeUtil.indexParents(schema.asStruct())
+    parents = catalog.spark.jvm.org.apache.iceberg.types.TypeUtil.indexParents(schema.asStruct())
     above = parents.get(number)
     return (*(_path(catalog, schema, above) if above is not None else ()), str(schema.findField(number).name()))
 

@@ -1,8 +1,8 @@
 """Builds the library of the compiled core with cargo, in a checkout and for a wheel.
 
-`python -m calve.compiled.build [--checked]` does it. That there is no cargo is no failure and told on stdout, as Calve
-works without it; that cargo fails is told on stderr. A library carries the digest of its sources, so that nothing is
-built twice and an outdated library is noticed.
+`python -m calve.compiled.build [--checked]` does it. That there is no cargo that works is no failure and told on
+stdout, as Calve works without it; that cargo fails to build is told on stderr. `--cargo` only tells what is wrong with
+cargo. A library carries the digest of its sources, so that nothing is built twice and an outdated library is noticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from calve.compiled.library import FILE, SLOWER
 
-__all__ = ["CHECKED", "CORE", "build", "digest", "wheel_platform"]
+__all__ = ["CHECKED", "CORE", "build", "cargo_fault", "digest", "wheel_platform"]
 
 CORE = Path(__file__).parents[3] / "core"
 """The sources, in a checkout."""
@@ -71,10 +71,34 @@ def wheel_platform() -> str:
     return f"manylinux_2_{max(minors)}_{here.removeprefix('linux_')}" if minors else here
 
 
-def _try(library: Path, profile: str, sources: str) -> str:
+def cargo_fault() -> str:
+    """Return why no cargo can build the core, as a clause; empty: it can."""
     cargo = shutil.which("cargo")
     if cargo is None:
-        return f"There is no cargo on the PATH to build the compiled core. {_WITHOUT}. {_HINT}"
+        return "There is no cargo on the PATH"
+    try:
+        ran = subprocess.run([cargo, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"{cargo} does not start: {error.strerror}"
+    if ran.returncode:  # rustup's proxy without a toolchain
+        lines = [line.strip().rstrip(".") for line in ran.stderr.splitlines() if line.strip()]
+        return f"{cargo} does not work: {lines[0].removeprefix('error: ') if lines else f'exit code {ran.returncode}'}"
+    found = re.search(r"(\d+)\.(\d+)", ran.stdout)
+    if found and (int(found[1]), int(found[2])) < _oldest():
+        return f"{cargo} is too old: the core needs {'.'.join(map(str, _oldest()))}, and this is {found[0]}"
+    return ""
+
+
+def _oldest() -> tuple[int, int]:
+    """Return the oldest version of cargo that will do."""
+    found = re.search(r'rust-version = "(\d+)\.(\d+)"', (CORE / "Cargo.toml").read_text())
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _try(library: Path, profile: str, sources: str) -> str:
+    if fault := cargo_fault():
+        return f"{fault}, so the compiled core is not built. {_WITHOUT}. {_HINT}"
+    cargo = shutil.which("cargo") or "cargo"
     print(f"      cargo builds the compiled core ({profile}), some seconds", file=sys.stderr, flush=True)
     made = CORE / "target" / profile / FILE.name
     if said := _run(cargo, profile, sources) or ("" if made.is_file() else f"there is no {made}"):
@@ -105,5 +129,7 @@ def _publish(made: Path, library: Path) -> None:
 
 
 if __name__ == "__main__":
-    if said := build(checked="--checked" in sys.argv[1:]):
-        print(said, file=sys.stderr if shutil.which("cargo") else sys.stdout)
+    if "--cargo" in sys.argv[1:]:
+        print(cargo_fault())
+    elif said := build(checked="--checked" in sys.argv[1:]):
+        print(said, file=sys.stdout if cargo_fault() else sys.stderr)

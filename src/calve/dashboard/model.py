@@ -52,7 +52,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Overview:
-    """A pipeline in one line."""
+    """A pipeline in one line.
+
+    Attributes:
+        spark_pages: The address of Spark's own pages; empty: there are none now.
+    """
 
     name: str
     level: Level
@@ -64,6 +68,7 @@ class Overview:
     written: str
     rejects: str
     last_commit: str
+    spark_pages: str
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,7 @@ def overview(report: PipelineReport, samples: Sequence[Sample]) -> Overview:
         written=many(report.rows, "row"),
         rejects=f"{rejects:,}",
         last_commit=ago(report.last_commit) if report.last_commit else "never",
+        spark_pages=report.spark_pages if alive and report.spark_pages.startswith(("http://", "https://")) else "",
     )
 
 

@@ -28,7 +28,7 @@ __all__ = ["archive_file", "command", "is_being_made", "keep_command", "options"
 _MAKE = "CALVE_MAKE_ARCHIVE"
 _COMMAND = ".command"
 """The end of the name of the file with what the launcher knows."""
-_CONTENT = "6"
+_CONTENT = "7"
 """Increase it when the runs below change: then old archives are no longer used."""
 _UNUSED_SECONDS = 30 * 86_400
 """Archives unused for this time are removed."""

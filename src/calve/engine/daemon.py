@@ -1,4 +1,4 @@
-"""The process that forks the Python workers of a Spark cluster; it imports slow modules before it forks.
+"""The process that forks Spark's Python workers; it imports slow modules before it forks.
 
 Spark starts it as `python -m calve.engine.daemon` (`spark.python.daemon.module`).
 """
@@ -6,12 +6,13 @@ Spark starts it as `python -m calve.engine.daemon` (`spark.python.daemon.module`
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
 import os
 import sys
 from importlib.machinery import PathFinder
 
-from calve.engine.fork_server import PRELOAD, import_modules
+from calve.engine.workers import PRELOAD
 
 _ZIPS = ("pyspark.zip", "-src.zip")
 
@@ -23,8 +24,18 @@ def _use_installed() -> None:
         sys.path[:] = unpacked
 
 
+def _import(names: str) -> None:
+    """Import modules, whose names are separated by commas; what is imported stays, so nothing needs to collect it."""
+    gc.disable()
+    for module in ("pyspark.worker", *filter(None, names.split(","))):
+        importlib.import_module(module)
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)  # nor what a task keeps of each file, which has no cycles
+    gc.enable()
+
+
 if __name__ == "__main__":
     faulthandler.enable()  # the workers inherit it
     _use_installed()
-    import_modules(os.environ.get(PRELOAD, ""))
+    _import(os.environ.get(PRELOAD, ""))
     importlib.import_module("pyspark.daemon").manager()

@@ -28,6 +28,7 @@ from calve.errors import (
 )
 
 __all__ = [
+    "JAVA_ERRORS",
     "called",
     "caused_by",
     "innermost_message",
@@ -47,7 +48,7 @@ _MUTE = {"ConnectException": "the connection was refused", "ClosedChannelExcepti
 """Words for exceptions that often have no message."""
 
 
-_RAISED = (Py4JError, CapturedException, ConnectionError)
+JAVA_ERRORS = (Py4JError, CapturedException, ConnectionError)
 _UNFORESEEN = (InvariantError, CommitError, SchemaConflictError)
 """The errors of Java exceptions that concern neither a server nor permissions."""
 
@@ -57,7 +58,7 @@ def java_errors(step: str, target: str = "") -> Iterator[None]:
     """Convert all errors of a block that calls the JVM to Calve's."""
     try:
         yield
-    except _RAISED as error:
+    except JAVA_ERRORS as error:
         raise jvm_error(error, step=step, target=target) from error
 
 
@@ -74,7 +75,7 @@ def unforeseen_errors(step: str, target: str = "") -> Iterator[None]:
         with java_errors(step, target):
             yield
     except CalveError as error:
-        if not isinstance(error.__cause__, _RAISED) or type(error) not in _UNFORESEEN:
+        if not isinstance(error.__cause__, JAVA_ERRORS) or type(error) not in _UNFORESEEN:
             raise
         raise UnprocessableError(
             error.message, step=step, target=target, hint=error.hint, evidence=traceback.format_exc()

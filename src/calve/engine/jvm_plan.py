@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calve.engine import archive, jars, java, spark_package
-from calve.engine.forks import TASK_TRIES, master_of
+from calve.engine.master import TASK_TRIES, is_local, master_of
+from calve.engine.workers import PYTHON
 
 __all__ = ["READING", "JvmPlan", "merged"]
 
@@ -25,7 +27,18 @@ _TUNING = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """The driver's JVM plans and commits but processes no rows: the better compiler would cost more than it saves."""
 _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options of the JVM that only prints the command of the driver's JVM."""
+LOOPBACK = "127.0.0.1"
+_LOCAL_DIRS = "SPARK_LOCAL_DIRS"
+"""The variable with the folders in which Spark stores blocks; it overrides the setting `spark.local.dir`."""
 _LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.driver.extraJavaOptions": " ", "spark.jars": ","}
+
+_PRIVATE = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.authenticate": "true",  # with a secret that the JVM makes for itself
+    "spark.ui.killEnabled": "false",
+}
+"""Settings of a Spark on this machine: other users of the machine could control it through its ports."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,7 @@ class JvmPlan:
 
     Attributes:
         master: Spark's master URL.
-        settings: Spark's settings.
+        settings: Spark's settings, with the master.
         always: The jars of every run, which are first on the class path.
         added: The jars for the end of the class path; the class-data archive fits what begins with its own class path.
     """
@@ -58,29 +71,43 @@ class JvmPlan:
         """
         master = master_of(master, conf)
         files = jars.resolve(jars.needed(needs_s3))
-        settings = merged(_defaults(master, files), conf)
+        settings = merged(_defaults(master, files), conf) | {"spark.master": master}
         return cls(master, settings, files[: len(jars.ALWAYS)], files[len(jars.ALWAYS) :])
 
     @property
-    def command(self) -> list[str] | None:
-        """The command for a local master; None: Spark's launcher is needed."""
-        return archive.command(java.find(), self.always, self.settings, self._last)
+    def command(self) -> list[str]:
+        """The command: Java itself where all that Spark's launcher would add is known."""
+        return archive.command(java.find(), self.always, self.settings, self._last) or self._launcher()
 
-    @property
-    def environment(self) -> dict[str, str | None]:
-        """The variables of Spark's scripts; None: unset."""
+    def environment(self, folder: Path) -> dict[str, str | None]:
+        """Return the variables of the JVM and of Spark's scripts; None: unset.
+
+        Args:
+            folder: Where it may store blocks and shuffles.
+        """
+        chosen = os.environ.get(_LOCAL_DIRS) or self.settings.get("spark.local.dir")
+        on_loopback = {"SPARK_LOCAL_IP": LOOPBACK} if is_local(self.master) else {}  # its user interface, too
         return {
             "JAVA_HOME": str(java.find().home),
             "SPARK_CONF_DIR": None,
+            "SPARK_CONNECT_MODE": "0",
             "SPARK_DIST_CLASSPATH": self._last or None,
             "SPARK_HOME": spark_package.home(),
             "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS") or _LAUNCHER,
+            _LOCAL_DIRS: chosen or str(folder),
+            **self.python,
+            **on_loopback,
         }
 
     @property
-    def of_workers(self) -> dict[str, str]:
-        """The variables of workers, which use this interpreter."""
-        return {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    def python(self) -> dict[str, str]:
+        """The variable with the Python of workers."""
+        return {"PYSPARK_PYTHON": self.settings.get(PYTHON, sys.executable), "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+    def _launcher(self) -> list[str]:
+        settings = [part for pair in self.settings.items() for part in ("--conf", "=".join(pair))]
+        more = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        return [f"{spark_package.home()}/bin/spark-submit", *settings, *more]
 
     @property
     def _last(self) -> str:
@@ -105,6 +132,7 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
         "spark.driver.memory": "2g" if _memory_bytes() >= 8 << 30 else "1g",
         "spark.speculation": "false",  # two attempts of one task would write the same files twice
         "spark.task.maxFailures": str(TASK_TRIES),
+        "spark.scheduler.mode": "FAIR",  # pipelines take turns; each has a pool of its own
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "calve.engine.daemon",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
@@ -120,9 +148,8 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "20",
     }
-    if master.startswith("local"):
-        loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        return settings | loopback | {"spark.sql.shuffle.partitions": "8"}
+    if is_local(master):
+        return settings | _PRIVATE | {"spark.sql.shuffle.partitions": "8"}
     return settings | {"spark.jars": ",".join(map(str, files))}
 
 

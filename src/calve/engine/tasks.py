@@ -1,46 +1,69 @@
-"""Runs functions in tasks: on the workers of this machine, or as jobs of a Spark cluster.
+"""Runs functions in the tasks of Spark's jobs. Runs on the driver.
 
-A run with a local master needs no scheduler for its tasks, and Spark's costs each start a second of one core and each
-batch a tenth of a second (decision 47). Runs on the driver.
+Spark erases the types of exceptions, so a task returns its error as data.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pyspark import SparkContext
 
-from calve.engine.handed_on import Second, hand_on, take
-from calve.engine.jvm import java_errors
-from calve.engine.workers import Workers
-from calve.temporary import temporary_folder
+from calve.engine.jvm import JAVA_ERRORS, caused_by, jvm_error
+from calve.engine.pyspark_private import has_stopped
+from calve.errors import CalveError, EngineError, InvariantError, SetupError, WorkerLostError
 
-__all__ = ["ClusterTasks", "LocalTasks", "Tasks"]
+__all__ = ["Tasks"]
 
-Function = Callable[[Iterator[Any]], Iterator[Any]]
+_SPARK = "org.apache.spark.SparkException"
+_PYTHON = "org.apache.spark.api.python.PythonException"
+"""What a worker raised outside a task's function."""
+_CUT = ("java.io.EOFException", "java.net.SocketException")
+"""The connection to a worker ended."""
+_LOST = "Perhaps it lacked memory: reduce `max_batch_bytes`; Calve tries again"
+_STOPPED = (
+    "Perhaps the cluster ended it, because executors could not start: look at their logs, and at the master's. "
+    "Nothing is lost; start Calve again"
+)
+Function = Callable[[Iterator[Any]], Iterable[Any]]
+Second = Callable[[int, Iterable[tuple[int, bytes]]], Iterator[Any]]
 
 
-class Tasks(ABC):
-    """Where tasks run.
+@dataclass(frozen=True)
+class _Failed:
+    """The error that ended a task."""
 
-    Attributes:
-        parallelism: How many run at once.
+    error: CalveError
+
+
+class Tasks:
+    """Jobs of Spark, for any thread.
+
+    Args:
+        context: Runs them.
     """
 
-    parallelism: int
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
 
-    @abstractmethod
+    @property
+    def parallelism(self) -> int:
+        """The cores of all executors; it grows with them."""
+        return int(self._context.defaultParallelism)
+
     def run(self, function: Function, items: Sequence[Any]) -> list[Any]:
         """Apply a function to each item, in a task of its own; return all that it yields, in the order of the items.
 
         Raises:
             CalveError: A task failed.
         """
+        if not items:
+            return []
+        return self._collected(self._context.parallelize(items, len(items)).mapPartitions(partial(_caught, function)))
 
-    @abstractmethod
     def run_twice(self, first: Function, second: Second, items: Sequence[Any], count: int) -> list[Any]:
         """Run a function whose tasks hand messages on to the tasks of a second one; return what the second one yields.
 
@@ -53,55 +76,34 @@ class Tasks(ABC):
         Raises:
             CalveError: A task failed.
         """
+        messages = self._context.parallelize(items, len(items)).mapPartitions(first).partitionBy(count, int)
+        return self._collected(messages.mapPartitionsWithIndex(partial(_caught, second)))
 
-    @abstractmethod
-    def close(self) -> None:
-        """End what runs."""
+    def _collected(self, results: Any) -> list[Any]:
+        try:
+            found = results.collect()
+        except JAVA_ERRORS as error:
+            raise self._error(error) from error
+        for failed in (one for one in found if isinstance(one, _Failed)):
+            raise failed.error
+        return list(found)
 
-
-class ClusterTasks(Tasks):
-    """Jobs of Spark."""
-
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
-
-    @property
-    def parallelism(self) -> int:  # type: ignore[override] # it grows with the executors
-        """The cores of all executors."""
-        return int(self._context.defaultParallelism)
-
-    def run(self, function: Function, items: Sequence[Any]) -> list[Any]:
-        """See `Tasks`."""
-        with java_errors("write"):
-            return list(self._context.parallelize(items, len(items)).mapPartitions(function).collect())
-
-    def run_twice(self, first: Function, second: Second, items: Sequence[Any], count: int) -> list[Any]:
-        """See `Tasks`."""
-        handed_on = self._context.parallelize(items, len(items)).mapPartitions(first).partitionBy(count, int)
-        with java_errors("write"):
-            return list(handed_on.mapPartitionsWithIndex(second).collect())
-
-    def close(self) -> None:
-        """See `Tasks`; Spark ends its jobs with its context."""
+    def _error(self, error: Exception) -> CalveError:
+        """Return the error of a failed job: Java talks only to workers there, and what they raise comes as data."""
+        if has_stopped(self._context):
+            return EngineError("Spark has stopped while the pipeline ran", step="write", hint=_STOPPED)
+        known = jvm_error(error, step="write")
+        if isinstance(known, EngineError | SetupError) or caused_by(error, _PYTHON) or not caused_by(error, _SPARK):
+            return known
+        reason = "" if caused_by(error, *_CUT) else f": {known.message}"
+        return WorkerLostError(f"A worker ended while it ran a task{reason}", step="write", hint=_LOST)
 
 
-class LocalTasks(Tasks):
-    """Workers of this machine."""
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self.parallelism = workers.count
-
-    def run(self, function: Function, items: Sequence[Any]) -> list[Any]:
-        """See `Tasks`."""
-        return self._workers.run(function, [[item] for item in items])
-
-    def run_twice(self, first: Function, second: Second, items: Sequence[Any], count: int) -> list[Any]:
-        """See `Tasks`; messages wait in files."""
-        with temporary_folder("calve-handed-on-") as folder:
-            self._workers.run(partial(hand_on, first, folder), [[item] for item in enumerate(items)])
-            return self._workers.run(partial(take, second, folder), [[number] for number in range(count)])
-
-    def close(self) -> None:
-        """See `Tasks`."""
-        self._workers.close()
+def _caught(function: Callable[..., Iterable[Any]], *arguments: Any) -> Iterator[Any]:
+    """Yield what a function yields, and the error that ended it."""
+    try:
+        yield from function(*arguments)
+    except CalveError as error:
+        yield _Failed(error)
+    except Exception as error:
+        yield _Failed(InvariantError(f"A task failed: {type(error).__name__}: {error}", step="write"))

@@ -1,71 +1,41 @@
-"""The workers of a local run: processes that the driver sends tasks to; `calve.engine.fork_server` is their side."""
+"""The settings of Spark's Python workers: what they import before their first task, and their environment."""
 
 from __future__ import annotations
 
-import itertools
-import pickle
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any
+import os
+import sys
+from collections.abc import Mapping, Sequence
 
-from pyspark import cloudpickle
+from calve.compiled import library
 
-from calve.engine.forks import HINT, Forks
-from calve.errors import WorkerLostError
+__all__ = ["PRELOAD", "PRELOADED", "PYTHON", "environment_of"]
 
-__all__ = ["Workers"]
+PRELOAD = "CALVE_PRELOAD"
+"""The environment variable with the modules that `calve.engine.daemon` imports, separated by commas."""
+PRELOADED = ("pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
+"""Modules that most tasks need and that are slow to import."""
+PYTHON = "spark.pyspark.python"
+"""Spark's setting for the Python of the workers."""
+_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MIMALLOC_PURGE_DELAY": "1000",
+}
+"""Variables for the C library and for Arrow's allocator: a worker keeps freed memory for its next batch, because pages
+that the system takes back and clears again cost a twelfth of a task's CPU."""
+_VARIABLES = "spark.executorEnv."
 
-Function = Callable[[Iterator[Any]], Iterator[Any]]
 
-
-class Workers:
-    """A number of processes for tasks, each started with its first task, and replaced if it ends; for any thread.
+def environment_of(conf: Mapping[str, str], preload: Sequence[str], is_local: bool) -> dict[str, str]:
+    """Return the environment variables of Python workers.
 
     Args:
-        forks: What starts them.
-        count: How many tasks run at once.
-        tries: How often a task may lose its worker.
+        conf: Spark's settings; the user's variables override Calve's.
+        preload: Modules that workers import before their first task.
+        is_local: Whether they run on this machine: then they find the modules that this process finds, unless they
+            have a Python of their own.
     """
-
-    def __init__(self, forks: Forks, count: int, tries: int) -> None:
-        self.count = count
-        self._forks = forks
-        self._tries = tries
-        self._threads = ThreadPoolExecutor(count, "worker")
-        self._own = threading.local()
-        self._numbers = itertools.count()
-
-    def run(self, function: Function, partitions: Sequence[list[Any]]) -> list[Any]:
-        """Apply a function to each partition in a task of its own; return all that it yields, in their order.
-
-        Raises:
-            WorkerLostError: A task has lost its worker each time.
-            EngineError: The workers were closed.
-            CalveError: A task raised it; all other exceptions are `InvariantError`.
-        """
-        pickled = cloudpickle.dumps(function)
-        return list(itertools.chain.from_iterable(self._threads.map(partial(self._task, pickled), partitions)))
-
-    def close(self) -> None:
-        """Kill all workers, also those that work. May be called twice."""
-        self._forks.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _task(self, function: bytes, partition: list[Any]) -> list[Any]:
-        """Run a task with the worker of this thread."""
-        items = pickle.dumps(partition)
-        for _ in range(self._tries):
-            try:
-                if getattr(self._own, "worker", None) is None:
-                    self._own.worker = self._forks.new()
-                self._own.worker.send_bytes(pickle.dumps((next(self._numbers), function, items)))
-                found, error = pickle.loads(self._own.worker.recv_bytes())
-            except (EOFError, OSError):  # it has ended
-                self._own.worker = None
-                continue
-            if error is not None:
-                raise error
-            return list(found)
-        raise WorkerLostError("A worker ended while it ran a task", step="write", hint=HINT)
+    chosen = {name: os.environ[name] for name in (library.VARIABLE,) if name in os.environ}
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if is_local and PYTHON not in conf else {}
+    of_users = {key.removeprefix(_VARIABLES): value for key, value in conf.items() if key.startswith(_VARIABLES)}
+    return {PRELOAD: ",".join(preload), **_MEMORY, **path, **chosen, **of_users}

@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
 from calve.catalog.trust import refuse_java_class
 from calve.commit.mark import CommitTarget
-from calve.engine.pyspark_private import java_session, jvm_of
+from calve.engine.engine import Engine
 from calve.maintenance.manifests import DeleteCounts, Manifests
 
 __all__ = ["Workbench"]
@@ -35,12 +33,12 @@ class Workbench:
         at_once: How many groups of files are rewritten at once; 0: Iceberg decides.
     """
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, target: CommitTarget, gentle: bool = False) -> None:
+    def __init__(self, spark: Engine, catalog: Catalog, target: CommitTarget, gentle: bool = False) -> None:
         self.catalog = catalog
         self.target = target
         self.options = {"max-file-group-size-bytes": str(_SMALL_GROUP_BYTES)} if gentle else {}
         self.at_once = 1 if gentle else 0
-        self.jvm: Any = jvm_of(spark)
+        self.jvm: Any = spark.jvm
         self.spark = spark
 
     @property
@@ -70,7 +68,7 @@ class Workbench:
 
     def actions(self) -> Any:
         """Return Iceberg's actions for Spark; they use the active session of the thread."""
-        session = java_session(self.spark)
+        session = self.spark.java_session
         self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
         return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
 

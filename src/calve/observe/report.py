@@ -126,6 +126,7 @@ class PipelineReport:
         pid: The process that runs it, on `host`; `process_started` distinguishes a reused pid.
         updated: When this was written.
         feeds: The pipelines that run as a part of it, because their events come from it.
+        spark_pages: The address of Spark's own pages; empty: they are off.
         dlq: The folders or object-store prefixes of its rejects; none: the default folder.
         files: How the files of the last batch were written, and why.
         dead_letter_tables: The tables of its rejects; `tables` has them, too.
@@ -155,6 +156,7 @@ class PipelineReport:
     started: datetime | None = None
     updated: datetime | None = None
     feeds: list[str] = field(default_factory=list)
+    spark_pages: str = ""
     dlq: list[str] = field(default_factory=list)
     files: str = ""
     dead_letter_tables: list[str] = field(default_factory=list)

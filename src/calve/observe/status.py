@@ -94,6 +94,11 @@ class PipelineStatus:
         with self._lock:
             self._report.feeds = list(pipelines)
 
+    def shows_spark_at(self, address: str) -> None:
+        """Record the address of Spark's own pages; empty: they are off."""
+        with self._lock:
+            self._report.spark_pages = address
+
     def batch_written(self, counts: BatchCounts, seconds: float) -> None:
         """Count a staged batch; once for each batch, whichever process staged it."""
         self.beat()

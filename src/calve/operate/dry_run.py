@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import cast
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog, embedded
 from calve.catalog.sqlite import SqliteCatalog, sqlite_file
 from calve.engine import session
+from calve.engine.engine import Engine
 from calve.errors import SchemaConflictError, SettingsError
 from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, ROW, SCHEMA, VERSION
 from calve.event.document_version import versions
@@ -179,7 +179,7 @@ class _Rehearsals:
         self.made: dict[str, Rehearsal] = {}
         self._settings = settings
         self._stack = stack
-        self._spark: SparkSession | None = None
+        self._spark: Engine | None = None
 
     def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
         """Return the rehearsal for a sink's properties; it has all methods of a catalog that a wiring calls."""
@@ -198,7 +198,7 @@ class _Rehearsals:
             properties["jdbc.init-catalog-tables"] = "false"
         return Rehearsal(name, properties, Catalog(self._session(), properties).load)
 
-    def _session(self) -> SparkSession:
+    def _session(self) -> Engine:
         if self._spark is None:
             self._spark = session.start(needs_s3=needs_s3([self._settings]))
             self._stack.callback(session.stop, self._spark)

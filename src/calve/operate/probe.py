@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from calve.catalog.catalog import Catalog
 from calve.engine import session
+from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError, SourceError
 from calve.event.columns import MALFORMED
 from calve.pipeline.plugins import open_source, probe_sink, reads_tables, serde_of, targets_of
@@ -143,7 +142,7 @@ def _no_catalog(properties: Mapping[str, str]) -> tuple[str, Catalog]:
     raise InvariantError("This source has no catalog", step="connect")
 
 
-def _table_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) -> Iterator[Probe]:
+def _table_probes(pipelines: Sequence[PipelineSettings], spark: Engine) -> Iterator[Probe]:
     catalog_of = Catalogs(spark).get
     for one in pipelines:
         if reads_tables(one):
@@ -153,7 +152,7 @@ def _table_probes(pipelines: Sequence[PipelineSettings], spark: SparkSession) ->
 
 
 def _sink_probes(
-    pipelines: Sequence[PipelineSettings], has_tables: bool, spark: SparkSession | None = None
+    pipelines: Sequence[PipelineSettings], has_tables: bool, spark: Engine | None = None
 ) -> Iterator[Probe]:
     for one in pipelines:
         for sink in one.sinks:

@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from pyspark.sql import SparkSession
-
+from calve.engine.engine import Engine
 from calve.errors import CalveError, UnprocessableError, WorkerLostError
 from calve.event.reject import Code
 from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
+from calve.observe.humanize import size
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.quarantine import Quarantine
 from calve.pipeline.spark_job import count_rows, divide, run_job, run_survey
@@ -76,7 +76,7 @@ class Writer:
         crashes: How often each batch ended Spark's workers; the first time may be a lack of memory.
     """
 
-    spark: SparkSession
+    spark: Engine
     job: Callable[[int, int, int, Only], Job]
     fit: Callable[[list[Misfit]], None]
     lacking: Callable[[Planned], list[Misfit]]
@@ -114,12 +114,16 @@ class Writer:
 
     def count(self, batch: int, planned: Planned) -> list[int]:
         """Count the events of each split of a batch."""
-        return count_rows(self.spark, self.job(batch, planned.time_tenths, 0, None).reader, planned.splits)
+        job = self.job(batch, planned.time_tenths, 0, None)
+        self.spark.describe(job.pipeline, f"batch {batch}, count of its events")
+        return count_rows(self.spark, job.reader, planned.splits)
 
     def tables(self, planned: Planned) -> set[TableRef]:
         """Return the tables of the first events of a batch that is not begun; none where that fails."""
+        job = self.job(0, 0, 0, None)
+        self.spark.describe(job.pipeline, "tables of the first events")
         try:
-            return run_survey(self.spark, self.job(0, 0, 0, None), planned.splits)
+            return run_survey(self.spark, job, planned.splits)
         except CalveError:
             return set()  # the pass that reads the batch tells
 
@@ -149,6 +153,7 @@ class Writer:
                 job = self.distribution.choose(job, len(groups if only is None else only))
             if self.in_order and len(groups) > 1 and not (is_load and job.keeps_keys):
                 job = dataclasses.replace(job, gatherers=len(groups))
+            self.spark.describe(job.pipeline, f"batch {batch}, {size(sum(map(_bytes, groups)))}")
             found = run_job(self.spark, job, groups)
             if again is None:
                 self.distribution.learn(job, found)
@@ -178,6 +183,10 @@ class Writer:
         groups = divide(splits, tasks, self.in_order and not self.one_task)
         number_of = {id(split): number for split, number in zip(splits, numbers, strict=True)}
         return groups, [[number_of[id(split)] for split in group] for group in groups]
+
+
+def _bytes(splits: Iterable[Split]) -> int:
+    return sum(split.size_bytes for split in splits)
 
 
 def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer: Writer) -> StagedBatch:

@@ -11,12 +11,11 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
-
 from calve.backoff import delay
 from calve.catalog.catalog import Catalog
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
+from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import convert
@@ -72,7 +71,7 @@ class DeleteCompaction:
         status: Gets their results.
     """
 
-    def __init__(self, spark: SparkSession, status: PipelineStatus) -> None:
+    def __init__(self, spark: Engine, status: PipelineStatus) -> None:
         self._spark = spark
         self._status = status
         self._log = Log(status.name)
@@ -141,6 +140,7 @@ class DeleteCompaction:
             self._thread.join(_LEAVE_SECONDS)
 
     def _run(self) -> None:
+        self._spark.describe(self._status.name, "maintenance")
         self._spark.tag(self._tag)
         while not self._ended.is_set():
             if table := self._next():

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyspark.sql import SparkSession
-
 from calve.acknowledge.progress import counts
 from calve.backoff import Backoff
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget, Mark
 from calve.compiled import events as core
 from calve.dead_letters.publish import publish
+from calve.engine.engine import Engine
 from calve.errors import CalveError, CommitError, Verdict
 from calve.ledger.ledger import Ledger, Waiting
 from calve.object_store import StateFolder
@@ -78,7 +77,7 @@ class Driver:
         watch: Gets the status, and has the request to stop.
     """
 
-    def __init__(self, spark: SparkSession, wiring: Wiring, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
+    def __init__(self, spark: Engine, wiring: Wiring, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
         self._wiring = wiring
         self._folder = folder
         self._once, self._allow_empty = mode.once, mode.allow_empty
@@ -107,6 +106,7 @@ class Driver:
             self._status = self._watch.pipeline(self._wiring.name, str(self._folder), ledger.committed.totals, dlq)
             self._status.keeps_dead_letters_in(self._wiring.letter_tables)
             self._status.feeds(self._wiring.feeds)
+            self._status.shows_spark_at(self._spark.pages)
             try:
                 self._run_with(ledger)
             except BaseException as error:

@@ -39,8 +39,7 @@ from calve.sources.s3.settings import S3SourceSettings
 from calve.sources.source import Reader, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from calve.engine.engine import Engine
     from calve.sinks.settings import SinkSettings
     from calve.sinks.sink import CatalogOf, Opening, Sink
 
@@ -299,7 +298,7 @@ def open_sink(opening: Opening) -> Sink:
     return sink
 
 
-def probe_sink(name: str, settings: SinkSettings, spark: SparkSession | None) -> None:
+def probe_sink(name: str, settings: SinkSettings, spark: Engine | None) -> None:
     """Check that a sink's systems answer and can be written; the check changes nothing.
 
     Args:

@@ -4,9 +4,10 @@ A step that fails unexpectedly (`UnprocessableError`), or that ends Spark's Pyth
 of an event. The quarantine then divides the batch in halves, tries each half, and continues with those that fail, down
 to single events. A try keeps no file. Tables that good events need are created and evolved meanwhile.
 
-The cost is bounded: after `PROBES` tries a failing part is left out completely, but only its events of the table that
-failed. If a batch fails even without events, they are not the reason, and nothing is left out. Runs on the driver.
-Nothing is recorded: after a crash the batch is divided again.
+An event is left out only if its failure repeats on an engine that works: the step succeeds without events, and then
+fails with it once more. The cost is bounded: after `PROBES` tries a failing part is left out completely, but only its
+events of the table that failed. If a batch fails even without events, they are not the reason, and nothing is left out.
+Runs on the driver. Nothing is recorded: after a crash the batch is divided again.
 """
 
 from __future__ import annotations
@@ -103,6 +104,11 @@ class Quarantine(Generic[T]):
         guesses = sum(isinstance(each, WorkerLostError) for _, each in self.found)
         if isinstance(error, WorkerLostError) and not self._has_worked and guesses >= _GUESSES:
             raise error
+        confirmed = self._confirmed(part, error)
+        if confirmed is None:
+            self._has_worked = True
+            return
+        error = confirmed
         while True:
             self._exclude(part, error)
             again = self._fails(part)
@@ -119,7 +125,19 @@ class Quarantine(Generic[T]):
         window = self._positions(whole)
         if any(one.window == window and (one.sink, one.table) == (error.sink, error.target) for one in self._excluded):
             raise error
+        if self._confirmed(whole, error) is None:
+            raise error
         self._exclude(whole, error)
+
+    def _confirmed(self, part: Window, error: CalveError) -> CalveError | None:
+        """Try a failing part again, once the engine has done the same without events; None: it works now.
+
+        Raises:
+            CalveError: `error`: the step fails without events too, so none is to blame.
+        """
+        if self._fails((0, 0)):
+            raise error
+        return self._fails(part)
 
     def _exclude(self, part: Window, error: CalveError) -> None:
         """Leave out a part's events of the failed table; all events if it is unknown, or if that did not help."""

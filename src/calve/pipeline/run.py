@@ -16,14 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from calve.durable import local_path
 from calve.engine import session
-from calve.engine.early import Early
-from calve.engine.forks import MASTER
-from calve.engine.master import check_master
-from calve.engine.pyspark_private import has_stopped
+from calve.engine.engine import Engine
+from calve.engine.master import MASTER, check_master
+from calve.engine.process import JvmProcess
 from calve.errors import CalveError, EngineError, InvariantError, NothingFoundError
 from calve.object_store import StateFolder, StoreFolder
 from calve.observe.descriptors import raise_limit
@@ -60,7 +58,7 @@ class RunOptions:
 class Catalogs:
     """The catalogs of all pipelines; sinks with equal properties share one."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: Engine) -> None:
         self._spark = spark
         self._lock = threading.Lock()
         self._catalogs: dict[str, Catalog] = {}
@@ -93,14 +91,16 @@ def state_folder(options: RunOptions) -> StateFolder:
     return StoreFolder.at(options.state) if local is None else local
 
 
-def run(pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, early: Early | None = None) -> int:
+def run(
+    pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch, early: JvmProcess | None = None
+) -> int:
     """Run pipelines until all have ended, by themselves or because `watch.stop` was set.
 
     Args:
         pipelines: As parsed.
         options: Of the command line.
         watch: Gets the status of each.
-        early: What is started for them already; the caller closes it, too.
+        early: The JVM, if it is started for them already; the caller ends it, too.
 
     Returns:
         0, or 1 if a pipeline failed, or 3 if the only failures are of pipelines that found no file to read. The others
@@ -153,10 +153,7 @@ def _code(failed: Sequence[Exception]) -> int:
 
 
 def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
-    """Import the modules of pipelines; the pipeline that needs a module raises its error again.
-
-    While the JVM starts, but in the thread that has started it, so that nothing forks meanwhile (decision 47).
-    """
+    """Import the modules of pipelines; the pipeline that needs a module raises its error again."""
     sinks = {f"calve.sinks.{sink.name}.sink" for one in pipelines for sink in one.sinks}
     sources = {f"calve.sources.{one.source.name}.source" for one in pipelines}
     for name in ("calve.pipeline.driver", *sorted(sources | sinks)):
@@ -179,7 +176,7 @@ def _log_locations(pipelines: Sequence[PipelineSettings], state: StateFolder) ->
 
 
 def _run_one(
-    spark: SparkSession,
+    spark: Engine,
     settings: PipelineSettings,
     options: RunOptions,
     watch: Watch,
@@ -206,9 +203,9 @@ def _run_one(
         log.error(found)
 
 
-def _unforeseen(spark: SparkSession, pipeline: str, error: Exception) -> CalveError:
+def _unforeseen(spark: Engine, pipeline: str, error: Exception) -> CalveError:
     """Return the error for an exception that nobody foresaw: a bug, unless Spark was stopped under the pipeline."""
-    if has_stopped(spark):
+    if spark.has_stopped:
         return EngineError(
             "Spark has stopped while the pipeline ran",
             step="engine",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from calve import structs
+from calve.engine.engine import Engine
 from calve.record.receipt import Failure, Receipt
 from calve.record.target import TableRef
 from calve.sources.source import Reader, Split
@@ -69,7 +68,7 @@ def _cut(splits: Sequence[Split], count: int, total: int) -> list[list[Split]]:
     return [group for group in groups if group] or [[]]
 
 
-def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[Receipt]:
+def run_job(spark: Engine, job: Job, groups: list[list[Split]]) -> list[Receipt]:
     """Run one pass over a batch, divided into tasks; return the receipts in the order of the tasks.
 
     Raises:
@@ -87,7 +86,7 @@ def run_job(spark: SparkSession, job: Job, groups: list[list[Split]]) -> list[Re
     return [report for report in found if isinstance(report, Receipt)]
 
 
-def run_survey(spark: SparkSession, job: Job, splits: Sequence[Split]) -> set[TableRef]:
+def run_survey(spark: Engine, job: Job, splits: Sequence[Split]) -> set[TableRef]:
     """Return the tables of the first events of each split.
 
     Raises:
@@ -97,7 +96,7 @@ def run_survey(spark: SparkSession, job: Job, splits: Sequence[Split]) -> set[Ta
     return set(spark.tasks.run(partial(survey, job), [splits[number::tasks] for number in range(tasks)]))
 
 
-def count_rows(spark: SparkSession, reader: Reader, splits: Sequence[Split]) -> list[int]:
+def count_rows(spark: Engine, reader: Reader, splits: Sequence[Split]) -> list[int]:
     """Count the events of splits, in parallel.
 
     Raises:

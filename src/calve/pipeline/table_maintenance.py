@@ -14,12 +14,11 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import SparkSession
-
 from calve.backoff import delay
 from calve.catalog.catalog import Catalog
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
+from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError, NoTargetError
 from calve.maintenance.by_need import Round, Rounds
 from calve.maintenance.context import Workbench
@@ -71,7 +70,7 @@ class TableMaintenance:
         status: Gets the results.
     """
 
-    def __init__(self, spark: SparkSession, status: PipelineStatus) -> None:
+    def __init__(self, spark: Engine, status: PipelineStatus) -> None:
         self._spark = spark
         self._status = status
         self._log = Log(status.name)
@@ -119,6 +118,7 @@ class TableMaintenance:
             self._thread.join(_LEAVE_SECONDS)
 
     def _run(self) -> None:
+        self._spark.describe(self._status.name, "maintenance")
         self._spark.tag(self._tag)
         while not self._ended.wait(_TICK_SECONDS):
             for table in self._due():

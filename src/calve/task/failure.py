@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from calve.engine import fork_server
+from pyspark import TaskContext
+
 from calve.errors import CalveError, EngineError, UnprocessableError, WriteError
 from calve.record.receipt import Failure, Receipt
 from calve.record.target import TableRef
@@ -36,12 +37,8 @@ class Discards(Protocol):
 
 def attempt() -> str:
     """Return a unique name of this attempt of a task."""
-    if (number := fork_server.attempt()) is None:
-        from pyspark import TaskContext  # the workers of a local run do not need PySpark
-
-        context = TaskContext.get()
-        number = context.taskAttemptId() if context else 0
-    return f"{number}"
+    context = TaskContext.get()
+    return f"{context.taskAttemptId() if context else 0}"
 
 
 def reported(job: Job, task: Discards, run: Callable[[], Receipt], doing: Doing) -> Receipt | Failure:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog
 from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
+from calve.engine import session
 from calve.event.columns import EVENT, SCHEMA, TYPED
 from calve.event.typed import is_typed, with_text
 from calve.pipeline.plugins import PLUGINS
@@ -83,7 +84,7 @@ def read(source: IcebergSource, batch: Planned) -> Iterator[pa.Table]:
 
 def told(spark: SparkSession, lake: Catalog, name: str) -> list[Any]:
     """The rows of a table as `calve changes` tells them."""
-    changes = TableChanges(Planner(spark), name, lambda: lake.load_java(name))
+    changes = TableChanges(Planner(session.start()), name, lambda: lake.load_java(name))
     lines = [line for step in changes.steps() for line in changes.lines(step)]
     return sorted((json.loads(line, object_pairs_hook=tuple)[0][1] for line in lines), key=repr)
 

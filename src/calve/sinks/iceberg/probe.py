@@ -5,13 +5,12 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from calve.catalog.catalog import Catalog, embedded
 from calve.catalog.probe import Storage
 from calve.catalog.sqlite import sqlite_file
 from calve.dead_letters.open_table import check_letters
 from calve.durable import try_folder
+from calve.engine.engine import Engine
 from calve.errors import NoTargetError
 from calve.settings.catalog import EMBEDDED
 from calve.sinks.iceberg.check_table import missing
@@ -21,7 +20,7 @@ from calve.write.parquet import try_writing
 __all__ = ["probe"]
 
 
-def probe(settings: IcebergSettings, spark: SparkSession) -> None:
+def probe(settings: IcebergSettings, spark: Engine) -> None:
     """Load the table, and write a temporary file to its location; nothing remains of the check.
 
     A missing catalog in a local file is not created: then only its folders are checked.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pyspark.sql import SparkSession
-
 from calve.columns.fields import Fields
 from calve.dead_letters.rejects import DeadLetterLocation
+from calve.engine.engine import Engine
 from calve.expression import Format, compile_format
 from calve.observe.humanize import listed
 from calve.route.gates import gates
@@ -123,7 +122,7 @@ def open(opening: Opening) -> Sink:
     return OpenSearchSink(opening)
 
 
-def probe(settings: OpenSearchSettings, spark: SparkSession | None) -> None:
+def probe(settings: OpenSearchSettings, spark: Engine | None) -> None:
     """Check that the cluster answers and accepts the user.
 
     Raises:

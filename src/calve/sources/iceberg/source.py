@@ -9,10 +9,10 @@ from time import monotonic
 from typing import Any, Protocol
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from calve import durable, structs
 from calve.changes.plan import Planner
+from calve.engine.engine import Engine
 from calve.errors import PositionLostError
 from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log
@@ -38,7 +38,7 @@ _BEGUN = "begun.json"
 class Lake(Protocol):
     """A catalog, as the source needs it."""
 
-    spark: SparkSession
+    spark: Engine
 
     def load_java(self, identifier: str) -> Any:
         """Return a table's current Java handle."""

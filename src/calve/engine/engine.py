@@ -1,0 +1,81 @@
+"""Spark of this process, as Calve uses it. Runs on the driver."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from calve.engine import pyspark_private
+from calve.engine.java_names import JavaNames
+from calve.engine.tasks import Tasks
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """Spark's context, and its SQL session, which is made at its first use: writing and committing need none.
+
+    Args:
+        context: The context.
+
+    Attributes:
+        context: The context.
+        jvm: The classes of the driver's JVM, by their names.
+        hadoop: Hadoop's configuration in the JVM.
+        tasks: Runs functions in tasks.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self.context = context
+        self.jvm = JavaNames(pyspark_private.jvm_of(context))
+        self.hadoop: Any = pyspark_private.hadoop_configuration(context)
+        self.tasks = Tasks(context)
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """The SQL session."""
+        return SparkSession.builder.getOrCreate()
+
+    @property
+    def java_session(self) -> Any:
+        """The Java half of the SQL session."""
+        return pyspark_private.java_session(self.session)
+
+    def data_frame(self, java: Any) -> DataFrame:
+        """Return the DataFrame of a Java `Dataset<Row>`."""
+        return pyspark_private.data_frame(self.session, java)
+
+    def object_array(self, *values: Any) -> Any:
+        """Return a Java `Object[]`."""
+        return pyspark_private.object_array(self.context, *values)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the context was stopped, perhaps by Spark itself: a cluster can end an application."""
+        return pyspark_private.has_stopped(self.context)
+
+    @property
+    def pages(self) -> str:
+        """The address of Spark's own pages; empty: they are off."""
+        return self.context.uiWebUrl or ""
+
+    def describe(self, pipeline: str, work: str) -> None:
+        """Let the jobs of this thread be in a pipeline's pool, which shares Spark fairly with others, and show a text.
+
+        Args:
+            pipeline: Its name; also that of the pool and of the group of jobs.
+            work: What the jobs do.
+        """
+        self.context.setLocalProperty("spark.scheduler.pool", pipeline)
+        self.context.setJobGroup(pipeline, f"{pipeline}: {work}")
+
+    def tag(self, tag: str) -> None:
+        """Let all jobs of this thread have a tag."""
+        self.context.addJobTag(tag)
+
+    def cancel(self, tag: str) -> None:
+        """Cancel the jobs with a tag."""
+        self.context.cancelJobsWithTag(tag)

@@ -50,6 +50,7 @@ class RunOptions:
     once: bool
     give_up_after: timedelta
     standby: bool = False
+    allow_empty: bool = False
 
 
 GOOD = "orders:\n  source:\n    nothing: {}\n  sink:\n    - nowhere:\n        place: here\n"

@@ -20,10 +20,10 @@ from calve.settings import parse_text
 
 def test_a_pipeline_whose_code_cannot_be_loaded_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "calve.pipeline.driver", None)
-    failed: list[str] = []
+    failed: list[Exception] = []
     with Watch() as watch:
         run._run_one(Mock(), SimpleNamespace(name="p"), run.RunOptions(state=str(tmp_path)), watch, Mock(), failed)
-    assert failed == ["p"]
+    assert [type(error) for error in failed] == [ModuleNotFoundError]
 
 
 @pytest.mark.parametrize(

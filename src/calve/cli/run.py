@@ -18,7 +18,7 @@ from calve.compiled import library
 from calve.engine.master import is_local, master_of
 from calve.observe.log import Log, configure
 from calve.operate.bundle import settings as bundle_settings
-from calve.settings import parse
+from calve.settings import Parsed, parse
 
 __all__ = ["run"]
 
@@ -80,11 +80,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         raise click.UsageError("--once and --standby exclude each other")
     terminal = configure(json=json_log, debug=ctx.meta[failures.DEBUG])
     parsed = parse(path, PLUGINS)
-    for warning in parsed.warnings:
-        Log().warning(str(warning))
-    Log().info(f"starting {', '.join(one.title for one in parsed.pipelines)}")
-    if missing := library.missing():
-        Log().warning(missing.message, hint=missing.hint)
+    _announce(parsed)
     with ExitStack() as stack:
         stack.enter_context(sigterm_exits())
         settings = spark_conf(parsed.pipelines, chosen["conf"])
@@ -105,6 +101,15 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         run = partial(pipelines_run.run, parsed.pipelines, run_options, watch, early)
         code = run_until_asked(run, watch, abandon_all)
     ctx.exit(code)
+
+
+def _announce(parsed: Parsed) -> None:
+    """Log what starts, and what is unusual about it."""
+    for warning in parsed.warnings:
+        Log().warning(str(warning))
+    Log().info(f"starting {', '.join(one.title for one in parsed.pipelines)}")
+    if missing := library.missing():
+        Log().warning(missing.message, hint=missing.hint)
 
 
 def _with_bundle(bundle: str | None, master: str | None, conf: dict[str, str]) -> dict[str, str]:

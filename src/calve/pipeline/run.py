@@ -130,19 +130,24 @@ def run(
         early,
     )
     try:
-        catalogs = Catalogs(spark)
-        failed: list[Exception] = []
-        threads = [
-            threading.Thread(target=_run_one, args=(spark, one, options, watch, catalogs, failed), name=one.name)
-            for one in pipelines
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return _code(failed)
+        return _run_all(spark, pipelines, options, watch)
     finally:
         session.stop(spark)
+
+
+def _run_all(spark: Engine, pipelines: Sequence[PipelineSettings], options: RunOptions, watch: Watch) -> int:
+    """Run each pipeline on a thread of its own; return the exit code when all have ended."""
+    catalogs = Catalogs(spark)
+    failed: list[Exception] = []
+    threads = [
+        threading.Thread(target=_run_one, args=(spark, one, options, watch, catalogs, failed), name=one.name)
+        for one in pipelines
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return _code(failed)
 
 
 def _code(failed: Sequence[Exception]) -> int:

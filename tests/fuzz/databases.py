@@ -137,7 +137,7 @@ class _Round:
 
     def _followed(self) -> Follower | None:
         """Begin to follow all tables that are not refused; each refusal names its table."""
-        for _ in range(TABLES + 1):
+        while len(self._refused) < TABLES:
             settings = self._dialect.settings(self.databases[0], self._refused)
             follower = Follower(settings, self._folder)
             try:

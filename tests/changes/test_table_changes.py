@@ -103,6 +103,17 @@ def test_keys_that_could_be_taken_for_one_another_give_different_documents(spark
     assert ids == {r"a\|b|c", r"a|b\|c", r"a\\|b\|c", r"\N|N", r"\\N|N", r"|\N"}
 
 
+def test_a_key_that_is_one_empty_text_gives_a_document_that_its_delete_finds(
+    spark: SparkSession, lake: Catalog
+) -> None:
+    told = Told(spark, lake, "alone", "a STRING")
+    head = told.sql(r"INSERT INTO T VALUES (''), (NULL), ('\\E'), ('|')")
+    assert {line["metadata"]["document_id"] for line in told.lines(key=("a",))} == {r"\E", r"\N", r"\\E", r"\|"}
+    told.sql("DELETE FROM T WHERE a = ''")
+    [delete] = told.lines(head, key=("a",))
+    assert (delete["metadata"]["document_id"], delete["metadata"]["bulk_action"]) == (r"\E", "delete")
+
+
 def test_carry_over_is_exact_to_the_sign_of_a_zero(spark: SparkSession, lake: Catalog) -> None:
     told = Told(spark, lake, "exact", "id INT, x DOUBLE, m MAP<STRING, INT>, l ARRAY<FLOAT>")
     after = told.sql(

@@ -121,3 +121,16 @@ def test_an_event_that_says_nothing_that_can_be_done_is_rejected_and_the_others_
     assert [(one["row"], one["code"], one["field"]) for one in found.rejects.to_pylist()] == [(1, code, field)]
     if found.steps is None:
         assert [line is None for line in found.text.to_pylist()] == [False, True, False]
+
+
+@pytest.mark.parametrize("document_id", ["${/id}", "${id}", "${/id}${/more}", '${getMetadata("document_id")}'])
+@pytest.mark.parametrize("action", ["index", "delete", "create", "upsert"])
+def test_an_empty_text_is_no_missing_id_but_a_reject_of_every_action(document_id: str, action: str) -> None:
+    events = {"json": ['{"id":""}', '{"id":"a"}', "{}"], "event_version": pa.array([16, 17, 18], pa.int64())}
+    settings = OpenSearchSettings(hosts=["http://a:1"], index="i", document_id=document_id, action=action)
+    shape = compile_shape(settings, ("document_id",), "p-")
+    rejects = shape.lines(pa.table(events | {"document_id": ["", "a", None]}), ALL_FIELDS).rejects
+    assert rejects is not None
+    reasons = {one["row"]: (one["code"], one["reason"]) for one in rejects.to_pylist()}
+    assert reasons.pop(0) == ("NO_KEY", "is an empty text, which OpenSearch does not accept as an id")
+    assert list(reasons) == ([2] if action in ("delete", "upsert") else [])

@@ -36,6 +36,8 @@ __all__ = ["document_id", "events", "lines", "metadata", "rendered"]
 
 _NULL_KEY = r"\N"
 """A NULL in a document's id; unique, because backslashes in values are escaped."""
+_EMPTY_KEY = r"\E"
+"""The id of a key that is one empty text: a document's id is never empty. Unique for the same reason."""
 _JSON = {"ignoreNullFields": "false"}
 _LINE_END = "\r\n"
 """Spark's line break in Base64, after 76 characters; only document ids keep it, because ids must not change."""
@@ -118,11 +120,13 @@ def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Ident
 def document_id(changes: DataFrame, identity: Identity) -> Column:
     r"""Return the id of a row as text: the values of its key joined by `|`, with `|` and `\` escaped by `\`.
 
-    Two keys never have the same text; a NULL is `\N`. If the row id identifies rows, it is that id in decimal.
+    Two keys never have the same text; a NULL is `\N`, and a key that is one empty text `\E`. If the row id identifies
+    rows, it is that id in decimal.
     """
     if identity.by_row_id:
         return f.col(ROW_ID).cast("string")
-    return f.concat_ws("|", *[_key_text(changes, name) for name in identity.key])
+    joined = f.concat_ws("|", *[_key_text(changes, name) for name in identity.key])
+    return f.when(joined == "", f.lit(_EMPTY_KEY)).otherwise(joined)
 
 
 def _key_text(changes: DataFrame, name: str) -> Column:

@@ -36,6 +36,7 @@ class Format:
         metadata: The metadata attributes that it reads.
         doubts: Warnings about parts that are probably not meant as they are read.
         pieces: If it only joins texts, attributes and fields, what they are; else empty.
+        given: BOOLEAN over the same relation: whether a part has a value, even an empty one.
     """
 
     static: str | None
@@ -44,6 +45,7 @@ class Format:
     metadata: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
     pieces: tuple[Piece, ...] = ()
+    given: str = "true"
 
 
 def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
@@ -66,11 +68,14 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
     if all(fixed for fixed, _, _ in pieces):
         return Format(text, duckdb_text(text))
     scope = Scope(metadata)
-    sql = " || ".join(duckdb_text(piece) if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces)
+    parts = [(duckdb_text(piece), "true") if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces]
+    sql = " || ".join(shown for shown, _ in parts)
     joined = tuple(each for fixed, piece, _ in pieces if (each := _joined(fixed, piece, metadata)))
     joined = joined if len(joined) == len(pieces) else ()
     sql = scope.close(sql) if joined else finish(sql, text, scope)
-    return Format(None, sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)), joined)
+    given = scope.close(" OR ".join(f"({is_given})" for _, is_given in parts))
+    doubts = tuple(dict.fromkeys(scope.doubts))
+    return Format(None, sql, scope.fields(sql), frozenset(scope.used), doubts, joined, given)
 
 
 def compile_value(text: str, metadata: Collection[str] = ()) -> Format:
@@ -120,24 +125,27 @@ def _joined(fixed: bool, part: str, metadata: Collection[str]) -> Piece | None:
     return None
 
 
-def _part(part: str, at: int, text: str, scope: Scope) -> str:
+def _part(part: str, at: int, text: str, scope: Scope) -> tuple[str, str]:
+    """Return SQL for the text of a part, and for whether it has a value."""
     key = _KEY.fullmatch(part) is not None and part.strip(" /") != ""
     try:
         node = parse(part)
     except ExpressionSyntaxError as error:
         if not key or _CALL.match(part):
             raise error.shifted(text, at) from None
-        return scope.field_text(part)
+        return scope.field_text(part), f"{scope.field_text(part)} IS NOT NULL"
     try:
-        shown = _expression(node, part, scope)
+        shown, is_given = _expression(node, part, scope)
     except ExpressionSyntaxError as error:
         raise error.shifted(text, at) from None
     if not key or isinstance(node, Pointer) or _CALL.match(part):
-        return shown
-    return f"coalesce({scope.field_text(part)}, {shown})"
+        return shown, is_given
+    field = scope.field_text(part)
+    return f"coalesce({field}, {shown})", f"{field} IS NOT NULL OR {is_given}"
 
 
-def _expression(node: Node, part: str, scope: Scope) -> str:
+def _expression(node: Node, part: str, scope: Scope) -> tuple[str, str]:
     value = compile_node(node, part, scope)
     shown = f"coalesce({value.text}, '')"
-    return f"CASE WHEN NOT ({' OR '.join(value.fault)}) THEN {shown} END" if value.fault else shown
+    shown = f"CASE WHEN NOT ({' OR '.join(value.fault)}) THEN {shown} END" if value.fault else shown
+    return shown, f"{value.text} IS NOT NULL"

@@ -31,6 +31,7 @@ _TOLD = '${getMetadata("bulk_action")}'
 _FAULTS = {
     "action": (Code.UNKNOWN_OPERATION, "action", f"is missing, or not one of {', '.join(ACTIONS)}"),
     "key": (Code.NO_KEY, "document_id", "has no value, but the action needs one"),
+    "empty": (Code.NO_KEY, "document_id", "is an empty text, which OpenSearch does not accept as an id"),
     "long": (Code.NO_KEY, "document_id", f"is longer than {_LONGEST_ID} bytes"),
     "version": (Code.EXPRESSION_ERROR, "document_version", "is not an integer"),
 }
@@ -119,6 +120,7 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
     sql = _SELECT.format(
         action=f"CASE {cases} END",
         id=f"nullif({id_.sql}, '')",
+        empty=f"CASE WHEN {id_.sql} = '' THEN {id_.given} ELSE false END" if settings.id_text else "false",
         routing=f"nullif({routing.sql}, '')",
         pipeline=f"nullif({pipeline.sql}, '')",
         version=VERSION if settings.document_version is None else number,
@@ -142,8 +144,8 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
 
 _SELECT = """SELECT fault,
 CASE WHEN fault IS NOT NULL OR {reads} THEN NULL WHEN id IS NULL THEN {created} ELSE {keyed} END AS line{steps}
-FROM (SELECT *, {fault} AS fault FROM (SELECT {action} AS action, {id} AS id, {routing} AS routing,
-{pipeline} AS pipeline, {version} AS version, {position} AS position,
+FROM (SELECT *, {fault} AS fault FROM (SELECT {action} AS action, {id} AS id, {empty} AS empty,
+{routing} AS routing, {pipeline} AS pipeline, {version} AS version, {position} AS position,
 {nth} AS nth, {document} AS document FROM events))"""
 _STEPS = ("fault", "action", "id", "routing", "pipeline", "version", "document")
 _READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
@@ -161,7 +163,7 @@ def _fault() -> str:
     known = ", ".join(map(duckdb_text, ACTIONS))
     return (
         f"CASE WHEN coalesce(action, '') NOT IN ({known}) THEN 'action' "
-        f"WHEN id IS NULL AND action IN ({keyed}) THEN 'key' "
+        f"WHEN empty THEN 'empty' WHEN id IS NULL AND action IN ({keyed}) THEN 'key' "
         f"WHEN octet_length(encode(id)) > {_LONGEST_ID} THEN 'long' WHEN version IS NULL THEN 'version' END"
     )
 

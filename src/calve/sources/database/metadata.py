@@ -87,9 +87,13 @@ def _own(stamps: Stamps, kind: pa.DataType, value: Callable[[Transaction], Any])
 
 
 def _document_id(keys: list[pa.Array]) -> pa.Array:
-    r"""Return the values of the key joined by `|`, with `|` and `\` escaped by `\`: no two keys are the same."""
+    r"""Return the values of the key joined by `|`, with `|` and `\` escaped by `\`: no two keys are the same.
+
+    A key that is one empty text is `\E`, because a document's id is never empty.
+    """
     escaped = [pc.replace_substring(pc.replace_substring(key, "\\", "\\\\"), "|", "\\|") for key in map(_text, keys)]
-    return pc.binary_join_element_wise(*escaped, "|", null_handling="replace", null_replacement="\\N")
+    joined = pc.binary_join_element_wise(*escaped, "|", null_handling="replace", null_replacement="\\N")
+    return pc.if_else(pc.equal(joined, ""), "\\E", joined)
 
 
 def _text(key: pa.Array) -> pa.Array:

@@ -218,7 +218,7 @@ class Maker:
         ) * rnd.choice([1, 1, 9])
 
     def _head(self, name: str) -> list[bytes]:
-        lines = [b"Host: x", b"X-Request: %s" % name.encode()]
+        lines = [b"Host: localhost", b"X-Request: %s" % name.encode()]
         return [*lines, b"Authorization: Basic " + CREDENTIALS] if self._rules.secured else lines
 
     def _request(self, name: str, headers: list[bytes], body: bytes) -> bytes:

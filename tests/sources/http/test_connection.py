@@ -15,7 +15,7 @@ EVENT = b'[{"a":1}]'
 
 
 def post(body: bytes = EVENT, *headers: bytes) -> bytes:
-    lines = [b"POST /log/ingest HTTP/1.1", b"Host: x", b"Content-Length: %d" % len(body), *headers]
+    lines = [b"POST /log/ingest HTTP/1.1", b"Host: localhost", b"Content-Length: %d" % len(body), *headers]
     return b"\r\n".join([*lines, b"", body])
 
 
@@ -33,7 +33,7 @@ def test_a_connection_is_kept_for_the_next_request(serve: Serve) -> None:
 def test_pipelined_requests_are_answered_in_order(serve: Serve) -> None:
     serving = serve()
     requests = [post(b'[{"a":%d}]' % number) for number in range(50)]
-    requests[10] = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+    requests[10] = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answers = statuses(serving.talk(b"".join(requests)))
     assert answers == [200] * 10 + [404] + [200] * 39
     assert [event["a"] for event in serving.events()] == [number for number in range(50) if number != 10]
@@ -42,7 +42,7 @@ def test_pipelined_requests_are_answered_in_order(serve: Serve) -> None:
 def test_a_request_may_come_byte_by_byte_and_chunked(serve: Serve) -> None:
     serving = serve()
     message = (
-        b"POST /log/ingest HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         b'4\r\n[{"a\r\n5;x=y\r\n":1}]\r\n0\r\nTrailer: x\r\n\r\n'
     )
     with serving.connect() as client:
@@ -96,7 +96,7 @@ def test_very_many_offers_to_upgrade_at_once_are_passed_over(serve: Serve) -> No
 
 
 def test_connect_is_405(serve: Serve) -> None:
-    assert statuses(serve().talk(b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\nrest")) == [405]
+    assert statuses(serve().talk(b"CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n\r\nrest")) == [405]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,9 @@ def test_connect_is_405(serve: Serve) -> None:
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST /log/ingest HTTP/2.0\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n" + EVENT,
+        b"POST /log/ingest\r\n\r\n",
+        b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nhost: y\r\nContent-Length: 8\r\n\r\n" + EVENT,
         b"hello\r\n\r\n",
         b"POST /log/ingest HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"POST /log/ingest HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",

@@ -13,6 +13,8 @@ from calve.sources.http.service import Service
 
 __all__ = ["Connection", "Host"]
 
+_VERSIONS = ("1.1", "1.0")
+_OTHER_PROTOCOL = Response(400, "This is not HTTP/1.1.")
 _MAX_HEAD_BYTES = 64 << 10
 _IDLE_SECONDS = 75.0
 _LINGER_SECONDS = 1.0
@@ -97,7 +99,7 @@ class Connection(asyncio.Protocol):
             self._service.lines.warning(f"http request failed: {error.__context__ or error!r}")
             self._refuse(BUG)
         except httptools.HttpParserError:
-            self._refuse(Response(400, "This is not HTTP/1.1."))
+            self._refuse(_OTHER_PROTOCOL)
         return b""
 
     def eof_received(self) -> bool:
@@ -143,14 +145,22 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header or a trailer."""
-        if self._reading and self._in_head:
-            self._reading.headers[name.lower()] = value
+        if not (self._reading and self._in_head):
+            return
+        name = name.lower()
+        if name == b"host" and name in self._reading.headers:  # a proxy may have checked the other one
+            self._refuse(Response(400, "The request has more than one Host."))
+        else:
+            self._reading.headers[name] = value
 
     def on_headers_complete(self) -> None:
         """Refuse the request by its head, or request the body."""
         request = self._reading
         self._in_head = False
         if request is None or self._deaf:
+            return
+        if self._parser.get_http_version() not in _VERSIONS:
+            self._refuse(_OTHER_PROTOCOL)
             return
         request.method = self._parser.get_method()
         if self._parser.should_upgrade() and request.method != b"CONNECT":

@@ -77,6 +77,11 @@ def test_a_broken_envelope_is_rejected_and_disturbs_no_other(broken: bytes) -> N
     assert [(one["row"], one["code"]) for one in found.rejects.to_pylist()] == [(1, BROKEN[broken])]
 
 
+def test_a_message_of_the_database_is_rejected_as_what_it_is() -> None:
+    (reject,) = decoded([b'{"op":"m","message":{"prefix":"a","content":"eA=="}}']).rejects.to_pylist()
+    assert reject["reason"] == "it is a message of the database (pg_logical_emit_message), which has no row"
+
+
 def test_a_delete_without_a_row_takes_the_key_of_its_record() -> None:
     key_schema = {"type": "struct", "fields": [field("id", "int64"), field("day", "int32", "io.debezium.time.Date")]}
     keys = ['{"id":5}', json.dumps({"schema": key_schema, "payload": {"id": 6, "day": 1}}), "5", "{broken"]

@@ -67,6 +67,7 @@ _MAXWELL_SILENT = frozenset({"bootstrap-start", "bootstrap-complete", "heartbeat
 _COLUMN_CHANGES = ("add-column", "drop-column", "rename-column", "change-columns", "column-type-change")
 _DMS_SILENT = frozenset({"create-table", "drop-table", "rename-table", *_COLUMN_CHANGES})
 _TRUNCATES = "it truncates the table, which cannot be applied: empty the table by hand"
+_MESSAGE = "it is a message of the database (pg_logical_emit_message), which has no row"
 
 
 def _source(*names: str, numbers: tuple[str, ...] = ()) -> dict[str, Attribute]:
@@ -82,7 +83,7 @@ _DEBEZIUM = Shape(
     before="/before",
     whole_before=True,
     wrapped=True,
-    refused={"t": _TRUNCATES},
+    refused={"t": _TRUNCATES, "m": _MESSAGE},
     unavailable=UNAVAILABLE,
     metadata={
         "debezium_op": Attribute("/op"),

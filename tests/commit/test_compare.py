@@ -97,6 +97,6 @@ def test_the_branch_of_loaded_rows_leads_to_the_one_that_they_are_for() -> None:
 
 
 def _rows(lake: Lake) -> list[dict]:
-    session = lake.catalog.spark
+    session = lake.catalog.spark.session
     frame = session.read.format("iceberg").load(lake.java.operations().current().metadataFileLocation())
     return sorted((row.asDict() for row in frame.collect()), key=lambda row: row["id"])

@@ -52,3 +52,42 @@ def test_an_index_of_somebody_else_is_not_changed(opensearch: OpenSearch) -> Non
     assert client.request("PUT", "/theirs", json.dumps(theirs).encode()).status == 200
     assert make_index(client, "theirs", mapping_of(table(id=1, a=2)), {}) == []
     assert json.loads(client.request("GET", "/theirs/_mapping").data)["theirs"] == theirs
+
+
+def of_types(**types: str) -> SourceTable:
+    fields = [
+        {"id": number, "name": name, "required": False, "type": kind}
+        for number, (name, kind) in enumerate(types.items(), 1)
+    ]
+    return SourceTable("app.t", "u", json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+
+
+@pytest.mark.services
+def test_a_document_arrives_with_values_that_its_field_cannot_index_and_names_them(opensearch: OpenSearch) -> None:
+    client = Client(Access((opensearch.address,)))
+    columns = of_types(x="double", f="float", day="date", at="timestamptz")
+    older = mapping_of(columns)
+    older["properties"] = {"x": {"type": "double"}, "f": {"type": "float"}, "at": {"type": "date"}}
+    assert client.request("PUT", "/nan", json.dumps({"mappings": older}).encode()).status == 200
+    assert make_index(client, "nan", mapping_of(columns), {}) == []
+    hostile = {"x": "NaN", "f": "-Infinity", "day": "12024-03-15", "at": "294247-01-10T04:00:54.775Z"}
+    for number, document in enumerate(({"x": 1.5, "f": 2.5, "day": "2024-03-15"}, hostile)):
+        assert client.request("PUT", f"/nan/_doc/{number}", json.dumps(document).encode()).status == 201
+    assert opensearch.documents("nan")["1"] == hostile
+    query = {"query": {"exists": {"field": "_ignored"}}}
+    [hit] = json.loads(client.request("POST", "/nan/_search", json.dumps(query).encode()).data)["hits"]["hits"]
+    assert (hit["_id"], sorted(hit["_ignored"])) == ("1", ["at", "day", "f", "x"])
+
+
+def test_lists_and_structs_have_the_types_of_their_elements() -> None:
+    nested = {"type": "struct", "fields": [{"id": 3, "name": "x", "required": False, "type": "double"}]}
+    listed = {"type": "list", "element-id": 4, "element-required": False, "element": "float"}
+    fields = [
+        {"id": 1, "name": "s", "required": False, "type": nested},
+        {"id": 2, "name": "l", "required": False, "type": listed},
+    ]
+    table = SourceTable("app.t", "u", json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+    assert mapping_of(table)["properties"] == {
+        "s": {"properties": {"x": {"type": "double", "ignore_malformed": True}}},
+        "l": {"type": "float", "ignore_malformed": True},
+    }

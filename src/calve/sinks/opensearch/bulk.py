@@ -17,6 +17,7 @@ from calve.arrays import RowNumbers, text_buffers
 from calve.backoff import delay
 from calve.errors import SinkUnavailableError
 from calve.sinks.opensearch.client import Answer, Client
+from calve.sinks.opensearch.obstacles import obstacle, with_field_hint
 
 __all__ = ["Bulk", "Refused", "Sent"]
 
@@ -66,7 +67,7 @@ class _Error(msgspec.Struct):
 
     def text(self) -> str:
         parts = (self.type, self.reason, self.caused_by and self.caused_by.reason)
-        return ": ".join(dict.fromkeys(part for part in parts if part))
+        return ": ".join(dict.fromkeys(part.rstrip(";.") for part in parts if part))
 
 
 class _Item(msgspec.Struct):
@@ -92,6 +93,7 @@ class Bulk:
         max_retries: How often a request is repeated before its documents are refused; None: until the backoff ends.
         pause: Waits for a number of seconds.
         brief: Request details only after an error; a repeated line must not conflict with itself.
+        is_one_index: Whether all documents of the sink go to one index: then what refuses them all is waited for.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Bulk:
         max_retries: int | None = None,
         pause: Callable[[float], None] = time.sleep,
         brief: bool = True,
+        is_one_index: bool = True,
     ) -> None:
         self.client = client
         self._size = size_bytes
@@ -108,6 +111,7 @@ class Bulk:
         self._details = not brief
         self._max_retries = max_retries
         self._pause = pause
+        self._is_one_index = is_one_index
 
     def send(self, index: str, lines: pa.LargeStringArray) -> Sent:
         """Send lines: each an action and, if it has one, its document, with line feeds.
@@ -140,7 +144,7 @@ class Bulk:
             if not _passes(answer.status):
                 return answer
             if not tries.wait(progress=False):
-                raise _unavailable(self.client.name, f"status {answer.status}")
+                raise _unavailable(self.client.name, answer.reason)
 
     def _part(self, path: str, lines: pa.LargeStringArray, rows: RowNumbers, sent: Sent) -> None:
         """Send some lines, and repeat those that failed temporarily."""
@@ -166,7 +170,35 @@ class Bulk:
             asked, self._details = self._details, structs.decode(answer.data, _Head).errors
             if self._details and not asked:
                 return self._once(path, lines, rows, sent)
-        return _outcome(answer, rows, sent)
+        return self._outcome(answer, rows, sent)
+
+    def _outcome(self, answer: Answer, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
+        """Record permanent refusals; return the lines to repeat, and the reason."""
+        if answer.status >= 300 and (answer.status not in _OF_DOCUMENTS or self._passes(answer.status, answer.reason)):
+            return rows, answer.reason
+        if answer.status >= 300:
+            sent.refused += [Refused(int(row), answer.reason) for row in rows]
+            return rows[:0], ""
+        if not structs.decode(answer.data, _Head).errors:
+            return rows[:0], ""
+        again, why = [], ""
+        items = structs.decode(answer.data, _Answer).items
+        for row, ((action, item),) in zip(rows.tolist(), (named.items() for named in items), strict=True):
+            if item.error is None:
+                continue
+            reason = item.error.text()
+            if item.status == _CONFLICT:
+                sent.superseded += action != _WITHOUT_ID
+            elif self._passes(item.status, reason):
+                again.append(row)
+                why = reason
+            else:
+                sent.refused.append(Refused(row, with_field_hint(reason)))
+        return np.array(again, np.int64), why
+
+    def _passes(self, status: int, reason: str) -> bool:
+        """Return whether a refusal is temporary, or concerns every document."""
+        return _passes(status) or obstacle(reason, self._is_one_index) is not None
 
     def _refuse(self, rows: RowNumbers, why: str, sent: Sent) -> None:
         if self._max_retries is None:
@@ -207,48 +239,16 @@ def _body(lines: pa.LargeStringArray, rows: RowNumbers) -> Any:
     return data[offsets[rows[0]] : offsets[rows[-1] + 1]]
 
 
-def _outcome(answer: Answer, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
-    """Record permanent refusals; return the lines to repeat, and the reason."""
-    if answer.status >= 300 and answer.status not in _OF_DOCUMENTS:
-        return rows, _plain(answer)
-    if answer.status >= 300:
-        sent.refused += [Refused(int(row), _plain(answer)) for row in rows]
-        return rows[:0], ""
-    if not structs.decode(answer.data, _Head).errors:
-        return rows[:0], ""
-    again, why = [], ""
-    items = structs.decode(answer.data, _Answer).items
-    for row, ((action, item),) in zip(rows.tolist(), (named.items() for named in items), strict=True):
-        if item.error is None:
-            continue
-        if item.status == _CONFLICT:
-            sent.superseded += action != _WITHOUT_ID
-        elif _passes(item.status):
-            again.append(row)
-            why = item.error.text()
-        else:
-            sent.refused.append(Refused(row, item.error.text()))
-    return np.array(again, np.int64), why
-
-
 def _passes(status: int) -> bool:
     """Return whether a status is temporary; 403 means that the cluster accepts no writes at the moment."""
     return status in (403, 408, 429) or status >= 500
 
 
-def _plain(answer: Answer) -> str:
-    try:
-        found = msgspec.json.decode(answer.data)["error"]
-        return f"{found['type']}: {found['reason']}"
-    except (msgspec.DecodeError, KeyError, TypeError):
-        text = answer.data[:200].decode(errors="replace").strip()
-        return f"status {answer.status}: {text}" if text else f"status {answer.status}"
-
-
 def _unavailable(cluster: str, why: str) -> SinkUnavailableError:
+    state = obstacle(why)
     return SinkUnavailableError(
         f"OpenSearch at {cluster} accepts no documents: {why}",
         step="write",
         target=cluster,
-        hint="Calve retries the batch; check the state of the cluster",
+        hint=state.hint if state else "Calve retries the batch; check the state of the cluster",
     )

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
 from calve.no_answer import no_answer
+from calve.sinks.opensearch.obstacles import Obstacle, obstacle
 from calve.sinks.opensearch.settings import OpenSearchSettings
 
 __all__ = ["Access", "Answer", "Client", "access_of"]
@@ -39,6 +41,26 @@ class Answer(NamedTuple):
 
     status: int
     data: bytes
+
+    @property
+    def reason(self) -> str:
+        """The type and the reason of an error; of an answer that has none, its status and its beginning."""
+        try:
+            error = msgspec.json.decode(self.data)["error"]
+            return f"{error['type']}: {error['reason'].rstrip(';.')}"
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+            text = self.data[:200].decode(errors="replace").strip()
+            return f"status {self.status}: {text}" if text else f"status {self.status}"
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The state of the cluster, not of an index, that is the reason; None for another reason."""
+        return obstacle(self.reason, is_one_index=False) if self.status >= 300 else None
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the same request may be accepted later."""
+        return self.status in (408, 429) or self.status >= 500 or self.obstacle is not None
 
 
 def access_of(settings: OpenSearchSettings) -> Access:
@@ -82,7 +104,7 @@ class Client:
         return ", ".join(self._access.hosts)
 
     def request(self, method: str, path: str, body: Any = None) -> Answer:
-        """Send a request to a node, or to the next one if it does not answer; 401 and 403 are errors.
+        """Send a request to a node, or to the next one if it does not answer; 401 and 403 are errors, except a block.
 
         Args:
             method: The HTTP method.
@@ -105,11 +127,17 @@ class Client:
                 error = self._failed(raised)
                 self._turn = (self._turn + 1) % len(self._pools)
                 continue
-            if found.status in _UNTOLD:
-                raise self._denied(found.status, found.data)
-            return Answer(found.status, found.data)
+            answer = Answer(found.status, found.data)
+            if answer.status in _UNTOLD and answer.obstacle is None:
+                raise self._denied(*answer)
+            return answer
         assert error is not None  # there is at least one node
         raise error
+
+    def unavailable(self, what: str, answer: Answer) -> SinkUnavailableError:
+        """Return the error of a request that may be accepted later; `what` completes the sentence "OpenSearch …"."""
+        hint = answer.obstacle.hint if answer.obstacle else "Check the state of the cluster; Calve retries"
+        return SinkUnavailableError(f"OpenSearch at {self.name} {what}: {answer.reason}", **_at(self.name, hint))
 
     def _failed(self, raised: BaseException) -> CalveError:
         host = self._access.hosts[self._turn]

@@ -28,13 +28,17 @@ _STEPS = 2_000
 
 @dataclass(frozen=True)
 class Writing:
-    """How a sink writes its documents; pickled into tasks."""
+    """How a sink writes its documents; pickled into tasks.
+
+    `is_one_index`: all of them go to one index, as opposed to an index that each event names.
+    """
 
     access: Access
     shape: Shape
     bulk_bytes: int
     version_type: str = "external_gte"
     max_retries: int | None = None
+    is_one_index: bool = True
 
 
 class Documents:
@@ -49,7 +53,13 @@ class Documents:
         self._writing = writing
         self._fields = fields
         brief = writing.version_type != "external" or not writing.shape.keyed
-        self._bulk = Bulk(Client(writing.access), writing.bulk_bytes, writing.max_retries, brief=brief)
+        self._bulk = Bulk(
+            Client(writing.access),
+            writing.bulk_bytes,
+            writing.max_retries,
+            brief=brief,
+            is_one_index=writing.is_one_index,
+        )
         self._counts: dict[str, dict[str, int]] = {}
 
     def write(self, index: str, events: pa.Table) -> pa.Table:

@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 from calve.columns.fields import ALL_FIELDS, Fields
-from calve.errors import SinkRefusedError, SinkUnavailableError
+from calve.errors import SinkRefusedError
 from calve.sinks.opensearch.client import Client
+from calve.sinks.opensearch.obstacles import field_hint
 from calve.sources.source import SourceTable
 from calve.table.schema import names_by_id
 
@@ -18,15 +19,16 @@ _MADE = {"made_by": "calve"}
 _SOURCES = "sources"
 """In the index's `_meta`: the names of a source table's columns by field id, and the table's UUID."""
 _TEXT = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 256}}}
+_DATE = {"type": "date", "ignore_malformed": True}
 _TYPES: dict[str, dict[str, Any]] = {
     "boolean": {"type": "boolean"},
     "int": {"type": "long"},
     "long": {"type": "long"},
-    "float": {"type": "float"},
-    "double": {"type": "double"},
-    "date": {"type": "date"},
-    "timestamp": {"type": "date"},
-    "timestamptz": {"type": "date"},
+    "float": {"type": "float", "ignore_malformed": True},
+    "double": {"type": "double", "ignore_malformed": True},
+    "date": _DATE,
+    "timestamp": _DATE,
+    "timestamptz": _DATE,
     "time": {"type": "keyword"},
     "string": _TEXT,
     "uuid": _TEXT,
@@ -34,7 +36,9 @@ _TYPES: dict[str, dict[str, Any]] = {
     "binary": {"type": "binary"},
     "fixed": {"type": "binary"},
 }
-"""By the first word of a type's text. A decimal is text with all its digits; `binary` accepts Base64."""
+"""By the first word of a type's text. A decimal is text with all its digits; `binary` accepts Base64.
+With `ignore_malformed` a document with NaN, an infinity or a year beyond those of OpenSearch arrives, with the value as
+text in `_source`. The field is not indexed; the document's `_ignored` names it."""
 
 
 def mapping_of(table: SourceTable, fields: Fields = ALL_FIELDS) -> dict[str, Any]:
@@ -75,6 +79,8 @@ def make_index(client: Client, index: str, mapping: dict[str, Any], settings: di
         SinkRefusedError: It refuses the index.
     """
     found = client.request("GET", f"/{index}/_mapping")
+    if found.is_temporary:
+        raise client.unavailable(f"does not show the index {index}", found)
     if found.status != 200:
         _create(client, index, mapping, settings)
         return []
@@ -85,7 +91,9 @@ def make_index(client: Client, index: str, mapping: dict[str, Any], settings: di
     before, now = meta.get(_SOURCES, {}), mapping["_meta"][_SOURCES]
     sentences = [text for name in now if name in before for text in older_fields(before[name], now[name])]
     changed = {"_meta": {**_MADE, _SOURCES: {**before, **now}}, "properties": mapping["properties"]}
-    client.request("PUT", f"/{index}/_mapping", json.dumps(changed).encode())
+    answer = client.request("PUT", f"/{index}/_mapping", json.dumps(changed).encode())
+    if answer.is_temporary:
+        raise client.unavailable(f"accepts no new fields of the index {index}", answer)
     return sentences
 
 
@@ -93,11 +101,11 @@ def _create(client: Client, index: str, mapping: dict[str, Any], settings: dict[
     if _has_template(client, index):
         return
     made = client.request("PUT", f"/{index}", json.dumps({"mappings": mapping, "settings": settings}).encode())
-    if made.status >= 500 or made.status == 429:
-        raise SinkUnavailableError(f"OpenSearch at {client.name} cannot create an index: {made.status}", step="start")
+    if made.is_temporary:
+        raise client.unavailable(f"cannot create the index {index}", made)
     if made.status >= 300 and b"resource_already_exists" not in made.data:
-        reason = made.data.decode(errors="replace")[:300]
-        hint = "Set your own mapping with template_content"
+        reason = made.reason[:300]
+        hint = field_hint(reason) or "Set your own mapping with template_content"
         raise SinkRefusedError(f"OpenSearch refuses the index {index}: {reason}", step="start", target=index, hint=hint)
 
 

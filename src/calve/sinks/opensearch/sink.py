@@ -96,15 +96,16 @@ class OpenSearchSink:
             prefix: The prefix of ids for documents without their own.
             replays: Whether this is a replay of dead letters, which already have versions.
         """
-        settings = self._settings
+        settings, index = self._settings, self._index(time_tenths)
         writing = Writing(
             access=access_of(settings),
             shape=compile_shape(settings, self._names, prefix),
             bulk_bytes=settings.bulk_bytes,
             version_type=settings.document_version_type,
             max_retries=settings.max_retries,
+            is_one_index=index.static is not None,
         )
-        route = SinkRoute(self._index(time_tenths), self._gates, field="index", fault=fault)
+        route = SinkRoute(index, self._gates, field="index", fault=fault)
         return DocumentJob(self._label, route, self.dead_letters, writing, self._fields)
 
     def _index(self, time_tenths: int) -> Format:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
+from calve.errors import CalveError, SinkRefusedError
 from calve.sinks.opensearch.client import Client
 from calve.sinks.opensearch.index_name import pattern
 from calve.sinks.opensearch.settings import OpenSearchSettings
@@ -24,8 +24,8 @@ def reach(client: Client) -> None:
         SinkRefusedError: It is not OpenSearch, or does not accept the user.
     """
     answer = client.request("GET", "/")
-    if answer.status >= 500 or answer.status == 429:
-        raise SinkUnavailableError(f"OpenSearch at {client.name} is not ready: status {answer.status}", step="start")
+    if answer.is_temporary:
+        raise client.unavailable("is not ready", answer)
     if answer.status >= 300 or b"cluster_name" not in answer.data:
         hint = "Correct `hosts`; a path after the port is part of the address"
         raise _refused(f"No OpenSearch answers at {client.name}: status {answer.status}", client, hint)
@@ -58,8 +58,8 @@ def template_of(settings: OpenSearchSettings) -> dict[str, Any] | None:
 
 def _put(client: Client, path: str, body: dict[str, Any]) -> None:
     answer = client.request("PUT", path, json.dumps(body).encode())
-    if answer.status >= 500 or answer.status == 429:
-        raise SinkUnavailableError(f"OpenSearch at {client.name} accepts no template: {answer.status}", step="start")
+    if answer.is_temporary:
+        raise client.unavailable("accepts no template", answer)
     if answer.status >= 300:
         reason = answer.data.decode(errors="replace")[:300]
         raise _refused(

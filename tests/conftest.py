@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from calve import credentials
 from calve.catalog.catalog import Catalog, embedded
 from calve.compiled.build import CHECKED, build, cargo_fault
 from calve.compiled.library import VARIABLE
@@ -45,6 +46,12 @@ if VARIABLE not in os.environ:  # the processes that tests start use the same li
 
 settings.register_profile("calve", max_examples=examples(40), deadline=None)  # nothing is timed: machines are shared
 settings.load_profile("calve")
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_the_last_test() -> Iterator[None]:
+    yield
+    credentials.forget()
 
 
 @pytest.fixture(scope="session")

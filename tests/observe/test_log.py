@@ -3,7 +3,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import re
+
+import pytest
 
 from calve.errors import SinkUnavailableError
 from calve.observe.log import Log, configure
@@ -91,3 +94,24 @@ def test_a_reader_that_goes_away_ends_the_writing_and_nothing_else() -> None:
     configure(Terminal(Gone(), False))
     Log().info("to nobody")
     Log().info("to nobody again")
+
+
+def test_a_known_secret_is_in_no_message_field_or_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALVE_DASHBOARD_PASSWORD", "p@ss 'w\\ord\" ü")
+    secret = os.environ["CALVE_DASHBOARD_PASSWORD"]
+    for as_json in (False, True):
+        stream = said(json=as_json, debug=True)
+        error = failure()
+        error.__cause__ = ConnectionRefusedError(f"{secret!r} {json.dumps(secret)}")
+        Log("orders").info(f"it says {secret}", answers=[{"why": secret, "what": object()}], rows=3)
+        Log("orders").error(error)
+        assert "orders" in stream.getvalue()
+        assert not re.search(r"p@ss|ord\\", stream.getvalue())
+
+
+def test_the_names_of_a_line_stay_whatever_a_secret_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALVE_DASHBOARD_PASSWORD", "orders")
+    stream = said(json=True)
+    Log("orders").warning("orders is down")
+    line = json.loads(stream.getvalue())
+    assert (line["pipeline"], line["message"]) == ("orders", "… is down")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-__all__ = ["MARK", "Canaries", "pipelines"]
+__all__ = ["ENDING", "MARK", "Canaries", "pipelines"]
 
 MARK = "canary"
+ENDING = "@/)'\"%&;=+ü \\z"
+"""What an address, a quoted text, a shell or a log may encode, escape or cut."""
 Pipelines = dict[str, Any]
 LINES = {"file": {"path": "in/*.ndjson"}}
 
@@ -27,7 +30,13 @@ class Canaries:
         self.environment: dict[str, str] = {}
 
     def new(self) -> str:
+        return f"{self.plain()}{ENDING}"
+
+    def plain(self) -> str:
         return f"{MARK}{next(self._numbers)}x"
+
+    def encoded(self) -> str:
+        return quote(self.new(), safe="")
 
     def of_environment(self) -> str:
         name = f"SECRET_{next(self._numbers)}"
@@ -98,7 +107,7 @@ def _of_stores(c: Canaries, at: str) -> Pipelines:
     def keys() -> dict[str, str]:
         return {"endpoint": f"http://{at}", "access_key_id": c.new(), "secret_access_key": c.new()}
 
-    queue = {"notification_type": "sqs", "sqs": {"queue_url": f"http://user:{c.new()}@{at}/000/q"}}
+    queue = {"notification_type": "sqs", "sqs": {"queue_url": f"http://user:{c.encoded()}@{at}/000/q"}}
     return {
         "objects": _into(s3={**queue, "codec": {"ndjson": {}}, "aws": {"region": "eu-central-1", **keys()}}),
         "files": _into(file={"path": "s3://bucket/in/*.ndjson", "s3": keys()}),
@@ -109,10 +118,10 @@ def _of_catalogs(c: Canaries, at: str) -> Pipelines:
     rest, tables = _rest(c, at), [{"table_name": "a.b"}]
     jdbc = {
         "type": "jdbc",
-        "uri": f"jdbc:postgresql://user:{c.new()}@{at}/db?user=u&password={c.new()}",
+        "uri": f"jdbc:postgresql://user:{c.encoded()}@{at}/db?user=u&password={c.encoded()}",
         "jdbc.user": "u",
         "jdbc.password": c.new(),
-        "warehouse": f"s3://{c.new()}@bucket/w",
+        "warehouse": f"s3://{c.plain()}@bucket/w",
     }
     return {
         "reads": _into(iceberg={"tables": [{"table_name": "a.b", "catalog": rest}]}),
@@ -127,10 +136,10 @@ def _of_catalogs(c: Canaries, at: str) -> Pipelines:
 def _rest(c: Canaries, at: str) -> dict[str, str]:
     return {
         "type": "rest",
-        "uri": f"http://user:{c.new()}@{at}/catalog?token={c.new()}",
+        "uri": f"http://user:{c.encoded()}@{at}/catalog?token={c.encoded()}",
         "credential": f"id:{c.of_environment()}",
         "token": c.of_file(),
-        "header.Authorization": f"Bearer {c.new()}",
+        "header.Authorization": f"Bearer {c.plain()}",
         "s3.secret-access-key": c.new(),
         "warehouse": "w",
     }
@@ -144,7 +153,7 @@ def _stored(c: Canaries, at: str) -> dict[str, str]:
         "warehouse": "s3://bucket/w",
         "jdbc.schema-version": "V1",
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "s3.endpoint": f"http://user:{c.new()}@{at}",
+        "s3.endpoint": f"http://user:{c.encoded()}@{at}",
         "s3.access-key-id": c.new(),
         "s3.secret-access-key": c.new(),
         "s3.session-token": c.new(),

@@ -162,9 +162,8 @@ def _running(job: Calve, port: int, metrics: int, dashboard: int) -> dict[str, b
             start_new_session=True,
         )
     job.until(lambda: _post(port, b'[{"id": 1}, {"id": "no number"}]', "wrong") == 401, "it listens")
-    [password] = re.findall(
-        r'"http_basic": {"username": "u", "password": "(\w+)"', (job.folder / "pipelines.yaml").read_text()
-    )
+    works = json.loads((job.folder / "pipelines.yaml").read_text())["works"]
+    password = works["source"]["http"]["authentication"]["http_basic"]["password"]
     assert _post(port, b'[{"id": 1}, {"id": "no number"}]', password) == 200
     job.until(lambda: job.status("works").get("rejects"), "a dead letter")
     ends = time.monotonic() + KEPT_SECONDS
@@ -187,7 +186,7 @@ def _commands(job: Calve, canaries: Canaries) -> dict[str, bytes]:
     (job.folder / "events.ndjson").write_text('{"id": 1}\n')
     secret = job.folder.parent / "as-host"
     secret.write_text(canaries.new())
-    words = [canaries.new() for _ in range(7)]
+    words = [canaries.plain() for _ in range(7)]
     (job.folder / "wrong.yaml").write_text(WRONG.format(*words, secret))
     commands = [
         ("validate", "wrong.yaml"),

@@ -7,13 +7,14 @@ keys of a JSON line are constant: `time`, `level`, `pipeline`, `message`, and th
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from calve.credentials import without_credentials
+from calve.credentials import remember, without_credentials
 from calve.errors import CalveError
 from calve.observe.terminal import Terminal
 
@@ -66,8 +67,9 @@ class HumanFormatter(logging.Formatter):
         word = {logging.WARNING: "warning: ", logging.ERROR: "error: "}.get(record.levelno, "")
         hint = f". {fields['hint']}" if fields.get("hint") else ""
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-        line = " ".join(part for part in (clock, pipeline, f"{word}{record.getMessage()}{hint}") if part)
-        return without_credentials(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)
+        cause = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        message = without_credentials(f"{record.getMessage()}{hint}{cause}")
+        return " ".join(part for part in (clock, pipeline, f"{word}{message}") if part)
 
 
 class JsonFormatter(logging.Formatter):
@@ -75,17 +77,28 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one record as a line."""
-        said = {
+        said = {"message": record.getMessage(), **getattr(record, "calve_fields", {})}
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        head = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "pipeline": getattr(record, "calve_pipeline", ""),
-            "message": record.getMessage(),
-            **getattr(record, "calve_fields", {}),
         }
-        if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
-        said = {key: without_credentials(one) if isinstance(one, str) else one for key, one in said.items()}
-        return msgspec.json.encode(said, enc_hook=str).decode()
+        return msgspec.json.encode(head | _cleaned(msgspec.to_builtins(said, enc_hook=str))).decode()
+
+
+def _cleaned(value: Any) -> Any:
+    """Return JSON values without credentials in their texts."""
+    match value:
+        case str():
+            return without_credentials(value)
+        case list():
+            return [_cleaned(each) for each in value]
+        case dict():
+            return {key: _cleaned(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 class TerminalHandler(logging.Handler):
@@ -102,6 +115,7 @@ class TerminalHandler(logging.Handler):
 
 def configure(terminal: Terminal | None = None, *, json: bool = False, debug: bool = False) -> Terminal:
     """Set up logging to stderr, once per process, and make other libraries quiet."""
+    remember(os.environ)
     terminal = terminal or Terminal(sys.stderr)
     handler = TerminalHandler(terminal)
     handler.setFormatter(JsonFormatter() if json else HumanFormatter())

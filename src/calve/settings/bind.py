@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from calve import credentials
 from calve.errors import SettingsError
 from calve.settings.leaf import choice_text, outside, read_leaf
 from calve.settings.node import Node, kind, locate, plain
@@ -108,6 +109,7 @@ class Binder:
         bound = self.value(shape_of(option.type), child, here, option.option)
         if bound is INVALID:
             return INVALID
+        credentials.remember(bound, is_secret=option.option.secret)
         if option.option.check and not self.passes(option.option.check, bound, child.location, here):
             return INVALID
         return bound

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import ssl
+import threading
 from collections.abc import Iterator
 from http.client import HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,45 @@ def mirror(answers: list[tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch) ->
         yield server
 
 
+class Redirecting:
+    """A server that sends each request on to a host and port, its own if none is given, and answers it there.
+
+    Attributes:
+        users: The `Authorization` of each request.
+        port: Where it listens.
+    """
+
+    def __init__(self, host: str, port: int = 0) -> None:
+        self.users: list[str | None] = []
+        users = self.users
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                users.append(self.headers.get("Authorization"))
+                is_first = len(users) == 1
+                self.send_response(302 if is_first else 200)
+                if is_first:
+                    to = port or self.headers["Host"].rpartition(":")[2]
+                    self.send_header("Location", f"http://{host}:{to}/moved.jar")
+                self.end_headers()
+                if not is_first:
+                    self.wfile.write(CONTENT)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+
+    def __enter__(self) -> Redirecting:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
 def refused(cache: Path) -> EngineError:
     """Say why a jar cannot be fetched; nothing of it may be left."""
     with pytest.raises(EngineError, match=r"com\.example:thing:1\.0 is not in the cache") as failed:
@@ -71,6 +112,27 @@ def test_the_user_of_a_mirror_is_sent_and_never_shown(
     assert "cret" not in message
     assert mirror.asked[0][3]["authorization"] == "Basic bWU6c0BjcmV0"
     assert len(mirror.asked) == 1
+
+
+@pytest.mark.parametrize(("to", "is_sent"), [("127.0.0.1", True), ("localhost", False)])
+def test_the_user_of_a_mirror_follows_a_redirect_on_its_server_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str, is_sent: bool
+) -> None:
+    with Redirecting(to) as server:
+        monkeypatch.setenv(jars.REPOSITORY, f"http://me:s%40cret@127.0.0.1:{server.port}/maven")
+        [file] = jars.resolve([THING], tmp_path)
+    assert file.read_bytes() == CONTENT
+    assert server.users == ["Basic bWU6c0BjcmV0", "Basic bWU6c0BjcmV0" if is_sent else None]
+
+
+def test_the_user_of_a_mirror_does_not_follow_a_redirect_to_another_port(
+    tmp_path: Path, mirror: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Redirecting("127.0.0.1", int(mirror.address.rpartition(":")[2])) as server:
+        monkeypatch.setenv(jars.REPOSITORY, f"http://me:s%40cret@127.0.0.1:{server.port}/maven")
+        jars.resolve([THING], tmp_path)
+    assert server.users == ["Basic bWU6c0BjcmV0"]
+    assert ["authorization" in headers for _, _, _, headers in mirror.asked] == [False]
 
 
 def test_a_server_that_fails_for_a_moment_is_asked_again(

@@ -16,9 +16,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 import certifi
 
@@ -48,6 +49,7 @@ _SILENT_SECONDS = 60
 _TELL_SECONDS = 10
 _PIECE_BYTES = 1 << 20
 _CLIENT_ERRORS = range(400, 500)
+_PORTS = {"http": 80, "https": 443}
 
 
 def needed(needs_s3: bool = False) -> list[str]:
@@ -99,10 +101,7 @@ def _fetch(coordinate: str, file: Path) -> str:
     address, headers = _repository()
     url = f"{address.rstrip('/')}/{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar"
     digest, done, told = hashlib.sha256(), 0, time.monotonic()
-    trusted = ssl.create_default_context()  # of the system, or of SSL_CERT_FILE
-    trusted.load_verify_locations(certifi.where())  # a Python may have been built for another place of the system's
-    request = Request(url, headers=headers)
-    with urlopen(request, timeout=_SILENT_SECONDS, context=trusted) as answer, file.open("wb") as out:
+    with _opener().open(Request(url, headers=headers), timeout=_SILENT_SECONDS) as answer, file.open("wb") as out:
         total = int(answer.headers.get("content-length") or 0)
         print(f"Downloading {artifact} {version}, {total / 1e6:.0f} MB (once) …", file=sys.stderr, flush=True)
         while piece := answer.read(_PIECE_BYTES):
@@ -115,6 +114,28 @@ def _fetch(coordinate: str, file: Path) -> str:
     if done < total:
         raise OSError("the answer ended too early")
     return digest.hexdigest()
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows redirects; the user of the mirror goes to no other server."""
+
+    def redirect_request(self, req: Request, *answer: Any) -> Request | None:
+        """Return the request at the new address, without the user if that is of another scheme, host or port."""
+        following = super().redirect_request(req, *answer)
+        if following and _server(following) != _server(req):
+            following.remove_header("Authorization")
+        return following
+
+
+def _server(request: Request) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(request.full_url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def _opener() -> OpenerDirector:
+    trusted = ssl.create_default_context()  # of the system, or of SSL_CERT_FILE
+    trusted.load_verify_locations(certifi.where())  # a Python may have been built for another place of the system's
+    return build_opener(HTTPSHandler(context=trusted), _Redirects)
 
 
 def _repository() -> tuple[str, dict[str, str]]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["temporary_folder"]
+__all__ = ["private_folder", "temporary_folder"]
 
 _LOCK = ".lock"
 _YOUNG_SECONDS = 60.0
@@ -35,6 +35,19 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=prefix) as name, (Path(name) / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield Path(name)
+
+
+def private_folder(name: str) -> Path | None:
+    """Return the user's own folder of this name, which stays; None if another user made it or can write into it.
+
+    In the temporary folder everybody may make a name or a link that a process will use.
+    """
+    folder = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(0o700)
+    about = folder.lstat()
+    is_mine = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+    return folder if is_mine and not about.st_mode & 0o077 else None
 
 
 def _remove_unused(folder: Path) -> None:

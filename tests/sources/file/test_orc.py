@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import io
 import json
 import os
@@ -174,10 +175,42 @@ def test_a_task_that_was_only_killed_reads_the_whole_file(tmp_path: Path, monkey
     data = _file(TABLE)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with _watched("a.orc", len(data)):
-        [mark] = tmp_path.iterdir()
+        [folder] = tmp_path.iterdir()
+        [mark] = folder.iterdir()
     mark.touch()
     found, reasons = _read(data)
-    assert (len(found), reasons, list(tmp_path.iterdir())) == (ROWS, [], [])
+    assert (len(found), reasons, list(folder.iterdir())) == (ROWS, [], [])
+
+
+def test_a_link_or_an_open_folder_where_marks_would_be_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, place = tmp_path / "victim", tmp_path / f"calve-orc-{os.getuid()}"
+    victim.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    data = _file(TABLE)
+    place.symlink_to(victim)
+    with _watched("a.orc", len(data)) as has_crashed:
+        assert has_crashed, "it is checked first"
+        assert list(victim.iterdir()) == []
+    assert len(_read(data)[0]) == ROWS
+    place.unlink()
+    place.mkdir()
+    place.chmod(0o777)
+    with _watched("a.orc", len(data)) as has_crashed:
+        assert has_crashed
+        assert list(place.iterdir()) == []
+
+
+def test_a_link_of_another_user_in_the_temporary_folder_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, victim = _file(TABLE), tmp_path / "victim"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    name = hashlib.sha256(f"a.orc {len(data)}".encode()).hexdigest()[:32]
+    (tmp_path / f"calve-orc-{name}").symlink_to(victim)
+    with _watched("a.orc", len(data)):
+        assert not victim.exists()
 
 
 def test_one_task_reads_a_file() -> None:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -16,6 +15,7 @@ from pyarrow import orc
 
 from calve.event.declared import declaration, without_empty_nanoseconds
 from calve.sources.file.rows import Rows, repetition, row_numbers
+from calve.temporary import private_folder
 
 __all__ = ["read_orc"]
 
@@ -60,8 +60,11 @@ def _rows(file: pa.NativeFile, rows: Rows, crashing: int | None) -> Iterator[pa.
 @contextlib.contextmanager
 def _watched(path: str, size_bytes: int) -> Iterator[bool]:
     """Tell whether a task crashed, or was killed, while it read this file; a mark on this machine remembers it."""
-    name = hashlib.sha256(f"{path} {size_bytes}".encode()).hexdigest()
-    mark = Path(tempfile.gettempdir()) / f"calve-orc-{name[:32]}"
+    folder = private_folder("calve-orc")
+    if folder is None:  # no mark can be trusted; a check first is slower, and safe
+        yield True
+        return
+    mark = folder / hashlib.sha256(f"{path} {size_bytes}".encode()).hexdigest()[:32]
     has_crashed = mark.exists()
     try:
         mark.touch()

@@ -13,8 +13,10 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from calve.credentials import remember, without_credentials
+from calve.credentials import in_short, remember, without_credentials
 from calve.errors import SourceError
+from calve.observe.watch import Watch
+from calve.operate.probe import _answers
 from pipeline.canaries import ENDING
 
 SECRET = f"geheim{ENDING}"
@@ -115,3 +117,19 @@ def test_what_is_no_secret_stays() -> None:
     remember("test", is_secret=True)
     assert without_credentials(text) == text
     assert without_credentials("password test, 'test'") == "password …, '…'"
+
+
+def test_an_error_is_cut_only_without_its_secrets() -> None:
+    remember(SECRET, is_secret=True)
+    assert in_short(ValueError(f"{'x' * 290} {SECRET}")) == f"ValueError: {'x' * 290} …"
+
+
+def test_what_health_and_connect_say_of_an_unexpected_error_has_no_secret() -> None:
+    def probe() -> None:
+        raise ValueError(f"control characters: {SECRET!r}")
+
+    remember(SECRET, is_secret=True)
+    watch = Watch()
+    watch.failed("orders", f"control characters: {SECRET!r}")
+    assert watch.health()["orders"].error == "control characters: '…'"
+    assert _answers([("orders", probe)]) == ["orders: ValueError: control characters: '…'"]

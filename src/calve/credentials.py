@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-__all__ = ["forget", "remember", "without_credentials"]
+__all__ = ["forget", "in_short", "remember", "without_credentials"]
 
 _NAMES = r"(?:password|passwd|pwd|token|secret|credential|signature|api[_-]?key|access[_-]?key)"
 _USER = re.compile(
@@ -73,6 +73,11 @@ def without_credentials(text: str) -> str:
     if "://" not in text:
         return text
     return _PARAMETER.sub(r"\1…", _USER.sub(r"\1", text))
+
+
+def in_short(error: BaseException, most: int = 300) -> str:
+    """Return an unexpected error in one short text; cut only without its credentials, as half a secret is not known."""
+    return f"{type(error).__name__}: {without_credentials(str(error))[:most]}"
 
 
 def _secrets(value: Any, is_secret: bool) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 
+from calve.credentials import in_short, without_credentials
 from calve.engine.java_classes import BY_CLASS, BY_GENERAL_CLASS, refusal
 from calve.engine.pyspark_private import java_exception_of, jvm_process
 from calve.errors import (
@@ -81,7 +82,7 @@ def unforeseen_errors(step: str, target: str = "") -> Iterator[None]:
             error.message, step=step, target=target, hint=error.hint, evidence=traceback.format_exc()
         ) from error
     except Exception as error:
-        message = f"{type(error).__name__}: {str(error)[:_LONGEST_MESSAGE]}"
+        message = in_short(error, _LONGEST_MESSAGE)
         raise UnprocessableError(message, step=step, target=target, evidence=traceback.format_exc()) from error
 
 
@@ -169,6 +170,7 @@ def _message(chain: list[Any], throwable: Any, target: str) -> str:
     cause = _line(chain[-1])
     if chain[-1] is not throwable and cause not in text:
         text = f"{text} ({cause})"
+    text = without_credentials(text)  # half a secret would not be known
     text = text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
     return f"{target}: {text}" if target and target not in text else text
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
+from calve.credentials import without_credentials
 from calve.observe.health import Health
 from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport
@@ -63,7 +64,7 @@ class Watch:
     def failed(self, pipeline: str, why: str) -> None:
         """Record that a pipeline failed, even one that never began."""
         with self._lock:
-            self._expected[pipeline] = why
+            self._expected[pipeline] = without_credentials(why)
 
     def health(self) -> dict[str, Health]:
         """Return the health of each pipeline."""

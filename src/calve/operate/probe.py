@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calve.catalog.catalog import Catalog
+from calve.credentials import in_short
 from calve.engine import session
 from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError, SourceError
@@ -93,7 +94,7 @@ def _ask(number: int, probe: Callable[[], None], answers: queue.Queue[tuple[int,
     except CalveError as error:
         answers.put((number, str(error)))
     except Exception as error:  # an error of a thread would be lost
-        answers.put((number, f"{type(error).__name__}: {error}"))
+        answers.put((number, in_short(error)))
     else:
         answers.put((number, ""))
 

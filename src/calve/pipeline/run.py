@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from calve.credentials import in_short
 from calve.durable import local_path
 from calve.engine import session
 from calve.engine.engine import Engine
@@ -219,7 +220,7 @@ def _unforeseen(spark: Engine, pipeline: str, error: Exception) -> CalveError:
             "at the master's. Nothing is lost; start Calve again",
         )
     return InvariantError(
-        f"The pipeline failed: {type(error).__name__}: {str(error)[:300]}",
+        f"The pipeline failed: {in_short(error)}",
         step="pipeline",
         target=pipeline,
         hint="This is a bug in Calve; run with --debug and report it",

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
+from calve.credentials import in_short
 from calve.dead_letters.room import Room, RoomLimits
 from calve.dead_letters.table import LetterTable
 from calve.errors import CalveError, InvariantError, UnprocessableError
@@ -296,7 +297,7 @@ class Wiring:
         except CalveError:
             raise
         except Exception as error:
-            message, evidence = f"{type(error).__name__}: {str(error)[:300]}", traceback.format_exc()
+            message, evidence = in_short(error), traceback.format_exc()
             raise UnprocessableError(message, step=step, target=table, sink=sink, evidence=evidence) from error
 
     @property

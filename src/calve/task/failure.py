@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyspark import TaskContext
 
+from calve.credentials import in_short
 from calve.errors import CalveError, EngineError, UnprocessableError, WriteError
 from calve.record.receipt import Failure, Receipt
 from calve.record.target import TableRef
@@ -16,8 +17,6 @@ from calve.task.job import Job
 from calve.write.writer import UnwrittenFileError
 
 __all__ = ["Discards", "Doing", "attempt", "reported"]
-
-_LONGEST_MESSAGE = 300
 
 
 @dataclass
@@ -54,7 +53,7 @@ def _known(job: Job, error: BaseException, doing: Doing) -> CalveError:
     """Convert an error to Calve's. The events may be the reason of an unexpected error, unless it is the machine's."""
     if isinstance(error, UnwrittenFileError) and error.__cause__ is not None:
         return _known(job, error.__cause__, Doing(doing.step, error.key.target))
-    message = f"{type(error).__name__}: {str(error)[:_LONGEST_MESSAGE]}"
+    message = in_short(error)
     match error:
         case CalveError():
             return error

@@ -1,0 +1,244 @@
+"""Reads the types of fields from a JSON Schema (drafts 4 to 2020-12): what all schemas that hold for a value say.
+
+`$ref` and `allOf` add to what a schema says itself, and so does a union of one schema and null. A field that may have
+several types is a string, which holds any JSON: nothing is lost. A schema that contains itself is one there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote
+
+from calve.event.envelope.schema import Field, doc_of
+from calve.serde.format import UnsupportedSchemaError
+
+__all__ = ["row_of"]
+
+_KINDS = {"boolean": "boolean", "integer": "int64", "number": "double", "string": "string", "null": "null"}
+_FORMATS = {"date-time": "timestamptz", "date": "date", "uuid": "uuid"}
+_DEEPEST = 64
+_MOST_SCHEMAS = 20_000
+"""How many schemas are read at most: references to references can multiply without end."""
+_UNIONS = ("oneOf", "anyOf")
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A schema, its document, and the references that lead to it."""
+
+    schema: Any
+    document: Any
+    opened: frozenset[tuple[int, str]] = frozenset()
+
+    def at(self, schema: Any) -> _Node:
+        """Return another schema of the same document."""
+        return replace(self, schema=schema)
+
+    def children(self, key: str) -> list[_Node]:
+        """Return the schemas of a list."""
+        schemas = self.schema.get(key)
+        return [self.at(each) for each in schemas] if isinstance(schemas, list) else []
+
+
+@dataclass
+class _Facts:
+    """What schemas say of a value.
+
+    Attributes:
+        types: The possible types without null; None: any.
+        properties: By name the schemas of a property.
+        items: The schemas of an array's items.
+        others: The schemas of all properties without a name.
+        unions: The alternatives, each of which may hold.
+    """
+
+    types: frozenset[str] | None = None
+    formats: list[str] = field(default_factory=list)
+    docs: list[str] = field(default_factory=list)
+    properties: dict[str, list[_Node]] = field(default_factory=dict)
+    items: list[_Node] = field(default_factory=list)
+    others: list[_Node] = field(default_factory=list)
+    unions: list[list[_Node]] = field(default_factory=list)
+
+    def add(self, node: _Node) -> None:
+        """Add what a schema says itself."""
+        schema = node.schema
+        if types := _types(schema):
+            self.types = types if self.types is None else _both(self.types, types)
+        self.formats += [str(schema["format"])] if "format" in schema else []
+        self.docs += [doc] if (doc := doc_of(schema.get("description"))) else []
+        if isinstance(properties := schema.get("properties"), Mapping):
+            for name, each in properties.items():
+                self.properties.setdefault(name, []).append(node.at(each))
+        self.items += [node.at(schema["items"])] if isinstance(schema.get("items"), Mapping) else []
+        others = schema.get("additionalProperties")
+        self.others += [node.at(others)] if isinstance(others, Mapping) and others else []
+
+    @property
+    def kind(self) -> str:
+        """The only possible type, or an empty text."""
+        if self.types is None:
+            return "object" if self.properties else ""
+        return next(iter(self.types)) if len(self.types) == 1 else ""
+
+    @property
+    def doc(self) -> str:
+        """The first description, or an empty text."""
+        return self.docs[0] if self.docs else ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether values of every type are possible."""
+        return self.types is None and not (self.properties or self.items or self.others or self.unions)
+
+
+def row_of(document: Any, others: Mapping[str, Any]) -> Field:
+    """Return the declaration of a row.
+
+    Args:
+        document: The schema.
+        others: By name the documents that it refers to.
+
+    Raises:
+        UnsupportedSchemaError: Its values are no rows, it refers to what does not exist, or it is too large.
+    """
+    return _Reader(document, others).row()
+
+
+class _Reader:
+    def __init__(self, document: Any, others: Mapping[str, Any]) -> None:
+        self._document = document
+        self._others = others
+        self._schemas = 0
+
+    def row(self) -> Field:
+        root = _Node(self._document, self._document, frozenset({(id(self._document), "")}))
+        facts = self._facts([root])
+        fields = self._properties(facts, 0) if facts.kind in ("object", "") else {}
+        if not fields:
+            raise UnsupportedSchemaError("its values are not objects with properties, so they are no rows")
+        return Field("", "struct", fields=tuple(fields.values()), doc=facts.doc)
+
+    def _field(self, name: str, nodes: Sequence[_Node], depth: int) -> Field:
+        """Return the declaration of a value; what its schemas leave open is a string."""
+        facts = self._facts(nodes)
+        found = self._typed(name, facts, depth) if depth < _DEEPEST else Field(name, "string")
+        return replace(found, doc=facts.doc) if facts.doc else found
+
+    def _typed(self, name: str, facts: _Facts, depth: int) -> Field:
+        kind = facts.kind
+        if kind == "object" and facts.properties:
+            return Field(name, "struct", fields=tuple(self._properties(facts, depth).values()))
+        if kind == "object" and facts.others:
+            return Field(name, "map", fields=(self._field("", facts.others, depth + 1),))
+        if kind == "array":
+            return Field(name, "array", fields=(self._field("", facts.items, depth + 1),))
+        if kind == "string" and len(set(facts.formats)) == 1:
+            return Field(name, _FORMATS.get(facts.formats[0], "string"))
+        if facts.types is None and len(facts.unions) == 1:
+            return _same([self._field(name, [branch], depth + 1) for branch in facts.unions[0]])
+        return Field(name, _KINDS.get(kind, "string"))
+
+    def _properties(self, facts: _Facts, depth: int) -> dict[str, Field]:
+        """Return the fields of an object, and those that only some of its alternatives have."""
+        fields = {name: self._field(name, nodes, depth + 1) for name, nodes in facts.properties.items()}
+        for union in facts.unions:
+            alternatives: dict[str, list[Field]] = {}
+            for branch in union:
+                for name, each in self._properties(self._facts([branch]), depth).items():
+                    alternatives.setdefault(name, []).append(each)
+            fields |= {name: _same(each) for name, each in alternatives.items() if name not in fields}
+        return fields
+
+    def _facts(self, nodes: Sequence[_Node]) -> _Facts:
+        """Return what schemas, the schemas that they refer to and those of their `allOf` say together."""
+        facts, waiting = _Facts(), list(nodes)
+        while waiting:
+            node = waiting.pop(0)
+            if not isinstance(node.schema, Mapping):
+                continue
+            self._schemas += 1
+            if self._schemas > _MOST_SCHEMAS:
+                raise UnsupportedSchemaError(f"it has more than {_MOST_SCHEMAS} schemas, with those it refers to")
+            facts.add(node)
+            waiting += self._referred(node)
+            waiting += node.children("allOf")
+            for key in _UNIONS:
+                branches = [each for each in node.children(key) if not _is_null(each.schema)]
+                if len(branches) == 1:
+                    waiting += branches
+                elif not all(self._facts([each]).is_open for each in branches):
+                    facts.unions.append(branches)
+        return facts
+
+    def _referred(self, node: _Node) -> list[_Node]:
+        """Return the schema that a schema refers to; nothing within that schema itself."""
+        reference = node.schema.get("$ref")
+        if not isinstance(reference, str):
+            return []
+        place, _, pointer = reference.partition("#")
+        document = node.document if place in ("", _id(node.document)) else self._others.get(place)
+        target = _target(document, unquote(pointer))
+        if target is None:
+            raise UnsupportedSchemaError(f"it has no {reference}")
+        key = (id(document), pointer)
+        return [] if key in node.opened else [_Node(target, document, node.opened | {key})]
+
+
+def _target(document: Any, pointer: str) -> Any:
+    """Return what a pointer or an anchor refers to; None if there is nothing."""
+    if pointer and not pointer.startswith("/"):
+        return next((each for each in _schemas(document) if _has_anchor(each, pointer)), None)
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, list) and key.isdecimal():
+            document = document[int(key)] if int(key) < len(document) else None
+        else:
+            document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+def _schemas(document: Any) -> Iterator[Mapping[str, Any]]:
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            yield value
+        waiting += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+
+
+def _has_anchor(schema: Mapping[str, Any], name: str) -> bool:
+    return schema.get("$anchor") == name or f"#{name}" in (schema.get("$id"), schema.get("id"))
+
+
+def _id(document: Any) -> Any:
+    return document.get("$id", document.get("id")) if isinstance(document, Mapping) else None
+
+
+def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the types that a schema names, without null if there are others."""
+    given = schema.get("type")
+    types = {each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str)}
+    types -= {"integer"} if "number" in types else set()
+    return frozenset(types - {"null"} or types)
+
+
+def _both(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+    """Return the types that two schemas allow; an integer is a number, too."""
+    integers = {"integer"} if any("integer" in a and "number" in b for a, b in ((one, other), (other, one))) else set()
+    return one & other | integers
+
+
+def _is_null(schema: Any) -> bool:
+    """Return whether only null has a schema."""
+    if not isinstance(schema, Mapping):
+        return False
+    return schema.get("type") in ("null", ["null"]) or schema.get("enum") == [None] or schema.get("const", 0) is None
+
+
+def _same(fields: Sequence[Field]) -> Field:
+    """Return the declaration that alternatives share; a string if they differ."""
+    first = replace(fields[0], doc="")
+    return first if all(replace(each, doc="") == first for each in fields) else Field(first.name, "string")

@@ -93,7 +93,7 @@ class Lake:
         planned = Planned([Split({"events": list(events)}, size) for events in tasks], {})
         batch = next(self._batches)
         self._wiring.begin_batch(planned)
-        spark = cast(Any, SimpleNamespace(tasks=Tasks()))
+        spark = cast(Any, SimpleNamespace(tasks=Tasks(), describe=lambda pipeline, work: None))
         writer = Writer(
             spark, self._job, self._wiring.fit, self._wiring.lacking, cast(Any, None), self._wiring.in_order
         )

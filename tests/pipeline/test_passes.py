@@ -19,7 +19,7 @@ AGAIN = batch.Again(frozenset({TableRef(0, "ns.t")}), 1)
 
 
 def writer_of(in_order: bool, made: list[Misfit] | None = None) -> batch.Writer:
-    spark = cast(Any, SimpleNamespace(tasks=SimpleNamespace(parallelism=2)))
+    spark = cast(Any, SimpleNamespace(tasks=SimpleNamespace(parallelism=2), describe=lambda pipeline, work: None))
     none, made = cast(Any, None), [] if made is None else made
     lacking = [Misfit(TableRef(0, "ns.new"), None)]
     return batch.Writer(

@@ -18,9 +18,6 @@ from calve.expression import compile_condition, compile_format
 from calve.object_store import StateFolder
 from calve.pipeline.faults import faults
 from calve.processors.registry import PROCESSORS, REFUSED
-from calve.route.gates import gates
-from calve.route.route import SinkRoute
-from calve.route.shared_targets import SharedTargets, shared_targets
 from calve.serde.sample import values_of
 from calve.serde.settings import Serde
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
@@ -40,6 +37,7 @@ from calve.sources.source import Reader, Source
 
 if TYPE_CHECKING:
     from calve.engine.engine import Engine
+    from calve.route.shared_targets import SharedTargets
     from calve.sinks.settings import SinkSettings
     from calve.sinks.sink import CatalogOf, Opening, Sink
 
@@ -129,6 +127,10 @@ def _open_iceberg(settings: PipelineSettings, folder: StateFolder, catalog_of: C
 
 def targets_of(settings: PipelineSettings) -> SharedTargets:
     """Return what finds the targets of a pipeline that get rows of several source tables."""
+    from calve.route.gates import gates  # brings pyarrow.compute, which reading a configuration does not need
+    from calve.route.route import SinkRoute
+    from calve.route.shared_targets import shared_targets
+
     metadata = metadata_of(settings)
     routes = [
         SinkRoute(compile_format(name, metadata), gates(sink, metadata))

@@ -9,6 +9,7 @@ import pytest
 
 from calve.errors import SourceError
 from calve.sources.file.paths import local_path, portable, readable
+from calve.sources.file.storage import Storage
 from calve.sources.source import Planned
 from sources.file.test_source import ALL, events, names, opened, write
 
@@ -106,3 +107,24 @@ def test_a_path_comes_back_from_its_text(tmp_path: Path) -> None:
         assert local_path(portable(path)) == path
         readable(portable(path)).encode()
     assert readable(portable(os.fsdecode(b"/x/caf\xe9"))) == "/x/caf\\xe9"
+
+
+def test_folders_that_lead_to_each_other_in_circles_are_listed_once(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.ndjson").write_text("{}\n")
+        for number in range(3):
+            (tmp_path / name / f"self{number}").symlink_to(".")
+    (tmp_path / "a" / "other").symlink_to("../b")
+    (tmp_path / "b" / "other").symlink_to("../a")
+    for pattern in (tmp_path, tmp_path / "**" / "*.ndjson"):
+        found = {str(Path(each.path).relative_to(tmp_path)) for each in Storage().find(str(pattern))}
+        assert found == {"a/x.ndjson", "b/x.ndjson", "a/other/x.ndjson", "b/other/x.ndjson"}
+
+
+def test_a_file_below_a_link_to_a_folder_is_found_by_the_name_of_the_link(tmp_path: Path) -> None:
+    (tmp_path / "day").mkdir()
+    (tmp_path / "day" / "x\n.ndjson").write_text("{}\n")
+    (tmp_path / "today").symlink_to("day")
+    found = [Path(each.path).name for each in Storage().find(str(tmp_path / "**" / "today" / "**"))]
+    assert found == ["x\n.ndjson"]

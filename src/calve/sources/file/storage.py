@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from calve.errors import SourceError
+from calve.sources.file.glob_paths import local_paths, regex_of
 from calve.sources.file.paths import local_path, portable
 from calve.sources.file.settings import S3Settings
 
@@ -84,7 +85,7 @@ class Storage:
         root = _root(key)
         if not root:
             raise SourceError(f"{pattern} has no bucket", step="read", target=pattern, hint="Write s3://bucket/path")
-        matches = re.compile(_translate(key)).fullmatch
+        matches = re.compile(regex_of(key)).fullmatch
         for info in store.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
             if info.type is fs.FileType.File and matches(info.path) and not _hidden(info.path[len(root) :]):
                 yield _found(info)
@@ -101,9 +102,9 @@ def _find_local(pattern: str, skipped: Skipped) -> Iterator[Found]:
     if os.path.lexists(pattern) and not Path(pattern).is_dir():
         paths, root = iter([pattern]), None
     elif glob.has_magic(pattern) and not Path(pattern).is_dir():
-        paths, root = glob.iglob(pattern, recursive=True), _root(pattern)  # noqa: PTH207 - Path.glob is slower
+        paths, root = local_paths(pattern), _root(pattern)
     else:
-        paths, root = glob.iglob(f"{glob.escape(pattern)}/**", recursive=True), pattern  # noqa: PTH207
+        paths, root = local_paths(f"{glob.escape(pattern)}/**"), pattern
     for path in paths:
         if root is not None and _hidden(path[len(root) :]):
             continue
@@ -132,20 +133,6 @@ def _hidden(path: str) -> bool:
 
 def _found(info: Any) -> Found:
     return Found(f"s3://{info.path}", info.size, info.mtime_ns or 0)
-
-
-def _translate(pattern: str) -> str:
-    """Return the regular expression of a glob, in which only `**` matches several folders."""
-    out = []
-    for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]]*\]|.", pattern, re.DOTALL):
-        if token in ("**/", "**", "*", "?"):
-            out.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}[token])
-        elif len(token) > 1:
-            inside = token[1:-1].replace("\\", r"\\")
-            out.append(f"[{'^' + inside[1:] if inside.startswith('!') else inside}]")
-        else:
-            out.append(re.escape(token))
-    return "".join(out)
 
 
 @functools.lru_cache(maxsize=4)

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from calve.cli.main import calve
 from calve.settings import Size
 from calve.sources.http import body
-from calve.sources.http.settings import Authentication, HttpBasic
+from calve.sources.http.settings import Authentication, HttpBasic, HttpSettings
 from calve.sources.log.record import Events
 from running import PATIENCE_SECONDS
 from sources.http.serving import Serve, read, stalled, until
@@ -280,3 +280,16 @@ def test_an_authentication_that_keeps_nobody_out_is_an_error(tmp_path: Path, wri
     done = CliRunner().invoke(calve, ["validate", str(file)], prog_name="calve")
     assert done.exit_code == (2 if error else 0)
     assert error in done.output
+
+
+@pytest.mark.parametrize("bad", ["*", "", "null", "shop.example.com", "https://a.example/b", "https://a.example:443"])
+def test_an_origin_that_no_browser_sends_or_any_page_has_is_an_error(bad: str) -> None:
+    assert [key for key, _ in HttpSettings(allowed_origins=[bad]).check()] == ["allowed_origins"]
+    good = ["https://a.example", "http://a.example:8080/", "http://[::1]:3000", "chrome-extension://abc"]
+    assert not list(HttpSettings(allowed_origins=good).check())
+
+
+@pytest.mark.parametrize("bad", ["*", "", "http://a.example", "a.example:80", "*.example.com"])
+def test_an_allowed_host_that_is_no_name_is_an_error(bad: str) -> None:
+    assert [key for key, _ in HttpSettings(allowed_hosts=[bad]).check()] == ["allowed_hosts"]
+    assert not list(HttpSettings(allowed_hosts=["Events.example.com", "fe80::1"]).check())

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from calve.observe.host_names import host_name
 from calve.settings import Size, option
 
 __all__ = ["Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
 
+_ORIGIN = re.compile(
+    r"(?!https://[^/]*:443\b|http://[^/]*:80\b)[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:]+\]|[^/\s*?#@:\[]+)(?::\d+)?/?"
+)
+"""What `Origin` has: no path, and no port that its scheme has by itself; `null` is that of any page in a frame."""
 _PRIVATE = {"authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key", "x-amz-security-token"}
 
 
@@ -162,6 +168,12 @@ class HttpSettings:
             yield "path", f'a path starts with "/", e.g. "/{self.path}"'
         if self.log_folder and self.durable == "replicated":
             yield "log_folder", "durable: replicated has no local log; remove log_folder"
+        for origin in self.allowed_origins or []:
+            if not _ORIGIN.fullmatch(origin.lower()):
+                yield "allowed_origins", f"{origin!r} is no site as a browser names it, e.g. https://shop.example.com"
+        for name in self.allowed_hosts or []:
+            if not name or "*" in name or name.lower() not in (host_name(name), host_name(f"[{name}]")):
+                yield "allowed_hosts", f"{name!r} is no name of a host without a port, e.g. events.example.com"
         if self.path == "/health" and self.health_check_service:
             yield "path", "/health is the health check's; set health_check_service: false or take another path"
         if self.ssl and not (self.ssl_certificate_file and self.ssl_key_file):

@@ -48,7 +48,9 @@ def convert(event, schema, mismatch="null", case_insensitive=False, include=(), 
     try:
         whole, value = value, renamed(value, [f.name for f in schema.fields], case_insensitive)
         columns = schema.as_struct()
-        ambiguous = evolves and impossible(whole, columns, case_insensitive, {folded(each) for each in paths(columns)})
+        ambiguous = evolves and impossible(
+            [whole], columns, case_insensitive, {folded(each) for each in paths(columns)}
+        )
         if not any(f.name in value for f in schema.fields):
             return ("reject", "AMBIGUOUS_FIELD" if ambiguous else "NO_MATCHING_FIELDS")
         row, nulled = {}, set()
@@ -84,29 +86,34 @@ def paths(kind, path=""):
             yield from paths(kind.value_type, f"{path}value.")
 
 
-def impossible(v, kind, ci, columns, path=""):
-    """Whether a field that is not null has no column, and no name or a dotted one that is a column's but for its case."""
-    if isinstance(kind, t.StructType) and isinstance(v, dict):
-        types = {f.name: f.field_type for f in kind.fields}
+def impossible(values, kind, ci, columns, path=""):
+    """Whether a field of values of one column that is not null has no column, and none can be made for it.
+
+    Its name is empty, or a dotted one that is a column's but for its case, or two fields differ by case only.
+    """
+    if isinstance(kind, t.ListType):
+        items = [item for value in values if isinstance(value, list) for item in value]
+        return impossible(items, kind.element_type, ci, columns, f"{path}element.")
+    if isinstance(kind, t.MapType):
+        items = [item for value in values if isinstance(value, dict) for item in value.values()]
+        return impossible(items, kind.value_type, ci, columns, f"{path}value.")
+    if not isinstance(kind, t.StructType):
+        return False
+    types = {f.name: f.field_type for f in kind.fields}
+    known, new = [], []
+    for value in (each for each in values if isinstance(each, dict)):
         try:
-            known = renamed(v, list(types), ci)
+            known.append(renamed(value, list(types), ci))
         except Ambiguous:
-            return False
-        new = {n: v for n, v in known.items() if n not in types and (not ci or folded(n) not in map(folded, types))}
-        if collides([new], ci):
-            return True
-        return any(
-            impossible(known[name], types[name], ci, columns, f"{path}{name}.")
-            if name in types
-            else item is not None and (not name or folded(f"{path}{name}") in columns)
-            for name, item in {**v, **known}.items()
-            if name in types or not ci or folded(name) not in map(folded, types)
-        )
-    if isinstance(kind, t.ListType) and isinstance(v, list):
-        return any(impossible(item, kind.element_type, ci, columns, f"{path}element.") for item in v)
-    if isinstance(kind, t.MapType) and isinstance(v, dict):
-        return any(impossible(item, kind.value_type, ci, columns, f"{path}value.") for item in v.values())
-    return False
+            continue
+        lacking = {n: v for n, v in value.items() if n not in types and (not ci or folded(n) not in map(folded, types))}
+        new.append({name: item for name, item in lacking.items() if item is not None})
+    if collides(new, ci) or any(not name or folded(f"{path}{name}") in columns for each in new for name in each):
+        return True
+    return any(
+        impossible([each[name] for each in known if name in each], below, ci, columns, f"{path}{name}.")
+        for name, below in types.items()
+    )
 
 
 def collides(objects, ci):

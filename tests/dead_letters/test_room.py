@@ -43,11 +43,11 @@ def test_reading_stops_at_the_size_and_goes_on_when_files_are_moved_away(tmp_pat
 
 def test_reading_stops_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = Room({str(tmp_path / "not" / "yet"): RoomLimits(1000, 500)})
-    monkeypatch.setattr(room_module.shutil, "disk_usage", lambda _: SimpleNamespace(free=499))
+    monkeypatch.setattr(room_module.shutil, "disk_usage", lambda _: SimpleNamespace(free=499, total=10_000))
     with pytest.raises(WriteError, match="of free space"):
         room.check(record)
     assert RECORDED[-1][1]
-    monkeypatch.setattr(room_module.shutil, "disk_usage", lambda _: SimpleNamespace(free=500))
+    monkeypatch.setattr(room_module.shutil, "disk_usage", lambda _: SimpleNamespace(free=500, total=10_000))
     room.check(record)
 
 

@@ -17,13 +17,13 @@ __all__ = ["MAX_BYTES", "MIN_FREE_BYTES", "Room", "RoomLimits"]
 
 MAX_BYTES = 16 << 30
 MIN_FREE_BYTES = 256 << 20
+_SHARE_OF_DISK = 20
+"""Of a small disk a twentieth is enough free space."""
 _LOOK_SECONDS = 5.0
-_STORE_LOOK_SECONDS = 60.0
-"""On an object store, where each look is a paid request."""
 
 
 class RoomLimits(NamedTuple):
-    """The most bytes of dead letters in a location, and the least free space on its disk, if it is local."""
+    """The most bytes of dead letters in a local folder, and the least free space on its disk."""
 
     max_bytes: int = MAX_BYTES
     min_free_bytes: int = MIN_FREE_BYTES
@@ -33,14 +33,14 @@ class Room:
     """Looks now and then how much room for dead letters is left.
 
     Args:
-        limits: By location.
+        limits: By location; an object store has no disk that fills, and is not looked at.
         clock: Monotonic seconds.
     """
 
     def __init__(self, limits: Mapping[str, RoomLimits], clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits = limits
+        self._limits = {location: each for location, each in limits.items() if local_path(location) is not None}
         self._clock = clock
-        self._next_look = dict.fromkeys(limits, float("-inf"))
+        self._next_look = dict.fromkeys(self._limits, float("-inf"))
         self._sizes: dict[str, int] = {}
 
     def check(self, record: Callable[[int, bool], None]) -> None:
@@ -55,8 +55,7 @@ class Room:
         for location, limits in self._limits.items():
             if self._clock() >= self._next_look[location]:
                 self._sizes[location] = _size(location)
-                seconds = _STORE_LOOK_SECONDS if local_path(location) is None else _LOOK_SECONDS
-                self._next_look[location] = self._clock() + seconds
+                self._next_look[location] = self._clock() + _LOOK_SECONDS
             reason, hint = self._full(location, limits)
             record(sum(self._sizes.values()), bool(reason))
             if reason:
@@ -70,11 +69,10 @@ class Room:
                 f"{size(limits.max_bytes)}",
                 "Look at them (`calve dlq list`), replay them, and move old files away; or raise max_bytes",
             )
-        folder = local_path(location)
-        free = limits.min_free_bytes if folder is None else shutil.disk_usage(_existing(folder)).free
-        if free < limits.min_free_bytes:
+        disk = shutil.disk_usage(_existing(local_path(location) or Path(location)))
+        if disk.free < min(limits.min_free_bytes, disk.total // _SHARE_OF_DISK):
             return (
-                f"the disk of the dead letters in {location} has only {size(free)} of free space",
+                f"the disk of the dead letters in {location} has only {size(disk.free)} of free space",
                 "Free disk space there, or set another folder as `dlq` of the sink",
             )
         return "", ""
@@ -83,7 +81,7 @@ class Room:
 def _size(location: str) -> int:
     try:
         return sum(info.size or 0 for info in Folder.at(location).file_infos())
-    except (OSError, ValueError):  # a store that does not answer is reported where dead letters are written
+    except OSError:  # a folder that cannot be read is reported where dead letters are written
         return 0
 
 

@@ -33,7 +33,8 @@ class FolderDeadLetters:
         minimum=1 << 20,
     )
     min_free_bytes: Size = option(
-        Size(MIN_FREE_BYTES), "Minimum free space on the disk of a folder; below it the pipeline reads nothing."
+        Size(MIN_FREE_BYTES),
+        "Minimum free space on the disk of a folder, at most a twentieth of it; below it the pipeline reads nothing.",
     )
 
     def check(self) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ class Ending(DatabaseStream):
 def test_a_table_is_stopped_that_the_ending_stream_was_asked_to_stop(tmp_path: Path) -> None:
     stream = Ending(tmp_path)
     stream.start()
-    stream.stop_table(OTHER.oid, "it changed during the load")
+    stream.stop_table(OTHER.oid, "it changed during the load", "")
     stream.asked.set()
     stream.stop()
     again = Epochs(tmp_path)

@@ -75,6 +75,22 @@ def test_an_empty_or_malformed_name_is_a_reject_with_its_reason():
     assert parts(routed) == {(0, "db.ok"): [2]}
 
 
+@pytest.mark.parametrize(
+    ("text", "event", "code"),
+    [
+        ("shop.${/kind}", {"kind": "../orders"}, "BAD_TABLE_NAME"),
+        ("shop.${/kind}", {"kind": " "}, "BAD_TABLE_NAME"),
+        ("shop.${/kind}", {"kind": ""}, "NO_FIELD"),
+        ("${/ns}.${/t}", {"ns": "a"}, "NO_FIELD"),
+        ("${/ns}.${/t}", {"ns": "a", "t": "b/c"}, "BAD_TABLE_NAME"),
+        ("${/t}", {"t": "no_namespace"}, "BAD_TABLE_NAME"),
+    ],
+)
+def test_a_bad_value_is_not_called_a_missing_one(text, event, code):
+    [rejects] = router((text, ())).route(batch(event)).rejects.values()
+    assert [each["code"] for each in rejects.to_pylist()] == [code]
+
+
 def test_a_bare_name_that_an_event_lacks_is_no_field():
     routed = router(("db.${t}", ())).route(batch({"t": "x"}, {"u": 1}))
     assert [(each["row"], each["code"]) for each in routed.rejects[0].to_pylist()] == [(1, "NO_FIELD")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,8 @@ __all__ = ["Gate", "Routed", "Router", "SinkRoute", "certain_targets", "names_by
 
 DEFAULT_ROUTE = "_default"
 _TABLE_NAME = "iceberg_table_name"
+_FIXED = "text"
+"""The kind of a piece of a format that is no value of an event."""
 _ROWS_A_CHOICE = 4
 """With less rows for each combination of metadata, every row is evaluated by itself."""
 _FEW = 1 << 16  # numbers of 16 bits are sorted by radix
@@ -75,13 +78,22 @@ class SinkRoute:
 
     def refusal(self, name: str) -> tuple[Code, str, str]:
         """Return code, field and reason of events with a name that is not valid; empty: it cannot be evaluated."""
-        fields = [part for kind, part in self.table.pieces if kind in ("field", "attribute")]
-        if fields and any(not part.strip() for part in name.split(".")):
+        fields = [part for kind, part in self.table.pieces if kind != _FIXED]
+        if fields and (not name or self._lacks_value(name)):
             which = f"one of {', '.join(fields)}" if len(fields) > 1 else fields[0]
             return Code.NO_FIELD, self.field, f"the name needs a value of {which}, which is missing, null or empty"
         if not name:
             return Code.EXPRESSION_ERROR, self.field, f"{self.field} cannot be evaluated"
         return Code.BAD_TABLE_NAME, self.field, self.fault(name) or ""
+
+    def _lacks_value(self, name: str) -> bool:
+        """Return whether a name is what remains without the value of one of its fields."""
+        pieces = self.table.pieces
+        for empty, (kind, _) in enumerate(pieces):
+            parts = [re.escape(part) if of == _FIXED else ".*" * (at != empty) for at, (of, part) in enumerate(pieces)]
+            if kind != _FIXED and re.fullmatch("".join(parts), name, re.DOTALL):
+                return True
+        return False
 
     @property
     def metadata(self) -> frozenset[str]:

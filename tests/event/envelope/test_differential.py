@@ -73,4 +73,4 @@ def test_most_envelopes_that_are_as_usual_are_decoded_by_the_core(form, monkeypa
     makers = [Maker(random.Random(seed), form, oddness=0) for seed in range(50)]
     events = [maker.event() for maker in makers for _ in range(50)]
     Decoder(Envelopes(form, Wanted())).decode(pa.table({"event": pa.array(events, pa.binary())}))
-    assert len(slow) < len(events) // 20
+    assert len(slow) < len(events) // 10  # truncations and messages are left to the exact decoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from calve import durable
-from calve.sources.database import change_log
+from calve.sources.database import awaited
 from calve.sources.database.settings import Tables
 from calve.sources.postgres import source
 from calve.sources.postgres.settings import PostgresSettings
@@ -60,21 +60,21 @@ def planned(size_bytes: int) -> Planned:
 
 
 def test_few_changes_wait_for_more_because_each_batch_of_changes_is_a_snapshot(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(change_log, "_WORTH_SECONDS", 60.0)
+    monkeypatch.setattr(awaited, "_WORTH_SECONDS", 60.0)
     found = once(tmp_path, monkeypatch, None, [None, planned(9), planned(99), planned(20 << 20), planned(40 << 20)])
     assert found is not None
     assert found.splits[0].size_bytes == 20 << 20
 
 
 def test_few_changes_do_not_wait_for_long(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(change_log, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(awaited, "_WORTH_SECONDS", 0.0)
     found = once(tmp_path, monkeypatch, None, [None, planned(9), planned(20 << 20)])
     assert found is not None
     assert found.splits[0].size_bytes == 9
 
 
 def test_few_changes_do_not_wait_at_the_end_of_the_stream(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(change_log, "_WORTH_SECONDS", 60.0)
+    monkeypatch.setattr(awaited, "_WORTH_SECONDS", 60.0)
     found = once(tmp_path, monkeypatch, 2, [planned(9)])
     assert found is not None
     assert found.splits[0].size_bytes == 9

@@ -21,7 +21,7 @@ web:
         auto_create: true
         flush_interval: 100ms
         commit_interval: 200ms
-        dlq: {{min_free_bytes: 0}}
+        dlq: {{min_free_bytes: 0b}}
 """
 
 

@@ -28,8 +28,8 @@ COORDINATE = f"io.zonky.test.postgres:embedded-postgres-binaries-{PLATFORM}:{VER
 PASSWORD = "open sesame"
 OPTIONS = {
     "wal_level": "logical",
-    "max_replication_slots": "16",
-    "max_wal_senders": "16",
+    "max_replication_slots": "40",
+    "max_wal_senders": "40",
     "fsync": "off",
     "shared_buffers": "64MB",
     "listen_addresses": "127.0.0.1",

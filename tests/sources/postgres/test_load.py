@@ -44,7 +44,8 @@ def test_a_table_that_changes_during_the_load_is_stopped_alone(
         database=database,
     )
     slot = {"slot": database, "publication": database}
-    opened = source.open(settings_of("postgres", server.port, database, **slot), tmp_path, "p")
+    settings = settings_of("postgres", server.port, database, on_unlogged_change="fail", **slot)
+    opened = source.open(settings, tmp_path, "p")
     position: Any = None
     found = []
     opened.start(None, True)

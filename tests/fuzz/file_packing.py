@@ -112,9 +112,15 @@ def _plain(text: Content, data: bytes, suffix: str, file: bytes) -> Packed:
     is_whole = text.suffix == "json" and rest.strip() == piece.text.strip()
     partial = piece if is_whole else text.partial(rest)
     if partial is None:
-        return Packed(suffix, file, text.codec, rows, piece.rows, (rejects + 1, rejects + 1))
+        fewest = rejects + 1 - _continues(text, count)
+        return Packed(suffix, file, text.codec, rows, piece.rows, (fewest, rejects + 1))
     total = rejects + partial.rejects
     return Packed(suffix, file, text.codec, [*rows, *partial.rows], [], (total, total), is_partial=bool(partial.rows))
+
+
+def _continues(text: Content, count: int) -> bool:
+    """Return whether the next piece may be a part of the last of so many, which then continues after its line."""
+    return text.suffix == "json" and count > 0 and text.pieces[count - 1].text.endswith((b"[\n", b":\n"))
 
 
 def _cut(rng: random.Random, text: Content, suffix: str, members: Sequence[bytes], compression: str) -> Packed:
@@ -132,6 +138,8 @@ def _cut(rng: random.Random, text: Content, suffix: str, members: Sequence[bytes
     ]
     rejects = sum(piece.rejects for piece in pieces[:count])
     most = sum(piece.rejects for piece in pieces) if compression == "zst" else rejects
+    if text.suffix == "json" and count < len(pieces) and known.endswith(pieces[count].text.rstrip()):
+        most += pieces[count].rejects  # it has ended, although its line has not
     if count and text.suffix == "json" and not pieces[count - 1].rows:
         rejects -= pieces[count - 1].rejects  # nobody knows that it has ended, so it is a part of the last reject
     file = b"".join(members[:at]) + members[at][:size]

@@ -180,7 +180,33 @@ def test_a_cut_value_whose_lines_are_not_indented_is_one_reject() -> None:
     assert rows["event"] == [b'{"a":1}', text.partition(b"\n")[2]]
 
 
-@pytest.mark.parametrize("rest", [b"a,b", b'{"a', b"", b'{"a":\n{"b"'])
+@pytest.mark.parametrize("rest", [b"a,b", b'{"a', b"", b'[\n{"b"'])
 def test_a_cut_file_of_lines_has_one_reject_with_its_last_line(rest: bytes) -> None:
     rows = table(read_values(Pieces([b'{"a":1}\n' + rest], "is cut"), Rows("f")))
     assert (rows["event"], rows["malformed"]) == ([b'{"a":1}', rest or None], [None, "The file f is cut"])
+
+
+@pytest.mark.parametrize("bad", [b"xyz", b"5", b'{"a":1,}', b'{"a":', b'{"a" 1}'])
+@pytest.mark.parametrize("broken", ["is cut", ""])
+def test_a_bad_line_before_a_cut_one_is_a_reject_of_its_own(bad: bytes, broken: str) -> None:
+    rows = table(read_values(Pieces([b'{"a":1}\n' + bad + b'\n{"b":1,"c'], broken), Rows("f")))
+    assert rows["event"] == [b'{"a":1}', bad, b'{"b":1,"c']
+    assert rows["malformed"] == [None, None, "The file f is cut" if broken else None]
+    assert rows["file_row"] == [1, 2, None if broken else 3]
+
+
+@pytest.mark.parametrize("rest", [b"5", b"tru", b'"a"', b"null"])
+@pytest.mark.parametrize("key_name", [None, "k"])
+def test_text_without_brackets_at_the_end_of_a_cut_file_is_the_one_reject(rest: bytes, key_name: str | None) -> None:
+    for whole in (b"", b'{"k":[]}\n', b'{"k":[]} '):
+        rows = table(read_values(Pieces([whole + rest], "is cut"), Rows("f"), key_name))
+        assert (rows["event"][-1], rows["malformed"][-1]) == (rest, "The file f is cut")
+        assert [reason for reason in rows["malformed"] if reason] == ["The file f is cut"]
+
+
+@pytest.mark.parametrize("end", [b'"\\', b'"\\u12', b"tru", b"-", b"1.", b"1e+", b'"\\ud83d\\'])
+@pytest.mark.parametrize("broken", ["is cut", ""])
+def test_a_value_of_several_lines_cut_in_a_token_gives_none_of_its_inner_objects(end: bytes, broken: str) -> None:
+    value = b'{\n"x":\n{"id":9},\n"y":\n[{"a": ' + end
+    rows = table(read_values(Pieces([b'{"a":1}\n' + value], broken), Rows("f")))
+    assert rows["event"] == [b'{"a":1}', value]

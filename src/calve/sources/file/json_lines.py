@@ -6,6 +6,7 @@ A line that is no JSON affects no other one: it is an event that the converter r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,6 +22,9 @@ __all__ = ["joined_lines"]
 
 _SEVERAL = r"\}[ \t]*[\[{]"
 """Where one value may end and another begin."""
+_TOKEN = re.compile(rb"\\?[-+.\w]*")
+"""What may become a number, a literal or an escape, if more follows."""
+_KEY = re.compile(rb'\{[ \t]*"')
 _GROWTH = 8
 _scan = json.JSONDecoder(object_pairs_hook=len, parse_int=len, parse_float=len).raw_decode
 Line = tuple[bytes, int | None, bool]
@@ -93,7 +97,8 @@ def _value_at(lines: list[Line], at: int) -> tuple[int, bytes, bytes]:
         try:
             _, end = _scan(text.decode("latin-1"))  # a character for each byte
         except json.JSONDecodeError as error:
-            if error.pos < len(text.rstrip(BLANK)):
+            rest = text[error.pos :].rstrip(BLANK)
+            if rest and not (at + size >= len(lines) and text.startswith((b"{", b"[")) and _TOKEN.fullmatch(rest)):
                 return at, b"", b""
             if at + size >= len(lines):
                 return len(lines) + 1, b"", b""
@@ -122,14 +127,20 @@ def _damage_at(lines: list[Line], at: int) -> tuple[int, bytes]:
 
 
 def _cut_at(lines: list[Line], at: int) -> tuple[int, bytes]:
-    """Return where a value without an end is left, and its text: all, unless whole values follow its first line."""
+    """Return where a value without an end is left, and its text: all, unless whole values follow its first line.
+
+    The last of these may be without an end, too: no writer ends a line between a colon and an object with a key.
+    """
     end, is_whole = at + 1, True
     while is_whole and end < len(lines):
         if lines[end][2]:
             end += 1
             continue
-        end, text, rest = _value_at(lines, end)
+        begin = end
+        end, text, rest = _value_at(lines, begin)
         is_whole = end <= len(lines) and text.startswith((b"{", b"[")) and not rest
+        if end > len(lines) and lines[at][0].rstrip(BLANK).endswith(b":"):
+            is_whole = _KEY.match(lines[begin][0]) is not None
     end = at + 1 if is_whole else len(lines)
     return end, b"\n".join(line for line, *_ in lines[at:end])
 
@@ -141,10 +152,19 @@ def _batches(values: list[Line], rows: Rows) -> Iterator[pa.RecordBatch]:
 
 def _broken(held: list[Line], batch: pa.RecordBatch, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Yield the values before an early end, and the row with its reason, which has the rest."""
-    lines = [*held, *((rest, None, False) for rest in batch[EVENT].to_pylist() if rest)]
-    values, rest = _join(lines, is_last=False)
-    if values and not rest and _value_at(values[-1:], 0)[0] != 1:
+    begun = [(rest, None, False) for rest in batch[EVENT].to_pylist() if rest]
+    values, rest = _join([*held, *begun], is_last=False)
+    while rest and (cut := _cut_at(rest, 0))[0] < len(rest):
+        values.append((cut[1], rest[0][1], False))
+        others, rest = _join(rest[cut[0] :], is_last=False)
+        values += others
+    if begun and values and not rest and not _is_whole(values[-1]):
         rest = [values.pop()]
     yield from _batches(values, rows)
     text = b"\n".join(line for line, *_ in rest)[:REMAINS_BYTES]
     yield batch.set_column(0, batch.schema.field(0), pa.array([text or None], pa.binary()))
+
+
+def _is_whole(value: Line) -> bool:
+    """Return whether a value certainly has its end: text without brackets may continue."""
+    return value[2] or (value[0].startswith((b"{", b"[")) and _value_at([value], 0)[0] == 1)

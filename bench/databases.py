@@ -44,6 +44,7 @@ bench:
       username: {user}
       password: {password}
       ssl_mode: {tls}
+      allow_cleartext_password: true
 {where}
   sink:
     - iceberg:

@@ -34,6 +34,7 @@ orders:
       username: {user}
       password: open sesame
       ssl_mode: disable
+      allow_cleartext_password: true
       tables: {{include: ["app.*"]}}
       {more}
   sink:

@@ -197,7 +197,8 @@ class WholeCalve(Victim):
 
     def _yaml(self, folder: Path, shop: Shop, mode: str) -> str:
         user = {"username": "postgres", "database": shop.database} if self._kind == "postgres" else {"username": "root"}
-        source = {"host": "127.0.0.1", "port": shop.server.port, "password": PASSWORD, "ssl_mode": "disable", **user}
+        login = {"password": PASSWORD, "ssl_mode": "disable", "allow_cleartext_password": True, **user}
+        source = {"host": "127.0.0.1", "port": shop.server.port, **login}
         lakehouse = embedded(folder / "lakehouse")
         sink = {
             "table_identifier": TARGET,

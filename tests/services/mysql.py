@@ -184,7 +184,7 @@ class MySql:
 
     def address(self, user: str = "root", password: str = PASSWORD) -> Address:
         """Give what the client connects with."""
-        return Address("127.0.0.1", self.port, "", user, password)
+        return Address("127.0.0.1", self.port, "", user, password, gives_password=True)
 
     def connect(self, user: str = "root") -> Connection:
         """Open a session."""

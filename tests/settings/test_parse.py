@@ -192,6 +192,37 @@ p:
     assert str(second).startswith('f:8:71: p.sink[0].opensearch.routing: "/tenant" is the field of that name')
 
 
+CLEAR = """
+p:
+  source:
+    kafka:
+      bootstrap_servers: {host}:9092
+      topics: [{{name: t, serde_format: avro}}]
+      schema: {{registry_url: "http://{host}:8081", api_key: u, api_secret: s}}
+      authentication: {{sasl: {{plaintext: {{username: u, password: s}}}}}}
+  sink:
+    - opensearch: {{hosts: ["http://{host}:9200"], index: a, username: u, password: s}}
+    - iceberg: {{table_identifier: a.b, catalog: {{type: rest, uri: "http://{host}:8181", credential: "u:s"}}}}
+"""
+
+
+def test_credentials_without_tls_are_a_warning_unless_they_stay_on_this_machine() -> None:
+    warnings = [str(warning) for warning in parse_text(CLEAR.format(host="h.example"), PLUGINS, name="f").warnings]
+    assert [warning.split(": ")[1] for warning in warnings] == [
+        "p.source.kafka.schema.registry_url",
+        "p.source.kafka.authentication.sasl.plaintext",
+        "p.sink[0].opensearch.hosts[0]",
+        "p.sink[1].iceberg.catalog",
+    ]
+    assert all("without TLS" in warning for warning in warnings)
+    for host in ("localhost", "127.0.0.1"):
+        assert not parse_text(CLEAR.format(host=host), PLUGINS).warnings
+    encrypted = CLEAR.replace("http:", "https:").replace(
+        "authentication:", "encryption: {{type: ssl}}\n      authentication:"
+    )
+    assert not parse_text(encrypted.format(host="h.example"), PLUGINS).warnings
+
+
 def test_a_file_without_pipelines_is_refused(refused: Read) -> None:
     assert refused("version: 2") == ["1:1: no pipeline is defined"]
     assert refused("{}") == ["1:1: no pipeline is defined"]

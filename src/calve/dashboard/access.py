@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
-from calve.observe.host_names import host_name, is_loopback
+from calve.host_names import host_name, is_loopback
 
 __all__ = ["COOKIE", "VARIABLE", "Access", "Session", "is_loopback"]
 

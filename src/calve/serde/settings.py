@@ -12,6 +12,7 @@ from typing import Literal
 
 from calve.errors import SettingsError
 from calve.settings import option
+from calve.settings.clear_text import exposed
 
 __all__ = ["FORMATS", "SchemaSettings", "Serde"]
 
@@ -104,6 +105,12 @@ class SchemaSettings:
             yield "", f"set both {_USER[0]} and {_USER[1]}, or none"
         if self.bearer_token is not None and self.schema_registry_api_key is not None:
             yield "bearer_token", f"set either bearer_token or {_USER[0]}"
+
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of credentials that others can read."""
+        if self.bearer_token or self.schema_registry_api_secret:
+            message = exposed(self.registry_url or "", self.insecure)
+            yield from [("registry_url", message)] if message else []
 
     def with_text(self) -> SchemaSettings:
         """Return the settings with the content of the files of the schema and the CA, which tasks may not see.

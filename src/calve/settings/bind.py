@@ -118,7 +118,9 @@ class Binder:
         check: Callable[[], Iterable[tuple[str, str]]] = getattr(made, "check", tuple)
         try:
             for key, message in check():
-                self.wrong(locate(node, key), ".".join(part for part in (path, key) if part), message)
+                self.wrong(locate(node, key), _joined(path, key), message)
+            doubts: Callable[[], Iterable[tuple[str, str]]] = getattr(made, "doubts", tuple)
+            self.warnings += [Problem(locate(node, key), _joined(path, key), message) for key, message in doubts()]
         except SettingsError as error:
             self.wrong(node.location, path, str(error))
 
@@ -160,6 +162,10 @@ class Binder:
 
 
 _ABSENT: Any = object()
+
+
+def _joined(path: str, key: str) -> str:
+    return ".".join(part for part in (path, key) if part)
 
 
 def _inner(option: Option) -> Option:

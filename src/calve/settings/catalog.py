@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["EMBEDDED", "catalog_faults", "catalog_folder", "shown_catalog", "shown_uri"]
+from calve.settings.clear_text import exposed
+
+__all__ = ["EMBEDDED", "Doubts", "catalog_doubts", "catalog_faults", "catalog_folder", "shown_catalog", "shown_uri"]
 
 EMBEDDED = "lakehouse"
 """The folder of the catalog of a sink that names none."""
 _SQLITE = "jdbc:sqlite:"
+_SECRETS = ("credential", "token", "rest.auth.basic.password")
 
 _NEEDS = {
     "rest": ("uri",),
@@ -30,6 +34,21 @@ _URIS = {
     "hive": ("thrift://",),
 }
 """Valid beginnings of `uri`, by the type of catalog."""
+
+
+class Doubts(NamedTuple):
+    """The warnings of an option's `check`."""
+
+    doubts: tuple[str, ...] = ()
+
+
+def catalog_doubts(catalog: Mapping[str, str] | None) -> Doubts:
+    """Return the warnings about a catalog's properties."""
+    properties = catalog or {}
+    if not any(properties.get(name) for name in _SECRETS):
+        return Doubts()
+    addresses = [properties.get(name, "") for name in ("uri", "oauth2-server-uri")]
+    return Doubts(tuple(dict.fromkeys(filter(None, map(exposed, addresses)))))
 
 
 def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:

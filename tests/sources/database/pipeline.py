@@ -216,6 +216,7 @@ def settings_of(kind: str, port: int, database: str, **more) -> DatabaseSettings
         "password": "open sesame",
         "tables": Tables(include=["app.*"]),
         "ssl_mode": "disable",
+        "allow_cleartext_password": True,
         "min_free_bytes": 0,
         **more,
     }

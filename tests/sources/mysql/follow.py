@@ -30,6 +30,7 @@ def settings_of(server: MySql, database: str, **more: Any) -> MysqlSettings:
         password=PASSWORD,
         tables=Tables(include=[f"{database}.*"]),
         min_free_bytes=0,
+        allow_cleartext_password=True,
         **more,
     )
 

@@ -52,7 +52,7 @@ def test_an_engine_of_mysql_becomes_its_source_with_the_tables_of_the_database(
     )
     assert settings.selected.include == ["shop.orders", "shop.o_*"]
     assert settings.selected.exclude == ["shop.o_old"]
-    assert settings.ssl_mode == "require"
+    assert settings.tls_mode == "verify-full"
 
 
 def test_an_engine_of_postgresql_becomes_its_source_with_names_of_schemas(tmp_path: Path) -> None:

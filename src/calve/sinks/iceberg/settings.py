@@ -17,7 +17,7 @@ from calve.errors import SettingsError
 from calve.expression import Format, compile_format
 from calve.route.names import fault
 from calve.settings import Size, option
-from calve.settings.catalog import catalog_faults, catalog_folder, shown_catalog
+from calve.settings.catalog import catalog_doubts, catalog_faults, catalog_folder, shown_catalog
 from calve.settings.problems import unknown
 from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import SchemaOf, TableSchema
@@ -102,6 +102,7 @@ class IcebergSettings(SinkSettings):
         "Iceberg's catalog properties: `type` or `catalog-impl`, `uri`, `warehouse` and so on, and `name` (default "
         "`iceberg`). Default: the embedded catalog in `./lakehouse`.",
         secret=True,
+        check=catalog_doubts,
     )
     operation: str | None = option(
         None,
@@ -333,10 +334,8 @@ class IcebergSettings(SinkSettings):
         """Refuse contradictions: a bad name, an incomplete catalog, options that exclude each other."""
         yield from catalog_faults(self.catalog)
         if self.schema and self.dynamic:
-            yield (
-                "schema",
-                "needs a table_identifier without ${…}: tables named by events are created from their events",
-            )
+            why = "needs a table_identifier without ${…}: tables named by events are created from their events"
+            yield "schema", why
         if self.schema or self.column_types or self.partition_by:
             yield from self._check_declared()
         yield from self._check_format_version()

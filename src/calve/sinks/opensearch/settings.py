@@ -14,6 +14,7 @@ from calve.dead_letters.settings import FolderDeadLetters, prefix
 from calve.errors import SettingsError
 from calve.expression import compile_condition, compile_format
 from calve.settings import Size, option
+from calve.settings.clear_text import exposed
 from calve.sinks.opensearch.index_name import check_index
 from calve.sinks.settings import SinkSettings
 
@@ -201,6 +202,11 @@ class OpenSearchSettings(SinkSettings):
         """The settings of a new index: its shards and replicas, if they are set."""
         given = {"number_of_shards": self.number_of_shards, "number_of_replicas": self.number_of_replicas}
         return {f"index.{name}": count for name, count in given.items() if count is not None}
+
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of a password that others can read."""
+        messages = [exposed(host, self.insecure) for host in self.hosts] if self.login else []
+        yield from ((f"hosts[{index}]", message) for index, message in enumerate(messages) if message)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse options that exclude each other."""

@@ -19,6 +19,7 @@ _RECORD_BYTES = 1 << 14
 """The most that a record of TLS has; one is received at a time, and a server may send each message as one."""
 _OTHER_NAMES, _EXPIRED = (62, 64), 10
 """OpenSSL's numbers of errors: `X509_V_ERR_HOSTNAME_MISMATCH`, `…_IP_ADDRESS_MISMATCH`, `…_CERT_HAS_EXPIRED`."""
+_UNPROTECTED = "set ssl_mode: prefer if nobody else can read or answer on the way to it"
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
@@ -52,7 +53,7 @@ class TrustError(ServerError):
 
 def no_tls() -> TrustError:
     """Return the error of a server without TLS."""
-    return TrustError("it has no TLS, which ssl_mode requires", "Turn TLS on in the server, or set ssl_mode: prefer")
+    return TrustError("it has no TLS, which ssl_mode requires", f"Turn TLS on in the server, or {_UNPROTECTED}")
 
 
 class ClosedError(Exception):
@@ -80,6 +81,7 @@ class Address:
     Attributes:
         tls: The context of TLS; None: without it.
         needs_tls: Whether a server without TLS is refused.
+        gives_password: Whether a server that is not verified may get the password itself.
     """
 
     host: str
@@ -90,6 +92,25 @@ class Address:
     tls: ssl.SSLContext | None = None
     needs_tls: bool = False
     timeout_seconds: float = 10.0
+    gives_password: bool = False
+
+    def password_for(self, channel: Channel, form: str) -> bytes:
+        """Return the password for a server that asks for it, and not only for a proof.
+
+        Args:
+            channel: The connection.
+            form: What the server asks for.
+
+        Raises:
+            TrustError: The server is not verified, so it may be anybody.
+        """
+        if not self.password or channel.is_verified or self.gives_password:
+            return self.password.encode()
+        raise TrustError(
+            f"it asks for {form}, and has not proven who it is",
+            "Set ssl_mode: verify-full, with ssl_root_certificate_file if the server's certificate is from a CA of "
+            "your own; or allow_cleartext_password: true if nobody else can answer in its name",
+        )
 
     def open(self) -> Channel:
         """Open a connection; its answers are waited for until `Channel.patient`.
@@ -137,6 +158,11 @@ class Channel:
     def is_secure(self) -> bool:
         """Whether it has TLS."""
         return isinstance(self._stream, ssl.SSLSocket)
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the server has proven by a certificate who it is."""
+        return isinstance(self._stream, ssl.SSLSocket) and self._stream.context.verify_mode is ssl.CERT_REQUIRED
 
     def patient(self) -> None:
         """Wait for answers without a limit from now on."""
@@ -285,7 +311,10 @@ def _untrusted(error: ssl.SSLCertVerificationError, address: Address) -> TrustEr
         return TrustError(f"its certificate is not for {address.host}", names)
     if error.verify_code == _EXPIRED:
         return TrustError("its certificate has expired", "Let the server have a new one")
-    hint = "Set ssl_root_certificate_file to the certificate of the authority (CA) that signed the server's"
+    hint = (
+        "Set ssl_root_certificate_file to the certificate of the authority (CA) that signed the server's; "
+        "ssl_mode: require encrypts without checking the server"
+    )
     return TrustError(f"its certificate is not signed by a known authority ({error.verify_message})", hint)
 
 

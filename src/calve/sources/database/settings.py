@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from calve.errors import SettingsError
+from calve.host_names import is_loopback
 from calve.settings import Size, option
 from calve.sources.database.connection import Address
 
@@ -68,10 +69,16 @@ class DatabaseSettings:
         "Let rows of several tables go to one target. Every row gets the columns `schema_name` and `table_name`, which "
         "are a part of the key. Without it tables with one target are refused: their rows would replace each other.",
     )
-    ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = option(
-        "prefer",
+    ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] | None = option(
+        None,
         "`prefer` and `require` encrypt without checking the server; `verify-ca` checks its certificate, `verify-full` "
-        "its name, too. With `prefer` a server without TLS is accepted.",
+        "its name, too. With `prefer` a server without TLS is accepted. Default: `verify-full`, and `prefer` for a "
+        "server on this machine (a loopback `host`).",
+    )
+    allow_cleartext_password: bool = option(
+        False,
+        "Send the password itself, its MD5 digest, or the password encrypted with the server's own key, also to a "
+        "server that has not proven by TLS (`verify-ca`, `verify-full`) who it is.",
     )
     ssl_root_certificate_file: str | None = option(
         None, "Certificates in PEM form that the server's is checked against. Default: those of the system.", minimum=1
@@ -98,13 +105,36 @@ class DatabaseSettings:
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse half a client certificate, and files that are not used."""
+        """Refuse half a client certificate, and files and permissions that are not used."""
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
             yield "ssl_certificate_file", "needs ssl_key_file, and the other way round"
-        if self.ssl_root_certificate_file and not self.ssl_mode.startswith("verify"):
+        if self.ssl_root_certificate_file and not self._is_verified:
             yield "ssl_root_certificate_file", "is not used; set ssl_mode: verify-full"
         if self.ssl_certificate_file and self.ssl_mode == "disable":
-            yield "ssl_certificate_file", "is not used; set ssl_mode: require"
+            yield "ssl_certificate_file", "is not used; set ssl_mode: verify-full"
+        if self.allow_cleartext_password and self._is_verified:
+            yield "allow_cleartext_password", f"is not needed: ssl_mode {self.tls_mode} verifies the server"
+
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of a password that may go to another server."""
+        if is_loopback(self.host) or self._is_verified or not self.password:
+            return
+        if self.allow_cleartext_password:
+            message = "gives the password to whoever answers in the server's name; use ssl_mode: verify-full"
+            yield "allow_cleartext_password", message
+        else:
+            message = f"{self.tls_mode} does not check the server: others on the way can read and change what is read"
+            yield "ssl_mode", f"{message}; use verify-full"
+
+    @property
+    def tls_mode(self) -> str:
+        """The mode of TLS: `ssl_mode`, or its default for the server."""
+        is_local = is_loopback(self.host) and not self.ssl_root_certificate_file
+        return self.ssl_mode or ("prefer" if is_local else "verify-full")
+
+    @property
+    def _is_verified(self) -> bool:
+        return self.tls_mode.startswith("verify")
 
     @property
     def selected(self) -> Tables:
@@ -130,8 +160,9 @@ class DatabaseSettings:
             self.username,
             self.password,
             self._tls(),
-            self.ssl_mode not in ("disable", "prefer"),
+            self.tls_mode not in ("disable", "prefer"),
             self.connect_timeout.total_seconds(),
+            self.allow_cleartext_password,
         )
 
     @property
@@ -140,7 +171,7 @@ class DatabaseSettings:
         return f"{self.host}:{self.port}"
 
     def _tls(self) -> ssl.SSLContext | None:
-        if self.ssl_mode == "disable":
+        if self.tls_mode == "disable":
             return None
         try:
             context = ssl.create_default_context(cafile=self.ssl_root_certificate_file)
@@ -153,7 +184,7 @@ class DatabaseSettings:
                 target=self.shown,
                 hint="Check ssl_root_certificate_file, ssl_certificate_file and ssl_key_file",
             ) from error
-        context.check_hostname = self.ssl_mode == "verify-full"
-        if not self.ssl_mode.startswith("verify"):
+        context.check_hostname = self.tls_mode == "verify-full"
+        if not self._is_verified:
             context.verify_mode = ssl.CERT_NONE
         return context

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from calve.observe.host_names import host_name
+from calve.host_names import host_name
 from calve.settings import Size, option
 
 __all__ = ["Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]

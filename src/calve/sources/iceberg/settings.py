@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from calve.errors import SettingsError
 from calve.settings import option
-from calve.settings.catalog import catalog_faults
+from calve.settings.catalog import catalog_doubts, catalog_faults
 
 __all__ = ["IcebergSourceSettings", "TableSettings"]
 
@@ -39,7 +39,7 @@ class TableSettings:
 
     table_name: str = option(doc="The table, as `namespace.table`.", check=_check_name)
     catalog: dict[str, str] | None = option(
-        None, "Iceberg's catalog properties, instead of the source's `catalog`.", secret=True
+        None, "Iceberg's catalog properties, instead of the source's `catalog`.", secret=True, check=catalog_doubts
     )
     identifier_columns: list[str] = option(
         [],
@@ -102,6 +102,7 @@ class IcebergSourceSettings:
         "Iceberg's catalog properties for all tables: `type` or `catalog-impl`, `uri`, `warehouse` and so on. "
         "Default: the embedded catalog in `./lakehouse`.",
         secret=True,
+        check=catalog_doubts,
     )
     polling_interval: timedelta = option(
         timedelta(seconds=30), "Interval between checks for new snapshots.", minimum=timedelta(milliseconds=100)

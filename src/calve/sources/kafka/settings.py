@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from calve.event.envelope.placeholder import check_unavailable_value
 from calve.event.envelope.shape import SHAPES
+from calve.host_names import is_loopback
 from calve.serde.settings import FORMATS, SchemaSettings, Serde
 from calve.settings import option
 
@@ -180,6 +181,18 @@ class KafkaSettings:
         yield from self._check_schema(formats[0])
         for name in sorted(KEPT & self.client_properties.keys()):
             yield "client_properties", f"{name} is set by Calve itself, so that no event is lost or duplicated"
+
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of a password that others can read."""
+        sasl = self.authentication.sasl if self.authentication else None
+        names = [server.strip().rpartition(":")[0].strip("[]") for server in self.servers.split(",")]
+        if not sasl or not sasl.plaintext or all(map(is_loopback, names)):
+            return
+        if "SSL" not in self.client().get("security.protocol", "").removeprefix("SASL_"):
+            message = "sends the password without TLS, so anybody on the way can read it; set `encryption`"
+            yield "authentication.sasl.plaintext", message
+        elif self.encryption and self.encryption.insecure:
+            yield "encryption.insecure", "sends the password to brokers whose certificate is not verified"
 
     def _check_schema(self, format: str) -> Iterator[tuple[str, str]]:
         if format in FORMATS and self.schema is None:

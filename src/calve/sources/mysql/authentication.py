@@ -34,7 +34,7 @@ def proof(plugin: str, password: str, nonce: bytes) -> bytes:
     return _xor(once, hashlib.sha256(twice + nonce).digest())
 
 
-def encrypted(password: str, nonce: bytes, public_key: bytes) -> bytes:
+def encrypted(password: bytes, nonce: bytes, public_key: bytes) -> bytes:
     """Return the password, encrypted for the owner of an RSA key (OAEP with SHA-1).
 
     Args:
@@ -46,7 +46,7 @@ def encrypted(password: str, nonce: bytes, public_key: bytes) -> bytes:
         ValueError: It is no RSA key.
     """
     modulus, exponent = _rsa_key(public_key)
-    text = password.encode() + b"\0"
+    text = password + b"\0"
     size = (modulus.bit_length() + 7) // 8
     secret = _xor(text, (nonce * (len(text) // len(nonce) + 1))[: len(text)])
     room = size - 2 * _HASH_BYTES - 2 - len(secret)

@@ -103,7 +103,7 @@ class Connection:
         attributes = _texts(b"program_name", name.encode())
         parts = [address.user.encode() + b"\0", _texts(answer), plugin.encode() + b"\0", _texts(attributes)]
         self._send(_hello(asked) + b"".join(parts))
-        self._authenticate(address.password, plugin, nonce)
+        self._authenticate(address, plugin, nonce)
         self._channel.patient()
         self.query(_SESSION)
 
@@ -178,30 +178,34 @@ class Connection:
         nonce, _, name = rest.partition(b"\0")
         return name.rstrip(b"\0").decode(), packet[at : at + 8] + nonce, low | high << 16
 
-    def _authenticate(self, password: str, plugin: str, nonce: bytes) -> None:
+    def _authenticate(self, address: Address, plugin: str, nonce: bytes) -> None:
         while (packet := self._packet())[0] != _OK:
             body = packet[1:]
             if packet[0] == _EOF:
                 name, _, data = body.partition(b"\0")
                 plugin, nonce = name.decode(), data.rstrip(b"\0")
-                self._send(self._first(plugin, password, nonce))
-            elif body == _FULL_PROOF and not self._channel.is_secure:
-                self._send(b"\2")
+                self._send(self._first(plugin, address, nonce))
             elif body == _FULL_PROOF:
-                self._send(password.encode() + b"\0")
+                self._send(self._password(address, b"\2"))
             elif body != _FAST_PROOF_TAKEN:
+                password = address.password_for(self._channel, "the password, encrypted with a key of its own")
                 self._send(_encrypted(password, nonce, body))
 
-    def _first(self, plugin: str, password: str, nonce: bytes) -> bytes:
+    def _first(self, plugin: str, address: Address, nonce: bytes) -> bytes:
         """Return the answer to a plugin that the server asks for."""
         if plugin in (NATIVE, CACHING_SHA2):
-            return proof(plugin, password, nonce)
+            return proof(plugin, address.password, nonce)
         if plugin == SHA256:
-            return password.encode() + b"\0" if self._channel.is_secure else b"\1"
+            return self._password(address, b"\1")
         known = ", ".join((CACHING_SHA2, NATIVE, SHA256))
         raise ServerError(
             NOT_TRUSTED, f"the user has the authentication {plugin}, which Calve does not have; it has {known}"
         )
+
+    def _password(self, address: Address, ask_key: bytes) -> bytes:
+        """Return the password for a server with TLS, and what asks one without for its key."""
+        password = address.password_for(self._channel, "the password itself")
+        return password + b"\0" if self._channel.is_secure else ask_key
 
     def _rows(self, sql: str) -> Iterator[bytes]:
         """Run a statement; yield its rows as they come."""
@@ -347,7 +351,7 @@ def _is_end(packet: bytes) -> bool:
     return packet[0] == _EOF and len(packet) < 9
 
 
-def _encrypted(password: str, nonce: bytes, key: bytes) -> bytes:
+def _encrypted(password: bytes, nonce: bytes, key: bytes) -> bytes:
     try:
         return encrypted(password, nonce, key)
     except ValueError as error:

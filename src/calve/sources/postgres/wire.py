@@ -223,10 +223,10 @@ class Connection:
 
     def _authenticate(self, body: bytes, address: Address, scram: Scram) -> None:
         kind, rest = _UINT.unpack_from(body)[0], body[4:]
-        password = address.password.encode()
         if kind == _CLEARTEXT:
-            self._send(b"p", password + b"\0")
+            self._send(b"p", address.password_for(self._channel, "the password itself") + b"\0")
         elif kind == _MD5:
+            password = address.password_for(self._channel, "an MD5 digest, from which the password can be found out")
             inner = hashlib.md5(password + address.user.encode()).hexdigest().encode()
             self._send(b"p", b"md5" + hashlib.md5(inner + rest).hexdigest().encode() + b"\0")
         elif kind == _SASL and MECHANISM.encode() in rest.split(b"\0"):

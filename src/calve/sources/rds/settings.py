@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from calve.host_names import is_loopback
 from calve.settings import option
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql.settings import MysqlSettings
@@ -39,10 +40,14 @@ class Tls:
     """Encryption."""
 
     insecure: bool = option(
-        False, "Accept a server without TLS. Without it the session is encrypted, but the server is not checked."
+        False,
+        "Accept a server without TLS, or whose certificate is not verified; then the password itself is not sent.",
     )
     ssl_root_certificate_file: str | None = option(
-        None, "Certificates in PEM form that the server's certificate and name are checked against.", minimum=1
+        None,
+        "Certificates in PEM form that the server's certificate and name are checked against, for RDS the bundle "
+        "of AWS. Default: those of the system.",
+        minimum=1,
     )
 
 
@@ -92,6 +97,11 @@ class RdsSettings:
                 if self._is_postgres and "." not in name.strip("."):
                     yield f"tables.{key}[{index}]", f"{name!r} has no schema; write e.g. `public.{name.strip('.')}`"
 
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of a server that is not verified."""
+        if self._ssl_mode and not is_loopback(self.host or ""):
+            yield "tls.insecure", "does not check the server: others on the way can read and change what is read"
+
     def plugin(self) -> tuple[str, DatabaseSettings]:
         """Return the source that reads the database: its name and its settings."""
         shared: dict[str, Any] = {
@@ -118,10 +128,8 @@ class RdsSettings:
         return self._patterns(self.tables.exclude)
 
     @property
-    def _ssl_mode(self) -> str:
-        if self.tls.ssl_root_certificate_file:
-            return "verify-full"
-        return "prefer" if self.tls.insecure else "require"
+    def _ssl_mode(self) -> str | None:
+        return "prefer" if self.tls.insecure and not self.tls.ssl_root_certificate_file else None
 
     def _patterns(self, names: list[str]) -> list[str]:
         """Return patterns of `schema.table`; in MySQL the database is the schema."""

@@ -67,6 +67,17 @@ def test_the_address_of_sparks_pages_is_shown_where_they_are_on(shell: Shell) ->
     assert "  Spark's pages: http://127.0.0.1:4040\n" in shell("status").stdout
 
 
+def test_names_that_control_a_terminal_are_escaped_in_every_place(shell: Shell) -> None:
+    hostile = "shop.a\x1b[2J\x9b1A\u202e"
+    status = PipelineStatus("orders")
+    status.batch_written(BatchCounts(1, 1, 1, 1, {hostile: {"NOT_COERCIBLE": 2}}, {hostile: {hostile: 4}}), 0.5)
+    status.table_committed(hostile, 1, 123)
+    status.trouble(CommitError(f"{hostile} was dropped", step="commit", hint=hostile), table=hostile)
+    save(shell, status.report())
+    for command in (("status",), ("status", "--verbose"), ("status", "--json")):
+        assert all(map(str.isprintable, shell(*command).stdout.splitlines()))
+
+
 def test_a_killed_pipeline_is_not_called_running(shell: Shell) -> None:
     killed = report()
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -153,6 +153,12 @@ def test_every_line_of_the_log_names_its_pipeline_as_one_module_writes_them():
     assert found == {"observe/log.py", "engine/session.py"}  # the second one makes py4j quiet
 
 
+def test_commands_print_through_the_module_that_escapes():
+    prints = re.compile(r"\bprint\(|click\.s?echo\(")
+    found = {name for name, path in MODULES.items() if name.startswith("cli/") and prints.search(path.read_text())}
+    assert found == {"cli/output.py", "cli/demo.py", "cli/doctor.py"}
+
+
 def test_nothing_starts_processes_for_tasks_but_spark():
     """Commands are started here: Java, the dashboard and its actions, the demo, a compiler, a reader of broken files."""
     forks = re.compile(

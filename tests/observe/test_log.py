@@ -10,7 +10,7 @@ import pytest
 
 from calve.errors import SinkUnavailableError
 from calve.observe.log import Log, configure
-from calve.observe.terminal import Terminal
+from calve.observe.terminal import CLEAR, Terminal
 
 
 def said(*, live: bool = False, json: bool = False, debug: bool = False) -> io.StringIO:
@@ -62,6 +62,25 @@ def test_a_json_line_stays_one_line_whatever_is_said() -> None:
     stream = said(json=True, debug=True)
     Log("orders").error(failure(), place=object())
     assert "traceback" in json.loads(stream.getvalue())
+
+
+HOSTILE = "a\x1b[2J\x9b1A\u202e\u2066\x07\u2028z"
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_names_that_control_a_terminal_are_escaped_in_every_line(is_json: bool) -> None:
+    stream = said(json=is_json)
+    Log("orders").warning(f"the table {HOSTILE} is missing", table=HOSTILE)
+    text = stream.getvalue().removesuffix("\n")
+    assert text.isprintable()
+    if is_json:
+        assert json.loads(text)["table"] == HOSTILE
+
+
+def test_names_that_control_a_terminal_are_escaped_in_the_live_line() -> None:
+    stream = io.StringIO()
+    Terminal(stream, live=True).redraw(f"orders: {HOSTILE}")
+    assert stream.getvalue() == CLEAR + r"orders: a\x1b[2J\x9b1A\u202e\u2066\x07\u2028z"
 
 
 def test_a_message_with_a_per_cent_sign_is_said_as_it_is() -> None:

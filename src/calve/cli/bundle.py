@@ -8,6 +8,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 
 __all__ = ["bundle"]
 
@@ -27,7 +28,7 @@ def bundle(path: Path) -> None:
     """
     from calve.operate.bundle import write  # here, so that `calve bundle --help` is fast
 
-    click.echo("Packing …", err=True)
+    echo("Packing …", err=True)
     names = write(path)
-    click.echo(f"{path}: {path.stat().st_size >> 20} MiB, {len(names)} packages")
-    click.echo(f"Use it: calve run … --master spark://… --bundle {path}")
+    echo(f"{path}: {path.stat().st_size >> 20} MiB, {len(names)} packages")
+    echo(f"Use it: calve run … --master spark://… --bundle {path}")

@@ -15,6 +15,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.errors import CalveError, NoTargetError, Verdict
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _new_steps(told: TableChanges, after: int | None) -> Sequence[Step]:
     except CalveError as error:
         if error.verdict is not Verdict.AGAIN:
             raise
-        click.echo(f"Retrying: {error}", err=True)
+        echo(f"Retrying: {error}", err=True)
         return ()
 
 

@@ -8,6 +8,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.errors import SettingsError
 
 __all__ = ["convert"]
@@ -33,7 +34,7 @@ def convert(path: Path) -> None:
     from calve.settings import parse_text
 
     text = pipeline_text(read_connector(path), path.name)
-    click.echo(text, nl=False)
+    echo(text, nl=False)
     try:
         parse_text(text, PLUGINS, "the converted pipeline")
     except SettingsError as error:

@@ -20,6 +20,7 @@ import click
 
 from calve.cli.demo_events import requests
 from calve.errors import CalveError
+from calve.observe.humanize import harmless
 from calve.observe.report import PipelineReport
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _show(folder: Path, report: PipelineReport, port: int) -> None:
     for path in sorted((folder / "calve-state" / "shop" / "dlq").glob("[!_.]*.ndjson")):
         for entry in map(json.loads, path.read_text().splitlines()):
             if entry["code"] not in seen:
-                click.echo(f"  {entry['code']}: {entry['reason']}\n    {entry['event'][:110]}")
+                click.echo(f"  {entry['code']}: {harmless(entry['reason'])}\n    {harmless(entry['event'][:110])}")
             seen.add(entry["code"])
     counts = ", ".join(f"{count} {code}" for code, count in sorted(report.rejects.items()))
     refused = sum(report.rejects.values())

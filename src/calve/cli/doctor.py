@@ -8,7 +8,9 @@ import click
 
 from calve.cli import failures, options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.object_store import state_folder_at
+from calve.observe.humanize import harmless
 
 if TYPE_CHECKING:
     from calve.cli.checks import Check
@@ -44,13 +46,13 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
         _tell(check)
     wrong = sum(check.outcome == "wrong" for check in found)
     if wrong:
-        click.echo(f"{wrong} of {len(found)} checks failed.", err=True)
+        echo(f"{wrong} of {len(found)} checks failed.", err=True)
         ctx.exit(failures.FAILED)
-    click.echo("All checks passed.")
+    echo("All checks passed.")
 
 
 def _tell(check: Check) -> None:
     mark, colour = MARKS[check.outcome]
-    click.echo(f"{click.style(mark, fg=colour)}  {check.name:<8} {check.found}")
+    click.echo(f"{click.style(mark, fg=colour)}  {check.name:<8} {harmless(check.found)}")
     if check.mend:
-        click.echo(f"               → {check.mend}")
+        echo(f"               → {check.mend}")

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
-import click
-
 from calve.cli.letters import tables_of
+from calve.cli.output import echo
 from calve.cli.states import no_pipelines
 from calve.cli.table import columns
 from calve.dead_letters.reader import (
@@ -43,9 +42,9 @@ def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_j
     summaries = [summarise(name, stores_at(locations_of(state, name), look)) for name in _pipelines(state, pipeline)]
     counted = [(summary, _replayed(state, summary)) for summary in summaries]
     if as_json:
-        click.echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
+        echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
     else:
-        click.echo("\n\n".join("\n".join(_lines(*each)) for each in counted))
+        echo("\n\n".join("\n".join(_lines(*each)) for each in counted))
 
 
 def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], chosen: Mapping[str, Any]) -> None:
@@ -72,9 +71,9 @@ def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], cho
     out.flush()
     if as_text and shown == 0:
         filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
-        click.echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)
+        echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)
     if as_text and limit and next(found, None):
-        click.echo(f"There are more. Use --limit {limit * 10}, or --limit 0 for all.", err=True)
+        echo(f"There are more. Use --limit {limit * 10}, or --limit 0 for all.", err=True)
 
 
 def _pipelines(state: str, pipeline: str | None) -> list[str]:
@@ -90,7 +89,7 @@ def _found(
     for pipeline, found in locations.items():
         for entry, line in chain.from_iterable(map(read, found)):
             if isinstance(entry, Unreadable):
-                click.echo(f"Skipped {entry.file}:{entry.line}: {entry.reason}", err=True)
+                echo(f"Skipped {entry.file}:{entry.line}: {entry.reason}", err=True)
             elif entry.is_of(pipeline) and code in (None, entry.code) and table in (None, entry.table):
                 yield entry, line
 

@@ -6,6 +6,7 @@ import traceback
 
 import click
 
+from calve.cli.output import echo
 from calve.credentials import without_credentials
 from calve.errors import CalveError, EngineError, InvariantError, SettingsError
 from calve.observe.log import Log
@@ -26,9 +27,9 @@ def tell(error: CalveError, ctx: click.Context) -> int:
     if ctx.meta.get(JSON_LOG):
         Log().error(error)
     else:
-        click.echo(_sentence(error), err=True)
+        echo(_sentence(error), err=True)
         if ctx.meta.get(DEBUG):
-            click.echo(without_credentials("".join(traceback.format_exception(error))), err=True, nl=False)
+            echo(without_credentials("".join(traceback.format_exception(error))), err=True, nl=False)
     return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 

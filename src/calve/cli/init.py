@@ -11,6 +11,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.errors import SettingsError
 
 __all__ = ["init"]
@@ -91,9 +92,9 @@ def init(path: Path, source: str | None, location: str | None, table: str | None
     location = location or click.prompt(kind.question, kind.default)
     table = table or click.prompt("Table to write", "shop.events")
     _write(path, _pipeline(kind, str(location), str(table)))
-    click.echo(f"Wrote {path}. Next:\n  calve run {path}    # until Ctrl-C; calve status shows rows and rejects")
+    echo(f"Wrote {path}. Next:\n  calve run {path}    # until Ctrl-C; calve status shows rows and rejects")
     if chosen == "http":
-        click.echo(f"""  curl -d '{{"id": 1}}' localhost:{location}/log/ingest""")
+        echo(f"""  curl -d '{{"id": 1}}' localhost:{location}/log/ingest""")
 
 
 def _pipeline(kind: _Source, location: str, table: str) -> str:

@@ -17,6 +17,7 @@ import click
 from calve import __version__
 from calve.cli import failures
 from calve.cli.help import Group
+from calve.cli.output import echo
 from calve.errors import CalveError
 
 __all__ = ["Commands", "calve", "main"]
@@ -146,7 +147,7 @@ def main() -> NoReturn:
             _end(asked.code)
         raise
     except OSError as error:  # of --help and --version; commands turn theirs into a sentence
-        click.echo(f"Error: {error.strerror}", err=True)
+        echo(f"Error: {error.strerror}", err=True)
         _end(1)
     _end(0)
 

@@ -13,6 +13,7 @@ import click
 
 from calve.cli import failures, options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.cli.table import columns
 from calve.errors import SettingsError
 from calve.observe.humanize import many, size
@@ -116,11 +117,11 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
     if chosen["plan"]:
         plans = [_planned(bench, sinks, as_json) for bench in _benches(tables, chosen)]
         if as_json:
-            click.echo(json.dumps({"tables": plans}, indent=2))
+            echo(json.dumps({"tables": plans}, indent=2))
         ctx.exit(failures.FAILED if any(one["error"] for one in plans) else 0)
     reports = list(_reports(tables, MaintenanceOptions(steps, older_than, chosen["dry_run"]), chosen, as_json))
     if as_json:
-        click.echo(json.dumps({"tables": [report.to_dict() for report in reports]}, indent=2))
+        echo(json.dumps({"tables": [report.to_dict() for report in reports]}, indent=2))
     ctx.exit(failures.FAILED if any(report.error for report in reports) else 0)
 
 
@@ -157,9 +158,9 @@ def _planned(bench: Workbench, sinks: Sequence[IcebergSettings], as_json: bool) 
     if limits is None:
         Log().warning(f"{bench.name}: `maintenance: false`, so the pipeline does nothing of this")
     for line in [] if as_json else lines(found):
-        click.echo(line)
+        echo(line)
     if found["error"]:
-        click.echo(f"Error: {found['error']['message']}", err=True)
+        echo(f"Error: {found['error']['message']}", err=True)
     return found
 
 
@@ -193,9 +194,9 @@ def _reports(tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_js
 
 def _tell(report: Report, as_json: bool, dry_run: bool) -> None:
     for line in [] if as_json else _lines(report, dry_run):
-        click.echo(line)
+        echo(line)
     if report.error:
-        click.echo(f"Error: {report.error}", err=True)
+        echo(f"Error: {report.error}", err=True)
 
 
 def _begins(table: str, step: str) -> None:

@@ -8,6 +8,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 
 __all__ = ["ops"]
 
@@ -28,6 +29,6 @@ def ops(what: str) -> None:
     from calve.observe import monitoring  # here, so that `calve ops --help` is fast
 
     if what == "grafana":
-        click.echo(json.dumps(monitoring.dashboard(), indent=2))
+        echo(json.dumps(monitoring.dashboard(), indent=2))
     else:
-        click.echo(monitoring.alerts() if what == "alerts" else monitoring.page(), nl=False)
+        echo(monitoring.alerts() if what == "alerts" else monitoring.page(), nl=False)

@@ -6,6 +6,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 
 __all__ = ["pause"]
 
@@ -30,4 +31,4 @@ def pause(pipelines: tuple[str, ...], state: str) -> None:
     for name in pipelines:
         check_known(state, name)
         requests.pause(state, name)
-        click.echo(f"{name}: reads nothing until: calve resume {name}")
+        echo(f"{name}: reads nothing until: calve resume {name}")

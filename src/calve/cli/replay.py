@@ -12,6 +12,7 @@ import click
 
 from calve.cli import failures, options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.cli.table import columns
 from calve.observe.humanize import many
 from calve.observe.log import Log, configure
@@ -82,7 +83,7 @@ def replay_entries(
             run_until_asked(work, watch, abandon_all)
     finally:
         for one in done:
-            click.echo("\n".join(_lines(one)))
+            echo("\n".join(_lines(one)))
 
 
 def _lines(done: Replayed) -> Iterator[str]:

@@ -6,6 +6,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 
 __all__ = ["resume"]
 
@@ -26,4 +27,4 @@ def resume(pipelines: tuple[str, ...], state: str) -> None:
     for name in pipelines:
         check_known(state, name)
         requests.resume(state, name)
-        click.echo(f"{name}: reads again")
+        echo(f"{name}: reads again")

@@ -8,6 +8,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.settings import json_schema, reference
 
 __all__ = ["schema"]
@@ -28,4 +29,4 @@ def schema(markdown: bool) -> None:
     """
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve schema --help` needs no Spark
 
-    click.echo(reference(PLUGINS) if markdown else json.dumps(json_schema(PLUGINS), indent=2))
+    echo(reference(PLUGINS) if markdown else json.dumps(json_schema(PLUGINS), indent=2))

@@ -9,6 +9,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Group
+from calve.cli.output import echo
 from calve.errors import SettingsError
 from calve.object_store import StateFolder, state_folder_at
 from calve.observe.humanize import harmless
@@ -50,7 +51,7 @@ def list_tables(path: Path, pipeline: str | None, state: str) -> None:
     found = states(_database(path, pipeline, state)[1])
     width = max(len(name) for name, _ in found)
     for name, what in found:
-        click.echo(harmless(f"{name:{width}}  {what}"))
+        echo(harmless(f"{name:{width}}  {what}"))
 
 
 @source.command("reload")
@@ -88,7 +89,7 @@ def reload_source(path: Path, tables: tuple[str, ...], pipeline: str | None, sta
     else:
         anew.request(folder, load)
     verb = "is" if len(tables) == 1 else "are"
-    click.echo(f"{name}: {shown} {verb} loaded anew, now or when the pipeline starts")
+    echo(f"{name}: {shown} {verb} loaded anew, now or when the pipeline starts")
 
 
 def _split(table: str) -> tuple[str, str]:
@@ -142,4 +143,4 @@ def drop_source(path: Path, pipeline: str | None, yes: bool) -> None:
     if not yes:
         click.confirm(f"Drop the slot {slot_name(settings, one.name)} at {settings.shown}?", abort=True)
     for line in drop(settings, one.name):
-        click.echo(line)
+        echo(line)

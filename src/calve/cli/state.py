@@ -11,6 +11,7 @@ import msgspec
 
 from calve.cli import failures, options
 from calve.cli.help import Group
+from calve.cli.output import echo
 from calve.errors import SettingsError
 from calve.observe.humanize import many
 from calve.observe.log import configure
@@ -111,7 +112,7 @@ def rebuild_state(
         names = ", ".join(one.name for one in chosen)
         raise SettingsError("Several pipelines are configured", step="rebuild", hint=f"Choose one: --pipeline {names}")
     beginning = Beginning(at, start_offsets, start_timestamp) if given else None
-    rebuild(chosen[0], RunOptions(**run_options), beginning, click.echo)
+    rebuild(chosen[0], RunOptions(**run_options), beginning, echo)
 
 
 @state.command("forget")
@@ -142,17 +143,17 @@ def forget_table(table: str, pipeline: str | None, state: str, yes: bool) -> Non
     for name in names:
         with StagedFiles(folder / name, table) as staged:
             if not staged.batches:
-                click.echo(f"{name}: no staged files of {table}")
+                echo(f"{name}: no staged files of {table}")
                 continue
             found = f"{many(staged.rows, 'row')} in {many(staged.batches, 'staged batch', 'staged batches')}"
             if not yes:
                 click.confirm(f"{name}: {table} has {found}. Remove them? Their events will be in no table", abort=True)
             staged.forget()
-            click.echo(f"{name}: forgot {found} of {table}. The files stay in their storage:")
+            echo(f"{name}: forgot {found} of {table}. The files stay in their storage:")
             for path in staged.paths[:_SHOWN_FILES]:
-                click.echo(f"  {path}")
+                echo(f"  {path}")
             if len(staged.paths) > _SHOWN_FILES:
-                click.echo(f"  and {len(staged.paths) - _SHOWN_FILES:,} more")
+                echo(f"  and {len(staged.paths) - _SHOWN_FILES:,} more")
 
 
 @state.command("copy")
@@ -180,5 +181,5 @@ def copy_state(old: str, new: str, pipeline: str | None) -> None:
     if not names:
         raise no_pipelines(old, pipeline)
     for name in names:
-        copy_pipeline(source / name, target / name, str(target), click.echo)
-    click.echo(f"From now on run with --state {target}")
+        copy_pipeline(source / name, target / name, str(target), echo)
+    echo(f"From now on run with --state {target}")

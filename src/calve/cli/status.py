@@ -10,6 +10,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.cli.table import columns
 from calve.observe import tally
 from calve.observe.describe import state_of
@@ -49,9 +50,9 @@ def status(state: str, pipeline: str | None, verbose: bool, as_json: bool) -> No
         found = [
             {**report.to_dict(), "process": liveness(report), **told.get(report.pipeline, {})} for report in reports
         ]
-        click.echo(json.dumps({"pipelines": found}, indent=2))
+        echo(json.dumps({"pipelines": found}, indent=2))
     else:
-        click.echo("\n\n".join("\n".join(_lines(report, replays[report.pipeline], verbose)) for report in reports))
+        echo("\n\n".join("\n".join(_lines(report, replays[report.pipeline], verbose)) for report in reports))
 
 
 def _lines(report: PipelineReport, replay: PipelineReport | None, verbose: bool) -> Iterator[str]:

@@ -12,6 +12,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.observe.humanize import harmless, many
 from calve.settings import PipelineSettings, only, parse
 
@@ -62,9 +63,9 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
     settings = only(parse(path, PLUGINS).pipelines, pipeline)
     found = _attempt(settings, events, metadata)
     for note in _notes(found):
-        click.echo(note, err=True)
+        echo(note, err=True)
     for line in _json(found) if as_json else _text(found):
-        click.echo(line)
+        echo(line)
 
 
 def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:

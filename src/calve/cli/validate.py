@@ -8,6 +8,7 @@ import click
 
 from calve.cli import failures, options
 from calve.cli.help import Command
+from calve.cli.output import echo
 from calve.observe.humanize import many
 from calve.observe.log import configure
 from calve.settings import PipelineSettings, parse
@@ -36,15 +37,15 @@ def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, s
 
     parsed = parse(path, PLUGINS)
     for warning in parsed.warnings:
-        click.echo(f"{warning.location}: warning: {warning.path}: {warning.message}", err=True)
+        echo(f"{warning.location}: warning: {warning.path}: {warning.message}", err=True)
     configure(debug=ctx.meta[failures.DEBUG])
     problems = _try(parsed.pipelines, conf) if connect else []
     for problem in problems:
-        click.echo(f"Error: {problem}", err=True)
+        echo(f"Error: {problem}", err=True)
     if problems:
         ctx.exit(failures.FAILED)
     count = sum(1 + len(one.feeds) for one in parsed.pipelines)
-    click.echo(f"OK: {many(count, 'pipeline')}: {', '.join(one.title for one in parsed.pipelines)}")
+    echo(f"OK: {many(count, 'pipeline')}: {', '.join(one.title for one in parsed.pipelines)}")
 
 
 def _try(pipelines: list[PipelineSettings], conf: dict[str, str]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pyiceberg import types as iceberg
 from pyiceberg.schema import make_compatible_name
 
+from calve.event.control_characters import has_control
 from calve.event.reject import Code, cut
 
 __all__ = [
@@ -165,8 +166,8 @@ class ColumnNames:
             return f"its name has {len(name):,} characters, more than {_LONGEST}"
         if has_half_surrogate(name):
             return "its name has half a surrogate pair"
-        if "\0" in name:
-            return "its name has a NUL character"
+        if has_control(name):
+            return "its name has a control or format character"
         if not parent.steps and folded(name) in RESERVED:
             return "Iceberg reserves the name"
         other = self._same(path.name, True) or self._same(".".join(path.short), False)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from calve.observe.report import now
 
-__all__ = ["ago", "amount", "duration", "harmless", "listed", "many", "size"]
+__all__ = ["ago", "amount", "duration", "harmless", "harmless_text", "listed", "many", "size"]
 
 
 def amount(count: float) -> str:
@@ -32,7 +32,12 @@ def listed(names: Sequence[str], most: int) -> str:
 
 def harmless(line: str) -> str:
     """Escape control characters of untrusted text, so that they cannot control the terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+    return line if line.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+
+
+def harmless_text(text: str) -> str:
+    """Escape the control characters of each line of a text; line breaks and tabs stay."""
+    return "\n".join("\t".join(map(harmless, line.split("\t"))) for line in text.split("\n"))
 
 
 def size(count: float) -> str:

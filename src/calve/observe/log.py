@@ -6,8 +6,10 @@ keys of a JSON line are constant: `time`, `level`, `pipeline`, `message`, and th
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import sys
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +23,7 @@ from calve.observe.terminal import Terminal
 __all__ = ["HumanFormatter", "JsonFormatter", "Log", "TerminalHandler", "configure"]
 
 ROOT = "calve"
+_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 NOISY = ("py4j", "pyspark", "uvicorn", "pyiceberg", "urllib3", "botocore", "s3fs", "fsspec", "asyncio")
 
 
@@ -85,7 +88,13 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "pipeline": getattr(record, "calve_pipeline", ""),
         }
-        return msgspec.json.encode(head | _cleaned(msgspec.to_builtins(said, enc_hook=str))).decode()
+        text = msgspec.json.encode(head | _cleaned(msgspec.to_builtins(said, enc_hook=str))).decode()
+        return text if text.isprintable() else _NOT_ASCII.sub(_escaped, text)
+
+
+def _escaped(char: re.Match[str]) -> str:
+    """Return a character of a JSON string so that it cannot control a terminal."""
+    return char[0] if char[0].isprintable() else json.dumps(char[0])[1:-1]
 
 
 def _cleaned(value: Any) -> Any:

@@ -7,7 +7,9 @@ import shutil
 import threading
 from typing import TextIO
 
-__all__ = ["Terminal"]
+from calve.observe.humanize import harmless, harmless_text
+
+__all__ = ["CLEAR", "Terminal"]
 
 CLEAR = "\r\x1b[2K"
 
@@ -26,17 +28,17 @@ class Terminal:
         self.live = (stream.isatty() and os.environ.get("TERM") != "dumb") if live is None else live
 
     def line(self, text: str) -> None:
-        """Write a permanent line."""
+        """Write a permanent line, or several; what could control the terminal is escaped."""
         with self._lock:
             again = self._shown
-            self._write((CLEAR if again else "") + text + "\n" + again)
+            self._write((CLEAR if again else "") + harmless_text(text) + "\n" + again)
 
     def redraw(self, text: str) -> None:
         """Replace the live line, cut to the terminal's width; an empty text clears it. No effect without a terminal."""
         if not self.live:
             return
         with self._lock:
-            text = text[: max(shutil.get_terminal_size().columns - 1, 20)]
+            text = harmless(text)[: max(shutil.get_terminal_size().columns - 1, 20)]
             if text != self._shown:
                 self._write(CLEAR + text)
                 self._shown = text

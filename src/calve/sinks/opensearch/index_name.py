@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 from calve.date_patterns import PatternError, pattern_parts
 from calve.errors import SettingsError
+from calve.event.control_characters import has_control
 from calve.expression import compile_format
 
 __all__ = ["check_index", "dated", "fault", "normal", "normal_sql", "pattern"]
 
 _DATE = re.compile(r"%\{([^}]*)\}")
-_BAD = re.compile(r'[\\/*?"<>| ,#:\x00-\x1f\x7f]')
+_BAD = re.compile(r'[\\/*?"<>| ,#:\t\n\r]')
 _CODES = {
     "yyyy": "{:%Y}", "uuuu": "{:%Y}", "yy": "{:%y}", "MM": "{:%m}", "M": "{0.month}", "dd": "{:%d}", "d": "{0.day}",
     "DDD": "{:%j}", "HH": "{:%H}", "H": "{0.hour}",
@@ -58,7 +59,7 @@ def fault(name: str) -> str | None:
     """Return what is wrong with an index's name, or None if it is valid."""
     if not name:
         return "the index name is empty"
-    if _BAD.search(name):
+    if _BAD.search(name) or has_control(name):
         return f"the index name {name[:100]!r} has a character that is not allowed"
     if name != name.lower():
         return f"the index name {name[:100]!r} has upper-case letters; set normalize_index: true to convert them"
